@@ -1,0 +1,147 @@
+"""Located messages: what is wrong, where, why, and what to do.
+
+    file.vyre:7:12: error: type mismatch: %a is u32, %b is f32
+        %c = add %a, %b : u32
+                     ^~
+    file.vyre:6:3: note: %b is defined here
+    help: cast %b to u32 first
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "render", "suggest"]
+
+MAX_SHOWN_LINE = 160
+
+
+class Source:
+    """A text with a name.  Line starts are found on the first question about a line."""
+
+    __slots__ = ("name", "text", "_starts")
+
+    def __init__(self, text: str, name: str = "<string>") -> None:
+        self.name = name
+        self.text = text
+        self._starts: list[int] | None = None
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """1-based line and column of a character offset."""
+        if self._starts is None:
+            starts = [0]
+            find, at = self.text.find, -1
+            while (at := find("\n", at + 1)) >= 0:
+                starts.append(at + 1)
+            self._starts = starts
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        assert self._starts is not None
+        start = self._starts[line - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+
+class Location:
+    """A range of characters of a source; `end` is exclusive."""
+
+    __slots__ = ("source", "start", "end")
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+
+    @property
+    def line(self) -> int:
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.line_column(self.start)[1]
+
+    def find(self, needle: str, limit: int = 4096) -> Location:
+        """The place of `needle` as a whole word at or after this one's start, or this place."""
+        text, at = self.source.text, self.start
+        stop = min(len(text), at + limit)
+        while 0 <= (at := text.find(needle, at, stop)):
+            after = at + len(needle)
+            if after >= len(text) or not (text[after].isalnum() or text[after] in "_.$"):
+                return Location(self.source, at, after)
+            at = after
+        return self
+
+    def __str__(self) -> str:
+        line, column = self.source.line_column(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+
+@dataclass(slots=True)
+class Diagnostic:
+    """One message.  `severity` is error, warning, remark or note."""
+
+    severity: str
+    message: str
+    loc: Location | None = None
+    notes: list[tuple[str, Location | None]] = field(default_factory=list)
+    help: str | None = None
+
+    def note(self, message: str, loc: Location | None = None) -> Diagnostic:
+        self.notes.append((message, loc))
+        return self
+
+
+class DiagnosticError(Exception):
+    """Carries the diagnostics of a failed step; `str()` renders them."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(diagnostics)
+        self.diagnostics = list(diagnostics)
+
+    def __str__(self) -> str:
+        return "\n".join(render(d) for d in self.diagnostics)
+
+
+_COLORS = {"error": "31;1", "warning": "35;1", "remark": "34;1", "note": "36;1", "help": "32;1"}
+
+
+def _paint(text: str, kind: str, color: bool) -> str:
+    return f"\x1b[{_COLORS[kind]}m{text}\x1b[0m" if color else text
+
+
+def render(diagnostic: Diagnostic, color: bool = False) -> str:
+    """The message with its place, source line, caret range, notes and help, without a final newline."""
+    lines = _headed(diagnostic.severity, diagnostic.message, diagnostic.loc, color)
+    for message, loc in diagnostic.notes:
+        lines += _headed("note", message, loc, color)
+    if diagnostic.help:
+        lines.append(f"{_paint('help', 'help', color)}: {diagnostic.help}")
+    return "\n".join(lines)
+
+
+def _headed(severity: str, message: str, loc: Location | None, color: bool) -> list[str]:
+    head = f"{_paint(severity, severity, color)}: {message}"
+    if loc is None:
+        return [head]
+    line, column = loc.source.line_column(loc.start)
+    text = loc.source.line_text(line)
+    width = max(1, min(loc.end - loc.start, len(text) - column + 1))
+    first = 0
+    if len(text) > MAX_SHOWN_LINE:  # show a window of a very long line
+        first = max(0, min(column - 1 - MAX_SHOWN_LINE // 2, len(text) - MAX_SHOWN_LINE))
+        width = min(width, first + MAX_SHOWN_LINE - (column - 1))
+    shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text[first : first + MAX_SHOWN_LINE])
+    pad = "".join("\t" if c == "\t" else " " for c in shown[: column - 1 - first])
+    carets = _paint("^" + "~" * (width - 1), severity, color)
+    return [f"{loc.source.name}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
+
+
+def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None:
+    """`did you mean @text?` for the nearest candidate, or None."""
+    near = difflib.get_close_matches(name, list(candidates)[:2000], n=1, cutoff=0.6)
+    return f"did you mean {sigil}{near[0]}?" if near else None

@@ -1,0 +1,87 @@
+"""Constants as text: reading literals for a type, and printing encoded constants.
+
+A constant is kept encoded (see arith): an int, or a tuple of them for a vector
+whose lanes differ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import arith
+from .types import DataType
+
+MAX_DIGITS = 400
+
+Literal = tuple[str, str]
+"""(kind, text) as the grammar gives it; kind is int, float or bool."""
+
+
+class LiteralError(ValueError):
+    """A literal that its type cannot hold."""
+
+
+def read_int(text: str) -> int:
+    """An integer literal.  Raises LiteralError for one of absurd length."""
+    if len(text) > MAX_DIGITS:
+        raise LiteralError(f"this integer has {len(text)} digits; no type holds it")
+    return int(text, 0) if "x" in text or "X" in text else int(text)
+
+
+def encode(literal: Literal, dtype: DataType) -> int:
+    """The constant of a scalar type that a literal stands for.  Raises LiteralError."""
+    kind, text = literal
+    if dtype.kind == "bool":
+        if kind == "bool":
+            return int(text == "true")
+        raise LiteralError(f"a bool is true or false, not {_shorten(text)}")
+    if kind == "bool":
+        raise LiteralError(f"{text} is a bool, not a {dtype}")
+    is_hex = "x" in text or "X" in text
+    if dtype.kind == "float":
+        if kind == "float":
+            return arith.encode_float(float(text), dtype)
+        number = read_int(text)
+        if not is_hex:
+            return arith.convert(number, DataType.I64, dtype)
+        if not 0 <= number < 1 << (dtype.bits or 0):
+            raise LiteralError(f"{_shorten(text)} is not a bit pattern of {dtype}")
+        return number
+    if kind == "float":
+        raise LiteralError(f"{_shorten(text)} is a float, not a {dtype}")
+    number = read_int(text)
+    low, high = arith.int_range(dtype)
+    if is_hex and dtype.is_signed and number > high:
+        high = (1 << (dtype.bits or 0)) - 1  # a bit pattern
+    if not low <= number <= high:
+        raise LiteralError(f"{_shorten(text)} does not fit in {dtype} ({low} to {high})")
+    return arith.wrap(number, dtype)
+
+
+def show(value: Any, dtype: DataType) -> str:
+    """The text of an encoded constant; `encode` reads it back bit for bit."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_show_scalar(lane, dtype.element) for lane in value)}]"
+    return _show_scalar(value, dtype.element)
+
+
+def _show_scalar(value: int, dtype: DataType) -> str:
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    if dtype.kind != "float":
+        return str(value)
+    number = arith.decode_float(value, dtype)
+    if math.isnan(number):
+        return "nan" if value == arith.CANONICAL_NAN[dtype.name] else f"0x{value:x}"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    for digits in range(1, 18):
+        text = f"{number:.{digits}g}"
+        if arith.encode_float(float(text), dtype) == value:
+            break
+    return text if "." in text or "e" in text else f"{text}.0"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,41 @@
+"""Reading a `for`: its bounds are ints or operands, then come the initial values."""
+
+from __future__ import annotations
+
+from .program import Op, Value
+
+Bound = int | Value
+BOUND_NAMES = ("lower", "upper", "step")
+
+
+def bounds(loop: Op) -> tuple[Bound, Bound, Bound]:
+    """Lower, upper and step; an int where the text has one."""
+    dynamic = iter(loop.operands)
+    lower, upper, step = (
+        next(dynamic) if loop.attrs[name] is None else loop.attrs[name] for name in BOUND_NAMES
+    )
+    return lower, upper, step
+
+
+def inits(loop: Op) -> tuple[Value, ...]:
+    """The initial values of the iteration arguments of a `for` or a `while`."""
+    if loop.name == "while":
+        return loop.operands
+    dynamic = sum(loop.attrs[name] is None for name in BOUND_NAMES)
+    return loop.operands[dynamic:]
+
+
+def with_bounds(loop: Op, lower: Bound, upper: Bound, step: Bound) -> None:
+    """Replace the bounds of a `for` in place, keeping its initial values."""
+    rest = inits(loop)
+    given = dict(zip(BOUND_NAMES, (lower, upper, step), strict=True))
+    loop.attrs = {**loop.attrs, **{k: v if isinstance(v, int) else None for k, v in given.items()}}
+    loop.operands = (*(v for v in given.values() if isinstance(v, Value)), *rest)
+
+
+def trip_count(loop: Op) -> int | None:
+    """How often the body of a `for` runs, if its bounds are ints and its step is positive."""
+    lower, upper, step = bounds(loop)
+    if not (isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)):
+        return None
+    return max(0, -((lower - upper) // step)) if step > 0 else None

@@ -1,0 +1,295 @@
+"""The op table: every op of the language, declared once.
+
+A row gives an op's name, its form (the shape of its text, operands and types),
+the types it takes, its attributes, its effects, its fold and one line of
+documentation.  The parser, printer, verifier, folder, docs/ops.md and the
+interpreter's coverage test read this table; nothing else lists ops.
+
+Forms (T is the type written after the colon):
+
+    const      const LITERAL : T                 id         NAME x|y|z          -> u32
+    spec       spec @s : T                       size       NAME                -> u32
+    unary      NAME %a : T           -> T        len        len @b              -> u32
+    binary     NAME %a, %b : T       -> T        splat      splat %a : V        -> V
+    ternary    NAME %a, %b, %c : T   -> T        vector     vector %a, ... : V  -> V
+    compare    NAME %a, %b : T       -> bool     extract    extract %v[i] : V   -> element
+    select     select %p, %a, %b : T -> T        insert     insert %a, %v[i] : V -> V
+    convert    NAME %a : T -> U                  load       load @b[%i] : T     -> T
+    atomic     NAME<order> @b[%i], %v... : T     store      store %v, @b[%i] : T
+    barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
+    reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
+    ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
+    for, while, if, region, call, trap, yield, condition: control flow, see the grammar
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import arith
+from .program import Access
+from .types import DataType
+
+__all__ = ["OPS", "Attr", "Kernel", "OpDef", "Role", "op"]
+
+AXES = ("x", "y", "z")
+SCOPES = ("subgroup", "workgroup", "grid")
+ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
+FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
+SUBGROUP_SIZE = 32
+
+IntFold = Callable[..., int]
+FloatFold = Callable[..., float]
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute of an op: `choices` lists its words; None takes a value of `kind`."""
+
+    name: str
+    kind: str  # word, words, symbol, int, literal, string, types
+    choices: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A buffer that a named kernel takes: what for, how, and of which element types."""
+
+    name: str
+    access: Access
+    types: tuple[DataType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What is fixed of a named kernel: its buffers and its integer parameters with defaults.
+
+    A parameter of default None must be given.
+    """
+
+    roles: tuple[Role, ...]
+    params: dict[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """A row of the table.
+
+    `types`: what T may be: int, float, num (either), bits (int or bool), any.
+    `effects`: of read, write, atomic, sync, subgroup, trap, control; none means pure.
+    `ulp`: the error bound of an approximate op in units in the last place of f32.
+    """
+
+    name: str
+    form: str
+    doc: str
+    types: str = "any"
+    effects: frozenset[str] = frozenset()
+    attrs: tuple[Attr, ...] = ()
+    commutative: bool = False
+    fold_int: IntFold | None = None
+    fold_float: FloatFold | None = None
+    ulp: float = 0.0
+    is_terminator: bool = False
+    kernel: Kernel | None = None
+    is_pure: bool = False
+
+    def accepts(self, dtype: DataType) -> bool:
+        """Whether T may be `dtype` (elementwise ops take vectors of what they take)."""
+        return dtype.element.kind in _ACCEPTED[self.types]
+
+
+_ACCEPTED: dict[str, frozenset[str]] = {
+    "int": frozenset({"int", "uint"}),
+    "float": frozenset({"float"}),
+    "num": frozenset({"int", "uint", "float"}),
+    "bits": frozenset({"int", "uint", "bool"}),
+    "any": frozenset({"int", "uint", "float", "bool", "opaque"}),
+}
+
+OPS: dict[str, OpDef] = {}
+"""Name -> row, in the order of declaration."""
+
+
+def op(name: str) -> OpDef:
+    """The row called `name`.  Raises KeyError."""
+    return OPS[name]
+
+
+def terminators() -> Iterator[OpDef]:
+    return (row for row in OPS.values() if row.is_terminator)
+
+
+def _row(name: str, form: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
+    found = frozenset(effects.split())
+    OPS[name] = OpDef(name, form, doc, types, found, is_pure=not found, **columns)
+
+
+# fmt: off  (a table reads by its columns)
+# --- constants, ids and sizes ---------------------------------------------------------
+_axis = (Attr("axis", "word", AXES),)
+_row("const", "const", "A constant; a vector type splats it.", attrs=(Attr("value", "literal"),))
+_row("spec", "spec", "The value of a specialization constant.", attrs=(Attr("spec", "symbol"),))
+_row("global_id", "id", "workgroup_id * workgroup_size + local_id along an axis.", attrs=_axis)
+_row("local_id", "id", "This invocation's place in its workgroup.", attrs=_axis)
+_row("workgroup_id", "id", "This workgroup's place in the grid.", attrs=_axis)
+_row("num_workgroups", "id", "Workgroups of the dispatch along an axis.", attrs=_axis)
+_row("workgroup_size", "id", "Invocations of a workgroup along an axis.", attrs=_axis)
+_row("global_size", "id", "Invocations of the dispatch along an axis.", attrs=_axis)
+_row("lane_id", "size", "This invocation's place in its subgroup: linear local id modulo 32.")
+_row("subgroup_id", "size", "This subgroup's place in its workgroup: linear local id / 32.")
+_row("subgroup_size", "size", "Invocations of a subgroup: 32.")
+_row("num_subgroups", "size", "Subgroups of a workgroup.")
+_row("len", "len", "Elements of a buffer.", attrs=(Attr("buffer", "symbol"),))
+
+# --- integer and float arithmetic -----------------------------------------------------
+_int, _flt = "int", "float"
+_row("add", "binary", "a + b.", "num", commutative=True, fold_int=lambda a, b, t: a + b, fold_float=lambda a, b: a + b)
+_row("sub", "binary", "a - b.", "num", fold_int=lambda a, b, t: a - b, fold_float=lambda a, b: a - b)
+_row("mul", "binary", "a * b.", "num", commutative=True, fold_int=lambda a, b, t: a * b, fold_float=lambda a, b: a * b)
+_row("div", "binary", "a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN.", "num",
+     fold_int=lambda a, b, t: arith.int_div(a, b), fold_float=arith.float_div)
+_row("rem", "binary", "Remainder with the sign of a; integer x%0 = 0; fmod for floats.", "num",
+     fold_int=lambda a, b, t: arith.int_rem(a, b), fold_float=arith.float_rem)
+_row("min", "binary", "The smaller; a NaN operand is ignored.", "num", commutative=True,
+     fold_int=lambda a, b, t: min(a, b), fold_float=arith.float_min)
+_row("max", "binary", "The larger; a NaN operand is ignored.", "num", commutative=True,
+     fold_int=lambda a, b, t: max(a, b), fold_float=arith.float_max)
+_row("abs_diff", "binary", "|a - b|, exact for integers before wrapping.", "num", commutative=True,
+     fold_int=lambda a, b, t: abs(a - b), fold_float=lambda a, b: abs(a - b))
+_row("neg", "unary", "-a.", "num", fold_int=lambda a, t: -a, fold_float=lambda a: -a)
+_row("abs", "unary", "|a|; |INT_MIN| = INT_MIN.", "num", fold_int=lambda a, t: abs(a), fold_float=abs)
+_row("mul_hi", "binary", "The high half of the double-width product.", _int, commutative=True,
+     fold_int=lambda a, b, t: (a * b) >> t.bits)
+_row("add_sat", "binary", "a + b, clamped to the type's range.", _int, commutative=True,
+     fold_int=lambda a, b, t: arith.saturate(a + b, t))
+_row("sub_sat", "binary", "a - b, clamped to the type's range.", _int, fold_int=lambda a, b, t: arith.saturate(a - b, t))
+_row("mul_sat", "binary", "a * b, clamped to the type's range.", _int, commutative=True,
+     fold_int=lambda a, b, t: arith.saturate(a * b, t))
+
+# --- bits -----------------------------------------------------------------------------
+_row("and", "binary", "Bitwise and.", "bits", commutative=True, fold_int=lambda a, b, t: a & b)
+_row("or", "binary", "Bitwise or.", "bits", commutative=True, fold_int=lambda a, b, t: a | b)
+_row("xor", "binary", "Bitwise exclusive or.", "bits", commutative=True, fold_int=lambda a, b, t: a ^ b)
+_row("not", "unary", "Bitwise complement.", "bits", fold_int=lambda a, t: ~a)
+_row("shl", "binary", "Shift left; the amount is taken modulo the width.", _int,
+     fold_int=lambda a, b, t: a << (b % t.bits))
+_row("shr", "binary", "Shift right, arithmetic for signed types; the amount modulo the width.", _int,
+     fold_int=lambda a, b, t: a >> (b % t.bits))
+_row("rotl", "binary", "Rotate left; the amount modulo the width.", _int, fold_int=arith.rotate_left)
+_row("rotr", "binary", "Rotate right; the amount modulo the width.", _int,
+     fold_int=lambda a, b, t: arith.rotate_left(a, -b, t))
+_row("popcount", "unary", "Bits that are set.", _int, fold_int=lambda a, t: arith.to_bits(a, t).bit_count())
+_row("clz", "unary", "Leading zeros; the width for 0.", _int, fold_int=arith.leading_zeros)
+_row("ctz", "unary", "Trailing zeros; the width for 0.", _int, fold_int=arith.trailing_zeros)
+_row("reverse_bits", "unary", "Bits in opposite order.", _int, fold_int=arith.reverse_bits)
+
+# --- floats ---------------------------------------------------------------------------
+_row("fma", "ternary", "a * b + c with one rounding.", _flt)
+_row("sqrt", "unary", "Square root, correctly rounded.", _flt, fold_float=arith.float_sqrt)
+_row("floor", "unary", "Largest integral value not above a.", _flt, fold_float=arith.integral(math.floor))
+_row("ceil", "unary", "Smallest integral value not below a.", _flt, fold_float=arith.integral(math.ceil))
+_row("trunc", "unary", "a without its fraction.", _flt, fold_float=arith.integral(math.trunc))
+_row("round_even", "unary", "Nearest integral value, ties to even.", _flt, fold_float=arith.round_even)
+_row("exp", "unary", "e to the a.", _flt, ulp=4.0)
+_row("exp2", "unary", "2 to the a.", _flt, ulp=2.0)
+_row("log", "unary", "Natural logarithm.", _flt, ulp=4.0)
+_row("log2", "unary", "Logarithm to base 2.", _flt, ulp=4.0)
+_row("rsqrt", "unary", "1 / sqrt(a).", _flt, ulp=2.0)
+_row("rcp", "unary", "1 / a.", _flt, ulp=1.0)
+_row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=8.0)
+
+# --- compare, select, convert ---------------------------------------------------------
+_row("eq", "compare", "a == b; false with NaN.", "any", commutative=True, fold_int=lambda a, b, t: a == b,
+     fold_float=lambda a, b: a == b)
+_row("ne", "compare", "a != b; true with NaN.", "any", commutative=True, fold_int=lambda a, b, t: a != b,
+     fold_float=lambda a, b: a != b)
+_row("lt", "compare", "a < b.", "num", fold_int=lambda a, b, t: a < b, fold_float=lambda a, b: a < b)
+_row("le", "compare", "a <= b.", "num", fold_int=lambda a, b, t: a <= b, fold_float=lambda a, b: a <= b)
+_row("gt", "compare", "a > b.", "num", fold_int=lambda a, b, t: a > b, fold_float=lambda a, b: a > b)
+_row("ge", "compare", "a >= b.", "num", fold_int=lambda a, b, t: a >= b, fold_float=lambda a, b: a >= b)
+_row("select", "select", "a where p holds, else b; p is a bool or a vector of them.")
+_row("cast", "convert", "To another type of the same shape: wraps, rounds, or saturates with NaN -> 0.")
+_row("bitcast", "convert", "The same bits as another type of the same size.")
+
+# --- vectors --------------------------------------------------------------------------
+_index = (Attr("index", "int"),)
+_row("splat", "splat", "A vector of equal lanes.")
+_row("vector", "vector", "A vector of the operands.")
+_row("extract", "extract", "One lane of a vector.", attrs=_index)
+_row("insert", "insert", "The vector with one lane replaced.", attrs=_index)
+
+# --- memory ---------------------------------------------------------------------------
+_buffer = (Attr("buffer", "symbol"),)
+_ordered = (Attr("order", "word", ORDERS), *_buffer)
+_row("load", "load", "Read an element, or a vector of consecutive ones from index %i on.", effects="read", attrs=_buffer)
+_row("store", "store", "Write an element, or a vector to consecutive ones.", effects="write", attrs=_buffer)
+for _name, _doc, _types in (
+    ("add", "Add; gives the old value.", "num"),
+    ("min", "Keep the smaller; gives the old value.", "int"),
+    ("max", "Keep the larger; gives the old value.", "int"),
+    ("and", "Bitwise and; gives the old value.", "int"),
+    ("or", "Bitwise or; gives the old value.", "int"),
+    ("xor", "Bitwise exclusive or; gives the old value.", "int"),
+    ("exchange", "Replace; gives the old value.", "num"),
+):  # fmt: skip
+    _row(f"atomic_{_name}", "atomic", _doc, _types, "read write atomic", attrs=_ordered)
+_row("atomic_compare_exchange", "atomic", "Replace by the second operand if equal to the first; gives the old value.",
+     "int", "read write atomic", attrs=_ordered)
+_row("barrier", "barrier", "Wait for all invocations of the scope; orders their memory accesses.", effects="sync",
+     attrs=(Attr("scope", "word", SCOPES),))
+
+# --- subgroups (32 lanes; all of a subgroup's lanes must arrive together) ---------------
+_combiner = Attr("combine", "word", COMBINERS)
+_row("subgroup_shuffle", "shuffle", "The value of another lane; a lane outside keeps its own.", effects="subgroup",
+     attrs=(Attr("mode", "word", ("idx", "up", "down", "xor")),))
+_row("subgroup_reduce", "reduce", "All lanes combined, in lane order.", effects="subgroup", attrs=(_combiner,))
+_row("subgroup_scan", "scan", "The lanes up to this one combined, in lane order.", effects="subgroup",
+     attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner))
+_row("subgroup_ballot", "ballot", "Bit i is the predicate of lane i.", effects="subgroup")
+
+# --- control flow ---------------------------------------------------------------------
+_bounds = (Attr("lower", "int"), Attr("upper", "int"), Attr("step", "int"))
+_row("for", "for", "Counts from a lower bound up to, not including, an upper one.", effects="control", attrs=_bounds)
+_row("while", "while", "Runs its body as long as its condition holds.", effects="control")
+_row("if", "if", "Runs one of two blocks.", effects="control")
+_row("region", "region", "A named group of ops, kept for reading and fusion reports.", effects="control",
+     attrs=(Attr("label", "symbol"),))
+_row("call", "call", "Calls a function of the module.", attrs=(Attr("callee", "symbol"),))
+_row("trap", "trap", "Stops the dispatch with a message.", effects="trap", attrs=(Attr("message", "string"),))
+_row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)
+_row("condition", "condition", "Ends a while's condition block.", effects="control", is_terminator=True)
+
+# --- named kernels, expanded at a schedule by expand_kernels -----------------------------
+_U8, _U32, _I32 = (DataType.U8,), (DataType.U32,), (DataType.I32,)
+_FLOAT = (DataType.F32, DataType.F16, DataType.BF16)
+
+
+def _kernel(name: str, doc: str, roles: str, params: dict[str, int | None], types: dict[str, tuple[DataType, ...]]) -> None:
+    parts = []
+    for role in roles.split():
+        role_name, _, access = role.partition(":")
+        parts.append(Role(role_name, Access(access), types[role_name]))
+    _row(name, "kernel", doc, effects="read write", kernel=Kernel(tuple(parts), params))
+
+
+_kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding).", "text:read bytes:write",
+        {}, {"text": _U8, "bytes": _U8})
+_kernel("decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {}, {"text": _U8, "bytes": _U8})
+_kernel("scan.dfa", "Runs a byte DFA from its start at every place; gives each byte's accepting state or 0.",
+        "bytes:read table:read accept:read matches:write", {"warmup": None},
+        {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32})
+_kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
+        {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)})
+_kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
+        {"x": _FLOAT, "y": _FLOAT})
+_kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
+        "x:read y:write", {}, {"x": _U32, "y": _U32})
+_kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
+        "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)})
+_kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
+        "acc:read core:read out:write", {}, {k: (*_U32, *_I32, DataType.F32) for k in ("acc", "core", "out")})

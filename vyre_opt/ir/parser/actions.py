@@ -1,0 +1,302 @@
+"""What each rule of the grammar builds.
+
+A method is called with the rule's start, the end of its last token, and its
+parts.  Ops are built as they are read, so a name is resolved where it stands; a
+name that is not defined gives a poison value (of no type), about which nothing
+more is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..literals import Literal, LiteralError, encode, read_int
+from ..ops import OPS
+from ..program import (
+    Access,
+    Block,
+    Buffer,
+    Func,
+    HostRead,
+    KernelStage,
+    Launch,
+    Module,
+    Op,
+    Pipeline,
+    Program,
+    Spec,
+    Value,
+)
+from ..types import DataType, TypeNameError
+from .op_actions import OpActions
+
+FORMAT_VERSION = 1
+MAX_NESTING = 200
+
+
+class ModuleActions(OpActions):
+    """Builds a Module; `diagnostics` collects what is wrong."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.module = Module(source=source)
+
+    # --- the module ---------------------------------------------------------------
+
+    def start(self, place: int, end: int, version: Any, items: list[Any] | None = None) -> Module:
+        return self.module
+
+    def version(self, place: int, end: int, number: str) -> None:
+        if number != str(FORMAT_VERSION):
+            self.error(
+                f"this text is in format version {number[:20]}",
+                place,
+                end,
+                help=f"this vyre-opt reads `vyre {FORMAT_VERSION}`",
+            )
+
+    def add(self, item: Program | Func | Pipeline, kind: str, place: int) -> None:
+        taken = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
+        if taken is not None and item.loc is not None:
+            found = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
+            self.diagnostics.append(found.note("first defined here", taken.loc))
+        self.module.add(item)
+
+    # --- programs and functions -----------------------------------------------------
+
+    def program_head(
+        self, place: int, end: int, symbol: tuple[str, Location], flags: list[tuple[str, Any, int]] | None = None
+    ) -> Program:
+        self.open_scope()
+        program = Program(symbol[0], (1, 1, 1), loc=symbol[1])
+        seen: set[str] = set()
+        for flag, dims, at in flags or ():
+            if flag in seen:
+                self.error(f"{flag} is given twice", at, at + len(flag))
+            seen.add(flag)
+            if flag == "workgroup":
+                program.workgroup = dims
+            else:
+                program.grid = dims
+        if "workgroup" not in seen:
+            self.error(
+                f"program @{symbol[0]} has no workgroup size",
+                symbol[1].start,
+                symbol[1].end,
+                help=f"write program @{symbol[0]} workgroup(256) {{",
+            )
+        return program
+
+    def _dims(self, flag: str, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+        if len(ints) > 3:
+            self.error(f"{flag} has 1 to 3 dimensions, not {len(ints)}", place, end)
+        return flag, (*ints, 1, 1)[:3], place
+
+    def flag_workgroup(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+        return self._dims("workgroup", place, end, ints)
+
+    def flag_grid(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+        return self._dims("grid", place, end, ints)
+
+    def program(self, place: int, end: int, head: Program, *parts: list[Any] | None) -> Program:
+        self.close_scope()
+        for part in parts:
+            for item in part or ():
+                if isinstance(item, Op):
+                    head.body.ops.append(item)
+                elif isinstance(item, Buffer):
+                    self.declare(head.buffers, item, "buffer")
+                elif isinstance(item, Spec):
+                    self.declare(head.specs, item, "spec")
+        self.add(head, "program", place)
+        return head
+
+    def declare(self, table: dict[str, Any], item: Buffer | Spec, kind: str) -> None:
+        if item.name in table:
+            found = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
+            self.diagnostics.append(found.note("first declared here", table[item.name].loc))
+        table[item.name] = item
+
+    def func_head(
+        self,
+        place: int,
+        end: int,
+        symbol: tuple[str, Location],
+        params: list[tuple[str, int, DataType]] | None,
+        results: list[DataType] | None,
+    ) -> Func:
+        self.open_scope()
+        args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
+        for arg, (name, at, _) in zip(args, params or (), strict=True):
+            self.define(name, arg, at)
+        return Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
+
+    def func(self, place: int, end: int, head: Func, ops: list[Op] | None = None) -> Func:
+        self.close_scope()
+        head.body.ops = self.without_bare_yield([op for op in ops or () if op is not None])
+        self.add(head, "func", place)
+        return head
+
+    def params(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        return [first, *(rest or ())]
+
+    def param(self, place: int, end: int, name: tuple[str, int], dtype: DataType) -> tuple[str, int, DataType]:
+        return (*name, dtype)
+
+    # --- declarations ---------------------------------------------------------------
+
+    def buffer(
+        self,
+        place: int,
+        end: int,
+        symbol: tuple[str, Location],
+        dtype: DataType,
+        count: int | None,
+        flags: list[tuple[str, Any, int, int]] | None = None,
+    ) -> Buffer:
+        loc = Location(self.source, place, end)
+        buffer = Buffer(symbol[0], dtype, count, None, loc=loc)
+        seen: set[str] = set()
+        for flag, argument, at, stop in flags or ():
+            if flag in seen:
+                what = "an access" if flag == "access" else flag
+                self.error(f"buffer @{symbol[0]} is given {what} twice", at, stop)
+            seen.add(flag)
+            setattr(buffer, flag, argument)
+        return buffer
+
+    def count(self, place: int, end: int, text: str) -> int:
+        number = self.integer(text, place, end)
+        if not 0 <= number < 1 << 63:
+            self.error("a buffer has 0 to 2^63-1 elements", place, end)
+            return 1
+        return number
+
+    def count_open(self, place: int, end: int) -> None:
+        return None
+
+    def flag_access(self, place: int, end: int, word: str) -> tuple[str, Any, int, int]:
+        return "access", Access(word), place, end
+
+    def flag_live_in(self, place: int, end: int) -> tuple[str, Any, int, int]:
+        return "live_in", True, place, end
+
+    def flag_live_out(self, place: int, end: int) -> tuple[str, Any, int, int]:
+        return "live_out", True, place, end
+
+    def flag_binding(self, place: int, end: int, text: str) -> tuple[str, Any, int, int]:
+        number = self.integer(text, place, end)
+        if not 0 <= number < 1 << 16:
+            self.error("a binding is 0 to 65535", place, end)
+        return "binding", number, place, end
+
+    def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
+        return Spec(symbol[0], dtype, None, symbol[1])
+
+    def spec(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType, value: Literal) -> Spec:
+        return Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
+
+    # --- pipelines ------------------------------------------------------------------
+
+    def pipeline_head(self, place: int, end: int, symbol: tuple[str, Location]) -> Pipeline:
+        return Pipeline(symbol[0], loc=symbol[1])
+
+    def pipeline(self, place: int, end: int, head: Pipeline, *parts: list[Any] | None) -> Pipeline:
+        for part in parts:
+            for item in part or ():
+                if isinstance(item, Buffer):
+                    self.declare(head.buffers, item, "buffer")
+                else:
+                    head.stages.append(item)
+        self.add(head, "pipeline", place)
+        return head
+
+    def launch(
+        self, place: int, end: int, symbol: tuple[str, Location], grid: list[int], names: list[str] | None
+    ) -> Launch:
+        if len(grid) > 3:
+            self.error(f"a grid has 1 to 3 dimensions, not {len(grid)}", place, end)
+        dims = (*grid, 1, 1)
+        loc = Location(self.source, place, end)
+        return Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc)
+
+    def host_read(self, place: int, end: int, symbol: tuple[str, Location]) -> HostRead:
+        return HostRead(symbol[0], Location(self.source, place, end))
+
+    def kernel_stage(
+        self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
+    ) -> KernelStage:
+        params = self.kernel_params(name, attrs, place, end)
+        return KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
+
+    # --- types ----------------------------------------------------------------------
+
+    def type_name(self, place: int, end: int, name: str) -> DataType | None:
+        found = DataType._interned.get(name)
+        return found if found is not None else self._type(place, end, name)
+
+    def _type(self, place: int, end: int, name: str, *params: Any) -> DataType | None:
+        if None in params:
+            return None
+        try:
+            return DataType.of(name, *params)
+        except TypeNameError as wrong:
+            known = DataType.all_names()
+            self.error(str(wrong), place, end, help=None if name in known else suggest(name, known))
+            return None
+
+    def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType | None:
+        flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
+        return self._type(place, end, name, *flat)
+
+    def type_args(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        return [first, *(rest or ())]
+
+    def type_int(self, place: int, end: int, text: str) -> int:
+        return self.integer(text, place, end)
+
+    def type_lanes(self, place: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
+        return self.integer(text, place, end), element
+
+    def types_one(self, place: int, end: int, dtype: DataType) -> list[DataType]:
+        return [dtype]
+
+    def types_many(self, place: int, end: int, types: list[DataType] | None) -> list[DataType]:
+        return types or []
+
+    def type_list(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        return [first, *(rest or ())]
+
+    # --- names and literals -----------------------------------------------------------
+
+    def symbol(self, place: int, end: int, token: str) -> tuple[str, Location]:
+        return token[1:], Location(self.source, place, place + len(token))
+
+    def value(self, place: int, end: int, token: str) -> tuple[str, int]:
+        return token, place
+
+    def symbols(self, place: int, end: int, first: tuple[str, Any], rest: list[Any] | None = None) -> list[str]:
+        return [name for name, _ in [first, *(rest or ())]]
+
+    def ints(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
+        return [self.integer(text, place, end) for text in [first, *(rest or ())]]
+
+    def integer(self, text: str, place: int, end: int) -> int:
+        try:
+            return read_int(text)
+        except LiteralError as wrong:
+            self.error(str(wrong), place, end)
+            return 1
+
+    def encoded(self, literal: Literal, dtype: DataType | None, place: int, end: int) -> Any:
+        if dtype is None:
+            return 0
+        try:
+            return encode(literal, dtype.element)
+        except LiteralError as wrong:
+            self.error(str(wrong), place, end)
+            return 0
+
+    def known_ops(self) -> list[str]:
+        return list(OPS)

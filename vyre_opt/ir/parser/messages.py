@@ -1,0 +1,152 @@
+"""Syntax errors in words.
+
+An LR parser's state at an error says what was being read.  Each row below pairs a
+sentence with texts that go wrong in the way it describes; running the texts once,
+at the first error, tells which states and tokens the sentence belongs to.  (The
+method is Jeffery's "generating LR syntax error messages from examples".)
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from .driver import run
+from .tables import END, Tables
+
+_P = "vyre 1 program @p workgroup(1) { "
+
+# (message, help, wrong texts)
+_EXAMPLES: list[tuple[str, str | None, list[str]]] = [
+    ("a .vyre text begins with its format version", "write vyre 1 as the first line",
+     ["", "program", "%x =", "buffer", "pipeline", "func", "foo", "@x", "{", "1"]),
+    ("the format version is a number", "write vyre 1", ["vyre", "vyre program", "vyre x"]),
+    ("expected a program, a func or a pipeline", None,
+     ["vyre 1 foo", "vyre 1 buffer", "vyre 1 %x =", "vyre 1 {", "vyre 1 }", "vyre 1 @x", "vyre 1 if", "vyre 1 for"]),
+    ("a program has a name", "write program @name workgroup(256) {", ["vyre 1 program foo", "vyre 1 program {"]),
+    ("expected workgroup(...), grid(...) or {", "write program @name workgroup(256) {",
+     ["vyre 1 program @p foo", "vyre 1 program @p %x =", "vyre 1 program @p buffer", "vyre 1 program @p }"]),
+    ("a buffer has a name", "write buffer @name : u32[64] read", [_P + "buffer x", _P + "buffer :", _P + "buffer foo"]),
+    ("a buffer's name is followed by its type", "write buffer @name : u32[64] read",
+     [_P + "buffer @b u32", _P + "buffer @b read", _P + "buffer @b [", _P + "buffer @b }"]),
+    ("a buffer's type is followed by its count in brackets", "write u32[64], or u32[?] for an open size",
+     [_P + "buffer @b : u32 read", _P + "buffer @b : u32 }", _P + "buffer @b : u32 (", _P + "buffer @b : u32 write",
+      _P + "buffer @b : u32 read_write", _P + "buffer @b : u32 buffer"]),
+    ("a count is a number or ?", "write u32[64], or u32[?] for an open size",
+     [_P + "buffer @b : u32[x", _P + "buffer @b : u32[]", _P + "buffer @b : u32[%n", _P + "buffer @b : u32[foo"]),
+    ("not a buffer flag", "the flags are read, write, read_write, workgroup, live_in, live_out and binding(N)",
+     [_P + "buffer @b : u32[4] x", _P + "buffer @b : u32[4] grid", _P + "buffer @b : u32[4] ,"]),
+    ("a declaration after the first op", "declare buffers and spec constants before the ops",
+     [_P + "%x = lane_id buffer", _P + "%x = lane_id spec", _P + "barrier workgroup buffer"]),
+    ("expected an op", None, [_P + "%x = 3", _P + "%x = @b", _P + "%x = %y", _P + "%x = {", _P + "%x = }"]),
+    ("an op is missing after `=`", None, [_P + "%x = %y ="]),
+    ("operands are separated by commas", None,
+     [_P + "%x = add %a %b", _P + "%x = add %a @b", _P + "%x = call @f(%a %b", _P + "%x = add %a 3"]),
+    ("an operand is a value", "give a constant a name first: %c = const 2 : u32",
+     [_P + "%x = add %a, 3", _P + "%x = add %a, foo", _P + "%x = add %a, :", _P + "%x = add %a, %c ="]),
+    ("expected a type after the colon", "types are u32, f32, bool, vec<4 x f32> and the like",
+     [_P + "%x = add %a, %b : 3", _P + "%x = add %a, %b : %c", _P + "%x = add %a, %b : }", _P + "%x = add %a, %b : %c =",
+      _P + "%x = const 1 : }", _P + "%x = const 1 : %c =", _P + "buffer @b : 3", _P + "buffer @b : [", _P + "buffer @b : }"]),
+    ("an index is a value in brackets", "write load @buffer[%i] : u32; give a constant index a name first",
+     [_P + "%x = load @b[3", _P + "%x = load @b[]", _P + "store %a, @b[3", _P + "store %a, @b[]", _P + "%x = load @b[foo"]),
+    ("the closing bracket of an index is missing", None, [_P + "%x = load @b[%i :", _P + "%x = load @b[%i )", _P + "%x = load @b[%i ,"]),
+    ("a for counts `= LOWER to UPPER step STEP`", "write for %k = 0 to 256 step 1 {",
+     [_P + "for x", _P + "for %k in", _P + "for %k", _P + "for %k = 0 {", _P + "for %k = 0 , ", _P + "for %k = {", _P + "for %k = 0 to {",
+      _P + "for %k = 0 to 4 step {", _P + "for {", _P + "for ("]),
+    ("an iteration argument is %name = %initial : type", "write iter(%sum = %zero : u32)",
+     [_P + "for %k = 0 to 4 iter %a", _P + "for %k = 0 to 4 iter(3", _P + "for %k = 0 to 4 iter(%a )", _P + "for %k = 0 to 4 iter(%a = 3",
+      _P + "for %k = 0 to 4 iter(%a = %b )", _P + "for %k = 0 to 4 iter()"]),
+    ("expected the `{` of a block", None,
+     [_P + "if %c %x =", _P + "if %c store", _P + "if %c }", _P + "for %k = 0 to 4 step 1 %x =", _P + "for %k = 0 to 4 step 1 store",
+      _P + "region @r %x =", _P + "if %c { } else %x =", _P + "if %c { } else store", _P + "if %c { } else if"]),
+    ("the condition of an if is a value", "write if %condition {", [_P + "if (", _P + "if {", _P + "if true", _P + "if lt"]),
+    ("a while has a condition block, then `do` and its body", "write while iter(...) { condition %c } do { yield %next }",
+     [_P + "while %c", _P + "while { } {", _P + "while { } %x =", _P + "while { } }"]),
+    ("a grid is given as grid(N) before the buffers", "write launch @program grid(4096) (@in, @out)",
+     ["vyre 1 pipeline @m { launch @p (", "vyre 1 pipeline @m { launch @p grid 4"]),
+    ("expected a buffer, a launch, a host_read or a kernel", None,
+     ["vyre 1 pipeline @m { foo", "vyre 1 pipeline @m { %x =", "vyre 1 pipeline @m { store"]),
+    ("the closing brace is missing", None, [_P, _P + "%x = lane_id", _P + "if %c {", "vyre 1 pipeline @m {"]),
+    ("an extra closing brace", None, [_P + "} }"]),
+]  # fmt: skip
+
+_FRIENDLY = {
+    "RESULTS": "%result =", "VALUE": "a value (%name)", "SYMBOL": "a name (@name)", "NAME": "a word",
+    "INT": "an integer", "FLOAT": "a float", "STRING": "a string", "KERNEL": "a kernel", END: "the end",
+}  # fmt: skip
+
+
+class _Stop(Exception):
+    pass
+
+
+class _Silent:
+    """Accepts every action and remembers where the first error was."""
+
+    error_count = 0
+    at: tuple[int, int] = (-1, -1)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *parts: None
+
+    def syntax_error(self, state: int, terminal: int, start: int, end: int) -> None:
+        self.at = (state, terminal)
+        raise _Stop
+
+    def abandon(self, value: Any) -> None:
+        pass
+
+
+@cache
+def _sentences() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+    """(state, token) -> row, and state -> row where only one sentence names the state."""
+    from .tables import load
+
+    loaded = load()
+    exact: dict[tuple[int, int], int] = {}
+    by_state: dict[int, set[int]] = {}
+    for row, (_, _, texts) in enumerate(_EXAMPLES):
+        for text in texts:
+            silent = _Silent()
+            try:
+                run(text, loaded, silent, frozenset())
+            except _Stop:
+                exact.setdefault(silent.at, row)
+                by_state.setdefault(silent.at[0], set()).add(row)
+    return exact, {state: min(rows) for state, rows in by_state.items() if len(rows) == 1}
+
+
+def explain(
+    text: str, tables: Tables, state: int, terminal: int, start: int, end: int
+) -> tuple[str, str | None]:
+    """What is wrong at a token, and what to do about it."""
+    token = text[start:end]
+    name = tables.terminals[terminal]
+    if name == "$BAD":
+        if token == '"':
+            return "this string has no end", "close it with a quote on the same line"
+        return f"unexpected character {token!r}", None
+    if name == END and not text.strip():
+        return "the text is empty", "a .vyre text begins with vyre 1"
+    exact, by_state = _sentences()
+    row = exact.get((state, terminal), by_state.get(state))
+    if row is not None:
+        message, help, _ = _EXAMPLES[row]
+        if name == END and (state, terminal) not in exact:
+            return "the text ends too early", help
+        return message, help
+    found = "the text ends here" if name == END else f"unexpected {token[:40].split(chr(10))[0]!r}"
+    wanted = [_FRIENDLY.get(t) or _spelling(tables, t) for t in map(tables.terminals.__getitem__, tables.actions[state])]
+    wanted = sorted(set(wanted))
+    if len(wanted) <= 6:
+        return f"{found}; expected {' or '.join(wanted)}", None
+    return found, None
+
+
+def _spelling(tables: Tables, terminal: str) -> str:
+    for word, number in tables.keywords.items():
+        if tables.terminals[number] == terminal:
+            return word
+    signs = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "COMMA": ",",
+             "COLON": ":", "EQUAL": "=", "QMARK": "?", "LESSTHAN": "<", "MORETHAN": ">", "CIRCUMFLEX": "^"}  # fmt: skip
+    return signs.get(terminal, "->")

@@ -1,0 +1,199 @@
+"""From grammar/vyre.lark to LALR(1) tables.
+
+Lark reads the grammar and computes the tables; importing Lark and doing so takes
+longer than parsing a small file, so the result is kept in the user's cache folder
+under a name that holds the hash of the grammar and of this file's version.  A
+cache that is missing, unwritable or damaged costs time, never an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+END = "$END"
+
+_HERE = Path(__file__).resolve()
+_PACKAGED = _HERE.parents[2] / "grammar" / "vyre.lark"
+_CHECKOUT = _HERE.parents[3] / "grammar" / "vyre.lark"
+
+
+@dataclass(slots=True)
+class Rule:
+    """`lhs` and `size` drive the parser; `action` names a method, `args` says what it gets.
+
+    `args` holds places on the right-hand side, and -1 for an absent optional part.
+    An `action` of "" passes the one argument on; "*" starts a list, "+" appends to one.
+    """
+
+    lhs: int
+    size: int
+    action: str
+    args: list[int]
+
+
+@dataclass(slots=True)
+class Tables:
+    """`actions[state][terminal]` is state + 1 to shift, -(rule + 1) to reduce.
+
+    Terminals are numbered by their group in `pattern`; the keywords, which match as
+    NAME, and END come after.
+    """
+
+    pattern: re.Pattern[str]
+    terminals: list[str]  # names; the index is the terminal's number, 0 unused
+    keywords: dict[str, int]
+    actions: list[dict[int, int]]
+    gotos: list[dict[int, int]]
+    rules: list[Rule]
+    start: int
+    accept: int
+
+    def number(self, terminal: str) -> int:
+        return self.terminals.index(terminal)
+
+
+def grammar_text() -> str:
+    """The grammar as shipped: beside the package in a wheel, at the root of a checkout."""
+    path = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def load() -> Tables:
+    """The tables, from the cache if it has them."""
+    text = grammar_text()
+    key = sha256(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
+    path = _cache_folder() / f"grammar-{key}.json"
+    try:
+        return _decode(json.loads(path.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        encoded = compile_grammar(text)
+        _save(path, encoded)
+        return _decode(encoded)
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("VYRE_CACHE_DIR")
+    if named:
+        return Path(named)
+    home = os.environ.get("XDG_CACHE_HOME")  # spares an import on the common path
+    if home and os.name == "posix":
+        return Path(home) / "vyre-opt"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("vyre-opt")
+
+
+def _save(path: Path, encoded: dict[str, Any]) -> None:
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(encoded, separators=(",", ":")))
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+
+
+def _decode(encoded: dict[str, Any]) -> Tables:
+    return Tables(
+        pattern=re.compile(encoded["pattern"], re.DOTALL),
+        terminals=encoded["terminals"],
+        keywords=encoded["keywords"],
+        actions=[{int(k): v for k, v in row.items()} for row in encoded["actions"]],
+        gotos=[{int(k): v for k, v in row.items()} for row in encoded["gotos"]],
+        rules=[Rule(*row) for row in encoded["rules"]],
+        start=encoded["start"],
+        accept=encoded["accept"],
+    )
+
+
+def compile_grammar(text: str) -> dict[str, Any]:
+    """The tables as JSON values.  Raises Lark's GrammarError for a grammar that is not LALR(1)."""
+    from lark import Lark
+
+    lark: Any = Lark(text, parser="lalr", lexer="basic", maybe_placeholders=True)
+    pattern, terminals, keywords = _lexer(lark)
+    numbers = {name: number for number, name in enumerate(terminals)}
+    table = lark.parser.parser._parse_table
+    rules = list(lark.rules)
+    rule_numbers = {rule: number for number, rule in enumerate(rules)}
+    lhs_names = list(dict.fromkeys(rule.origin.name for rule in rules))
+    lhs_numbers = {name: number for number, name in enumerate(lhs_names)}
+    actions: list[dict[int, int]] = [{} for _ in table.states]
+    gotos: list[dict[int, int]] = [{} for _ in table.states]
+    for state, row in table.states.items():
+        for symbol, (action, target) in row.items():
+            if action.name == "Reduce":
+                actions[state][numbers[symbol]] = -(rule_numbers[target] + 1)
+            elif symbol in numbers:
+                actions[state][numbers[symbol]] = target + 1
+            else:
+                gotos[state][lhs_numbers[symbol]] = target
+    return {
+        "pattern": pattern,
+        "terminals": terminals,
+        "keywords": keywords,
+        "actions": actions,
+        "gotos": gotos,
+        "rules": [[lhs_numbers[r.origin.name], len(r.expansion), *_action(r)] for r in rules],
+        "start": table.start_states["start"],
+        "accept": table.end_states["start"],
+    }
+
+
+def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
+    """One pattern for all terminals: what is ignored, then a group for each terminal.
+
+    The last groups catch the end of the text and any other character, so that
+    matches cover the text without a gap.
+    """
+    ignored = set(lark.ignore_tokens)
+    by_name = {t.name: t for t in lark.terminals}
+    name_pattern = re.compile(by_name["NAME"].pattern.to_regexp())
+    regexes = [t for t in lark.terminals if t.pattern.type == "re" and t.name not in ignored]
+    strings = [t for t in lark.terminals if t.pattern.type == "str"]
+    words = [t for t in strings if name_pattern.fullmatch(t.pattern.value)]
+    signs = sorted((t for t in strings if t not in words), key=lambda t: -len(t.pattern.value))
+    groups = [*regexes, *signs]
+    skip = "|".join(by_name[name].pattern.to_regexp() for name in sorted(ignored))
+    body = "|".join(f"({t.pattern.to_regexp()})" for t in groups)
+    terminals = ["", *(t.name for t in groups), END, "$BAD"]
+    keywords = {}
+    for word in words:
+        keywords[word.pattern.value] = len(terminals)
+        terminals.append(word.name)
+    return rf"(?:{skip})*+(?:{body}|(\Z)|(.))", terminals, keywords
+
+
+def _action(rule: Any) -> tuple[str, list[int]]:
+    """The method to call on a reduction, and which parts of the right-hand side it gets."""
+    kept = [
+        place
+        for place, symbol in enumerate(rule.expansion)
+        if not (symbol.is_term and symbol.filter_out)
+    ]
+    origin = rule.origin.name
+    if origin.startswith("__"):  # Lark's name for a repetition: of one item, or recursive
+        if rule.expansion and rule.expansion[0].name == origin:
+            return "+", kept
+        return "*", kept
+    args: list[int] = []
+    place = 0
+    for absent in rule.options.empty_indices or [False] * len(rule.expansion):
+        if absent:
+            args.append(-1)
+        else:
+            if place in kept:
+                args.append(place)
+            place += 1
+    if rule.alias is None and rule.options.expand1 and len(args) == 1:
+        return "", args
+    return rule.alias or origin, args

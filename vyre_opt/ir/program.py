@@ -1,0 +1,283 @@
+"""The Program IR: values, ops, blocks, buffers, programs, functions, pipelines, modules.
+
+Control flow is structured: an op owns its regions, and a region is one block.
+There are no use lists; a pass walks forward and carries a substitution, which
+keeps an op small and a rewrite linear.
+
+    Module -> Program -> Block -> Op -> Block (of a for, if, while, region) -> Op
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from .types import DataType
+
+if TYPE_CHECKING:
+    from .diagnostics import Location, Source
+    from .ops import OpDef
+
+Dim3 = tuple[int, int, int]
+
+NO_ATTRS: dict[str, Any] = {}
+"""The attributes of an op without any.  Shared, so never written to."""
+
+
+class Access(StrEnum):
+    """How a program may use a buffer; `workgroup` also names its memory tier."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read_write"
+    WORKGROUP = "workgroup"
+
+
+class Value:
+    """An SSA value: the result of an op, or an argument of a block.  Identity is equality."""
+
+    __slots__ = ("name", "type", "owner")
+
+    def __init__(self, name: str, type: DataType, owner: Op | Block | None = None) -> None:
+        self.name = name
+        self.type = type
+        self.owner = owner
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+class Op:
+    """One operation.  `definition` is its row in the op table; `attrs` is read-only if shared."""
+
+    __slots__ = ("definition", "operands", "results", "attrs", "regions", "loc")
+
+    def __init__(
+        self,
+        definition: OpDef,
+        operands: tuple[Value, ...] = (),
+        results: tuple[Value, ...] = (),
+        attrs: dict[str, Any] = NO_ATTRS,
+        regions: tuple[Block, ...] = (),
+        loc: Location | None = None,
+    ) -> None:
+        self.definition = definition
+        self.operands = operands
+        self.results = results
+        self.attrs = attrs
+        self.regions = regions
+        self.loc = loc
+        for result in results:
+            result.owner = self
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def result(self) -> Value:
+        """The single result of an op that has one."""
+        return self.results[0]
+
+    def walk(self) -> Iterator[Op]:
+        """This op, then every op inside its regions, in program order."""
+        yield self
+        for block in self.regions:
+            yield from block.walk()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {', '.join(map(repr, self.results))}>"
+
+
+class Block:
+    """Arguments and ops; the last op of a region that yields is its terminator."""
+
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: tuple[Value, ...] = (), ops: list[Op] | None = None) -> None:
+        self.args = args
+        self.ops: list[Op] = [] if ops is None else ops
+        for arg in args:
+            arg.owner = self
+
+    def walk(self) -> Iterator[Op]:
+        for op in self.ops:
+            yield op
+            if op.regions:
+                for block in op.regions:
+                    yield from block.walk()
+
+    @property
+    def terminator(self) -> Op | None:
+        return self.ops[-1] if self.ops and self.ops[-1].definition.is_terminator else None
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A buffer of a program or a pipeline.
+
+    `count` is in elements, None for an open size (`?`).  `access` is None only in a
+    pipeline, where it may be left out.  A `read_write` buffer with neither live flag
+    is transient: undefined on entry, unobservable after.
+    """
+
+    name: str
+    dtype: DataType
+    count: int | None
+    access: Access | None
+    binding: int | None = None
+    live_in: bool = False
+    live_out: bool = False
+    loc: Location | None = field(default=None, compare=False)
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the whole buffer; None where the count or the element size is open."""
+        if self.count is None or self.dtype.size_bytes is None:
+            return None
+        return self.count * self.dtype.size_bytes
+
+    @property
+    def is_transient(self) -> bool:
+        """True for storage whose contents nobody outside the program can see."""
+        return self.access is Access.READ_WRITE and not (self.live_in or self.live_out)
+
+    @property
+    def is_workgroup(self) -> bool:
+        return self.access is Access.WORKGROUP
+
+    @property
+    def is_output(self) -> bool:
+        """True for a bound buffer whose contents the caller gets back."""
+        return self.binding is not None and (self.live_out or self.access is Access.WRITE)
+
+
+@dataclass(slots=True)
+class Spec:
+    """A specialization constant; `default` is encoded as a `const` value is, None if unset."""
+
+    name: str
+    dtype: DataType
+    default: Any = None
+    loc: Location | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """One GPU program: run by every invocation of every workgroup of a dispatch.
+
+    `grid` is the number of workgroups where the text fixes it, else None.
+    """
+
+    name: str
+    workgroup: Dim3
+    grid: Dim3 | None = None
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    specs: dict[str, Spec] = field(default_factory=dict)
+    body: Block = field(default_factory=Block)
+    loc: Location | None = None
+
+    @property
+    def lanes(self) -> int:
+        """Invocations of one workgroup."""
+        x, y, z = self.workgroup
+        return x * y * z
+
+    @property
+    def bound_buffers(self) -> list[Buffer]:
+        """The buffers a caller passes, in binding order."""
+        bound = [b for b in self.buffers.values() if b.binding is not None]
+        return sorted(bound, key=lambda b: b.binding or 0)
+
+    def walk(self) -> Iterator[Op]:
+        return self.body.walk()
+
+
+@dataclass(slots=True, eq=False)
+class Func:
+    """A pure function of values, called by `call` and inlined by `inline`."""
+
+    name: str
+    results: tuple[DataType, ...]
+    body: Block
+    loc: Location | None = None
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        return self.body.args
+
+    def walk(self) -> Iterator[Op]:
+        return self.body.walk()
+
+
+@dataclass(slots=True)
+class Launch:
+    """Run a program over `grid` workgroups, `buffers` in the order of its bindings."""
+
+    program: str
+    grid: Dim3
+    buffers: tuple[str, ...]
+    loc: Location | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class KernelStage:
+    """Run a named kernel on `buffers`, in the order of its roles in the op table."""
+
+    kernel: str
+    buffers: tuple[str, ...]
+    attrs: dict[str, Any]
+    loc: Location | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class HostRead:
+    """The host reads a buffer at this point."""
+
+    buffer: str
+    loc: Location | None = field(default=None, compare=False)
+
+
+Stage = Launch | KernelStage | HostRead
+
+
+@dataclass(slots=True, eq=False)
+class Pipeline:
+    """Launches in order, and the device buffers between them."""
+
+    name: str
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    stages: list[Stage] = field(default_factory=list)
+    loc: Location | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """The contents of one `.vyre` text.  `order` keeps the items as they were written."""
+
+    programs: dict[str, Program] = field(default_factory=dict)
+    funcs: dict[str, Func] = field(default_factory=dict)
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    order: list[Program | Func | Pipeline] = field(default_factory=list)
+    source: Source | None = None
+
+    def add(self, item: Program | Func | Pipeline) -> None:
+        """Append `item`; a later item of the same kind and name does not replace the first."""
+        table: dict[str, Any] = (
+            self.programs
+            if isinstance(item, Program)
+            else self.funcs
+            if isinstance(item, Func)
+            else self.pipelines
+        )
+        table.setdefault(item.name, item)
+        self.order.append(item)
+
+    def remove(self, item: Program | Func | Pipeline) -> None:
+        """Take `item` out of the module."""
+        for table in (self.programs, self.funcs, self.pipelines):
+            if table.get(item.name) is item:
+                del table[item.name]
+        self.order = [other for other in self.order if other is not item]

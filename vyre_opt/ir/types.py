@@ -1,0 +1,234 @@
+"""Data types: one interned object a type, so that types compare with ``is``.
+
+Every type has a name (its text form), a cache tag (stable across versions, never
+reused) and, where it has one, a size.  Arithmetic exists on bool, the integers
+of 8 to 64 bits, f16, bf16, f32, f64 and vectors of these; the other types name
+the elements of a buffer and the values that cross the host boundary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = ["DataType", "MAX_VECTOR_LANES", "TypeNameError"]
+
+MAX_VECTOR_LANES = 64
+
+# name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
+_SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
+    "u32": ("U32", 0x01, "uint", 32),
+    "i32": ("I32", 0x02, "int", 32),
+    "u64": ("U64", 0x03, "uint", 64),
+    "vec2u32": ("VEC2_U32", 0x04, "opaque", 64),
+    "vec4u32": ("VEC4_U32", 0x05, "opaque", 128),
+    "bool": ("BOOL", 0x06, "bool", 8),
+    "bytes": ("BYTES", 0x07, "opaque", None),
+    "f16": ("F16", 0x09, "float", 16),
+    "bf16": ("BF16", 0x0A, "float", 16),
+    "f32": ("F32", 0x0B, "float", 32),
+    "f64": ("F64", 0x0C, "float", 64),
+    "tensor": ("TENSOR", 0x0D, "opaque", None),
+    "u8": ("U8", 0x0E, "uint", 8),
+    "u16": ("U16", 0x0F, "uint", 16),
+    "i8": ("I8", 0x10, "int", 8),
+    "i16": ("I16", 0x11, "int", 16),
+    "i64": ("I64", 0x12, "int", 64),
+    "f8e4m3": ("F8E4M3", 0x19, "opaque", 8),
+    "f8e5m2": ("F8E5M2", 0x1A, "opaque", 8),
+    "i4": ("I4", 0x1B, "opaque", 4),
+    "fp4": ("FP4", 0x1C, "opaque", 4),
+    "nf4": ("NF4", 0x1D, "opaque", 4),
+}
+
+# name -> (tag, the form of its parameters)
+_PARAMETRIC: dict[str, tuple[int, str]] = {
+    "array": (0x08, "N bytes an element"),
+    "handle": (0x13, "a type id"),
+    "vec": (0x14, "N x TYPE"),
+    "tensor_shaped": (0x15, "TYPE, D0, D1, ..."),
+    "sparse_csr": (0x16, "TYPE"),
+    "sparse_coo": (0x17, "TYPE"),
+    "sparse_bsr": (0x18, "TYPE, ROWS, COLUMNS"),
+    "device_mesh": (0x1E, "A0, A1, ..."),
+    "opaque": (0x80, "an id"),
+}
+
+
+class TypeNameError(ValueError):
+    """A type that does not exist or whose parameters are wrong."""
+
+
+class DataType:
+    """An interned type.  Make one by attribute (`DataType.F32`), `DataType.vec`, or `DataType.of`.
+
+    Attributes: `name` (text form), `tag` (cache tag), `kind` (bool, uint, int,
+    float, vec or opaque), `bits` (of one element as stored; None if it has no
+    static size), `element` and `lanes` (of a vector; else itself and 1),
+    `params` (as given to `of`).
+    """
+
+    __slots__ = ("name", "tag", "kind", "bits", "element", "lanes", "params")
+
+    name: str
+    tag: int
+    kind: str
+    bits: int | None
+    element: DataType
+    lanes: int
+    params: tuple[Any, ...]
+
+    _interned: ClassVar[dict[str, DataType]] = {}
+
+    U8: ClassVar[DataType]
+    U16: ClassVar[DataType]
+    U32: ClassVar[DataType]
+    U64: ClassVar[DataType]
+    I8: ClassVar[DataType]
+    I16: ClassVar[DataType]
+    I32: ClassVar[DataType]
+    I64: ClassVar[DataType]
+    BOOL: ClassVar[DataType]
+    F16: ClassVar[DataType]
+    BF16: ClassVar[DataType]
+    F32: ClassVar[DataType]
+    F64: ClassVar[DataType]
+    VEC2_U32: ClassVar[DataType]
+    VEC4_U32: ClassVar[DataType]
+    BYTES: ClassVar[DataType]
+    TENSOR: ClassVar[DataType]
+    F8E4M3: ClassVar[DataType]
+    F8E5M2: ClassVar[DataType]
+    I4: ClassVar[DataType]
+    FP4: ClassVar[DataType]
+    NF4: ClassVar[DataType]
+
+    @staticmethod
+    def of(name: str, *params: Any) -> DataType:
+        """The type called `name`, with `params` (ints and DataTypes) for a parametric one.
+
+        Raises TypeNameError for an unknown name or parameters of the wrong form.
+        """
+        found = DataType._interned.get(name)
+        if found is not None and not params:
+            return found
+        if name not in _PARAMETRIC:
+            if name in _SIMPLE:
+                raise TypeNameError(f"type {name} takes no parameters")
+            raise TypeNameError(f"unknown type {name}")
+        return _parametric(name, params)
+
+    @staticmethod
+    def vec(element: DataType, lanes: int) -> DataType:
+        """`lanes` values of a scalar type, 2 to 64 of them."""
+        return DataType.of("vec", lanes, element)
+
+    @staticmethod
+    def all_names() -> list[str]:
+        """Every type name, the parametric ones without their parameters."""
+        return [*_SIMPLE, *_PARAMETRIC]
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind == "int" or self.kind == "uint"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_vec(self) -> bool:
+        return self.kind == "vec"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "int"
+
+    @property
+    def has_arithmetic(self) -> bool:
+        """True for the types that an SSA value can have arithmetic on."""
+        return self.element.kind in ("bool", "uint", "int", "float")
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of one element; None without a static size or for a packed sub-byte type."""
+        return None if self.bits is None or self.bits % 8 else self.bits // 8
+
+    def with_element(self, element: DataType) -> DataType:
+        """The same shape over another scalar type."""
+        return DataType.vec(element, self.lanes) if self.kind == "vec" else element
+
+    def __repr__(self) -> str:
+        return f"DataType({self.name})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DataType.of, (self.name.partition("<")[0], *self.params))
+
+    def __copy__(self) -> DataType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> DataType:
+        return self
+
+
+def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
+    made = DataType.__new__(DataType)
+    made.name, made.tag, made.kind, made.bits, made.params = text, tag, kind, bits, params
+    made.element, made.lanes = made, 1
+    return DataType._interned.setdefault(text, made)
+
+
+def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
+    tag, form = _PARAMETRIC[name]
+    types = [p for p in params if isinstance(p, DataType)]
+    ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
+    wrong = TypeNameError(f"type {name} is written {name}<{form}>")
+    if len(types) + len(ints) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
+        raise wrong
+    shape = (len(types), len(ints))
+    if name == "vec":
+        if shape != (1, 1) or params[0] is not ints[0]:
+            raise wrong
+        element, lanes = types[0], ints[0]
+        if element.kind not in ("bool", "uint", "int", "float"):
+            raise TypeNameError(f"a vector's element is a bool, an integer or a float, not {element}")
+        if not 2 <= lanes <= MAX_VECTOR_LANES:
+            raise TypeNameError(f"a vector has 2 to {MAX_VECTOR_LANES} lanes, not {lanes}")
+        assert element.bits is not None
+        text = f"vec<{lanes} x {element.name}>"
+        made = _make(text, tag, "vec", lanes * element.bits, params)
+        made.element, made.lanes = element, lanes
+        return made
+    allowed = {
+        "array": shape == (0, 1),
+        "handle": shape == (0, 1),
+        "opaque": shape == (0, 1),
+        "tensor_shaped": shape[0] == 1 and shape[1] >= 1 and params[0] is types[0],
+        "sparse_csr": shape == (1, 0),
+        "sparse_coo": shape == (1, 0),
+        "sparse_bsr": shape == (1, 2) and params[0] is types[0],
+        "device_mesh": shape[0] == 0 and shape[1] >= 1,
+    }
+    if not allowed[name]:
+        raise wrong
+    bits: int | None = None
+    if name == "array":
+        bits = ints[0] * 8
+    elif name == "handle":
+        bits = 32
+    elif name == "tensor_shaped" and types[0].bits is not None:
+        bits = types[0].bits
+        for extent in ints:
+            bits *= extent
+    text = f"{name}<{', '.join(p.name if isinstance(p, DataType) else str(p) for p in params)}>"
+    return _make(text, tag, "opaque", bits, params)
+
+
+for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():
+    setattr(DataType, _attribute, _make(_name, _tag, _kind, _bits, ()))
