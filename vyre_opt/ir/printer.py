@@ -1,0 +1,403 @@
+"""IR to text.  `parse(print_program(m))` gives `m` back, and printing that gives the same bytes.
+
+Value names are kept; a pass may leave two visible values of one name, and the
+later one then gets a number.  Two forms exist: the short one, by the op's form,
+and the generic one, which spells every op alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .literals import show
+from .loops import bounds, inits
+from .program import (
+    Block,
+    Buffer,
+    Dim3,
+    Func,
+    HostRead,
+    KernelStage,
+    Launch,
+    Module,
+    Op,
+    Pipeline,
+    Program,
+    Spec,
+    Stage,
+    Value,
+)
+from .types import DataType
+
+__all__ = ["canonical_text", "print_program"]
+
+HEADER = "vyre 1\n"
+
+
+def print_program(
+    item: Module | Program | Func | Pipeline, generic: bool = False
+) -> str:
+    """The text of a module, or of one item as a module of its own."""
+    printer = _Printer(generic)
+    for part in item.order if isinstance(item, Module) else [item]:
+        printer.item(part)
+    return HEADER + "".join(printer.lines)
+
+
+def canonical_text(item: Program | Func | Pipeline) -> str:
+    """The text of an item with values numbered in order: equal for items that differ in names only."""
+    printer = _Printer(generic=False, numbered=True)
+    printer.item(item)
+    return "".join(printer.lines)
+
+
+class _Printer:
+    def __init__(self, generic: bool, numbered: bool = False) -> None:
+        self.lines: list[str] = []
+        self.generic = generic
+        self.numbered = numbered
+        self.names: dict[Value, str] = {}
+        self.visible: set[str] = set()
+        self.suffixes: dict[str, int] = {}
+        self.indent = "  "
+
+    # --- names --------------------------------------------------------------------
+
+    def define(self, value: Value) -> str:
+        """A name for `value` that no visible value has."""
+        if self.numbered:
+            name = f"%{len(self.names)}"
+        else:
+            name = "%" + value.name
+            if name in self.visible:
+                name = self.fresh(name)
+            self.visible.add(name)
+        self.names[value] = name
+        return name
+
+    def fresh(self, name: str) -> str:
+        base = re.sub(r"_\d+$", "", name)
+        number = self.suffixes.get(base, 0)
+        while True:
+            number += 1
+            candidate = f"{base}_{number}"
+            if candidate not in self.visible:
+                self.suffixes[base] = number
+                return candidate
+
+    def uses(self, values: tuple[Value, ...]) -> str:
+        names = self.names
+        return ", ".join([names[v] for v in values])
+
+    # --- items --------------------------------------------------------------------
+
+    def item(self, item: Program | Func | Pipeline) -> None:
+        self.lines.append("\n")
+        self.names, self.visible, self.suffixes = {}, set(), {}
+        if isinstance(item, Program):
+            self.program(item)
+        elif isinstance(item, Func):
+            self.func(item)
+        else:
+            self.pipeline(item)
+
+    def program(self, program: Program) -> None:
+        grid = f" grid({_dims(program.grid)})" if program.grid else ""
+        head = f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n"
+        self.lines.append(head)
+        self.lines += [_buffer(b) for b in program.buffers.values()]
+        self.lines += [_spec(s) for s in program.specs.values()]
+        if program.body.ops and (program.buffers or program.specs):
+            self.lines.append("\n")
+        self.ops(program.body.ops)
+        self.lines.append("}\n")
+
+    def func(self, func: Func) -> None:
+        params = ", ".join(f"{self.define(arg)} : {arg.type}" for arg in func.params)
+        results = f" -> {_types(func.results)}" if func.results else ""
+        self.lines.append(f"func @{func.name}({params}){results} {{\n")
+        self.ops(func.body.ops)
+        self.lines.append("}\n")
+
+    def pipeline(self, pipeline: Pipeline) -> None:
+        self.lines.append(f"pipeline @{pipeline.name} {{\n")
+        self.lines += [_buffer(b) for b in pipeline.buffers.values()]
+        if pipeline.buffers and pipeline.stages:
+            self.lines.append("\n")
+        self.lines += [f"  {_stage(stage)}\n" for stage in pipeline.stages]
+        self.lines.append("}\n")
+
+    # --- ops ----------------------------------------------------------------------
+
+    def ops(self, ops: list[Op]) -> None:
+        lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
+        indent = self.indent
+        for op in ops:
+            form = op.definition.form
+            if op.regions or self.generic:
+                self.nested(op, form)
+                continue
+            body = _FORMS[form](self, op)
+            results = op.results
+            if len(results) == 1:
+                value = results[0]
+                name = "%" + value.name
+                if numbered or name in visible:
+                    name = self.define(value)
+                else:
+                    visible.add(name)
+                    names[value] = name
+                lines.append(f"{indent}{name} = {body}\n")
+            else:
+                lines.append(f"{indent}{self.results(op)}{body}\n")
+
+    def results(self, op: Op) -> str:
+        return f"{', '.join([self.define(v) for v in op.results])} = " if op.results else ""
+
+    def nested(self, op: Op, form: str) -> None:
+        """An op in the generic form, or one with regions in the short form."""
+        start = len(self.lines)
+        self.lines.append("")
+        if self.generic:
+            tail = self.generic_op(op)
+            head = self.lines[start]
+        else:
+            head = _STRUCTURED[form](self, op)
+            tail = "}\n"
+        self.lines[start] = f"{self.indent}{self.results(op)}{head}"
+        self.lines.append(tail if self.generic else self.indent + tail)
+
+    def block(self, block: Block, head: Callable[[], str] | None = None) -> str:
+        """Print the block's ops one level in; names it defines are free again after it."""
+        text = head() if head else ""
+        self.indent += "  "
+        self.ops(block.ops)
+        self.indent = self.indent[:-2]
+        self.forget(block)
+        return text
+
+    def forget(self, block: Block) -> None:
+        """Free the names that the block itself defined."""
+        names = self.names
+        self.visible.difference_update([names[arg] for arg in block.args])
+        for op in block.ops:
+            self.visible.difference_update([names[value] for value in op.results])
+
+    def generic_op(self, op: Op) -> str:
+        """Sets the last line to the head of `op`, prints its regions, returns the rest."""
+        start = len(self.lines) - 1
+        head = f'"{op.name}"({self.uses(op.operands)})'
+        self.lines[start] = head + (" (" if op.regions else "")
+        for number, block in enumerate(op.regions):
+            slot = len(self.lines)
+            self.lines.append("")
+            opening = ", " if number else ""
+            self.lines[slot] = opening + self.block(
+                block, lambda block=block: f"{{ ^({self.params(block.args)})\n"
+            )  # type: ignore[misc]
+            self.lines.append(self.indent + "}")
+        attrs = _generic_attrs(op)
+        types = f"({_list(op.operands)}) -> ({_list(op.results)})"
+        return f"{')' if op.regions else ''}{attrs} : {types}\n"
+
+    def params(self, args: tuple[Value, ...]) -> str:
+        return ", ".join(f"{self.define(arg)} : {arg.type}" for arg in args)
+
+    def iteration(self, args: tuple[Value, ...], initial: tuple[Value, ...]) -> str:
+        if not args:
+            return ""
+        pairs = zip(args, initial, strict=True)
+        return f" iter({', '.join(f'{self.define(a)} = {self.names[i]} : {a.type}' for a, i in pairs)})"
+
+    def for_op(self, op: Op) -> str:
+        body = op.regions[0]
+
+        def head() -> str:
+            lower, upper, step = (b if isinstance(b, int) else self.names[b] for b in bounds(op))
+            counter = self.define(body.args[0])
+            carried = self.iteration(body.args[1:], inits(op))
+            dtype = body.args[0].type
+            suffix = "" if dtype is DataType.U32 else f" : {dtype}"
+            return f"for {counter} = {lower} to {upper} step {step}{carried}{suffix} {{\n"
+
+        return self.block(body, head)
+
+    def while_op(self, op: Op) -> str:
+        condition, body = op.regions
+        head = self.block(condition, lambda: f"while{self.iteration(condition.args, op.operands)} {{\n")
+        self.lines.append(f"{self.indent}}} do {{\n")
+        for inner, shown in zip(body.args, condition.args, strict=True):
+            self.names[inner] = f"%{len(self.names)}" if self.numbered else self.names[shown]
+            self.visible.add(self.names[inner])
+        self.block(body)
+        return head
+
+    def if_op(self, op: Op) -> str:
+        head = f"if {self.names[op.operands[0]]}{_arrow(op.results)} {{\n"
+        self.block(op.regions[0])
+        if len(op.regions) > 1:
+            self.lines.append(f"{self.indent}}} else {{\n")
+            self.block(op.regions[1])
+        return head
+
+    def region_op(self, op: Op) -> str:
+        self.block(op.regions[0])
+        return f"region @{op.attrs['label']}{_arrow(op.results)} {{\n"
+
+
+# --- declarations and stages
+
+
+def _dims(dims: Dim3) -> str:
+    x, y, z = dims
+    return f"{x}, {y}, {z}" if z != 1 else f"{x}, {y}" if y != 1 else str(x)
+
+
+def _types(types: tuple[DataType, ...]) -> str:
+    return types[0].name if len(types) == 1 else f"({', '.join(t.name for t in types)})"
+
+
+def _arrow(results: tuple[Value, ...]) -> str:
+    return f" -> {_types(tuple(v.type for v in results))}" if results else ""
+
+
+def _list(values: tuple[Value, ...]) -> str:
+    return ", ".join([v.type.name for v in values])
+
+
+def _buffer(buffer: Buffer) -> str:
+    count = "?" if buffer.count is None else buffer.count
+    access = f" {buffer.access}" if buffer.access else ""
+    binding = "" if buffer.binding is None else f" binding({buffer.binding})"
+    live = " live_in" * buffer.live_in + " live_out" * buffer.live_out
+    return f"  buffer @{buffer.name} : {buffer.dtype}[{count}]{access}{binding}{live}\n"
+
+
+def _spec(spec: Spec) -> str:
+    default = "" if spec.default is None else f" = {show(spec.default, spec.dtype)}"
+    return f"  spec @{spec.name} : {spec.dtype}{default}\n"
+
+
+def _stage(stage: Stage) -> str:
+    if isinstance(stage, Launch):
+        return f"launch @{stage.program} grid({_dims(stage.grid)}) ({_symbols(stage.buffers)})"
+    if isinstance(stage, HostRead):
+        return f"host_read @{stage.buffer}"
+    return _kernel_text(stage.kernel, stage.buffers, stage.attrs)
+
+
+def _symbols(names: tuple[str, ...]) -> str:
+    return ", ".join(f"@{name}" for name in names)
+
+
+def _kernel_text(name: str, buffers: tuple[str, ...], params: dict[str, Any]) -> str:
+    given = ", ".join(f"{key} = {value}" for key, value in params.items())
+    return f"{name}({_symbols(buffers)})" + (f" {{{given}}}" if given else "")
+
+
+# --- simple ops by form
+
+
+def _elementwise(p: _Printer, op: Op) -> str:
+    names = p.names
+    operands = op.operands
+    fast = f" fastmath<{', '.join(op.attrs['fastmath'])}>" if "fastmath" in op.attrs else ""
+    return f"{op.definition.name} {', '.join([names[v] for v in operands])}{fast} : {operands[-1].type.name}"
+
+
+def _words(op: Op) -> str:
+    given = [op.attrs[a.name] for a in op.definition.attrs if a.kind == "word"]
+    return f"{op.name}<{', '.join(given)}>"
+
+
+def _result_typed(p: _Printer, op: Op) -> str:
+    return f"{op.name} {p.uses(op.operands)} : {op.results[0].type}"
+
+
+def _atomic(p: _Printer, op: Op) -> str:
+    index, *values = op.operands
+    given = p.uses(tuple(values))
+    return f"{_words(op)} @{op.attrs['buffer']}[{p.names[index]}], {given} : {values[0].type}"
+
+
+def _store(p: _Printer, op: Op) -> str:
+    value, index = op.operands
+    return f"store {p.names[value]}, @{op.attrs['buffer']}[{p.names[index]}] : {value.type}"
+
+
+def _call(p: _Printer, op: Op) -> str:
+    text = f"call @{op.attrs['callee']}({p.uses(op.operands)})"
+    if not op.results:
+        return text
+    return f"{text} : ({_list(op.operands)}) -> {_types(tuple(v.type for v in op.results))}"
+
+
+def _terminator(p: _Printer, op: Op) -> str:
+    return f"{op.name} {p.uses(op.operands)}" if op.operands else op.name
+
+
+def quote(text: str) -> str:
+    """`text` as a string token."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+_FORMS: dict[str, Callable[[_Printer, Op], str]] = {
+    **dict.fromkeys(("unary", "binary", "ternary", "compare", "select"), _elementwise),
+    **dict.fromkeys(("splat", "vector"), _result_typed),
+    "const": lambda p, op: f"const {show(op.attrs['value'], op.results[0].type)} : {op.results[0].type}",
+    "spec": lambda p, op: f"spec @{op.attrs['spec']} : {op.results[0].type}",
+    "id": lambda p, op: f"{op.name} {op.attrs['axis']}",
+    "size": lambda p, op: op.name,
+    "len": lambda p, op: f"len @{op.attrs['buffer']}"
+    + ("" if op.results[0].type is DataType.U32 else f" : {op.results[0].type}"),
+    "convert": lambda p, op: f"{op.name} {p.uses(op.operands)} : {op.operands[0].type} -> {op.results[0].type}",
+    "extract": lambda p, op: f"extract {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[0].type}",
+    "insert": lambda p, op: f"insert {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[1].type}",
+    "load": lambda p, op: f"load @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}",
+    "store": _store,
+    "atomic": _atomic,
+    "barrier": lambda p, op: f"barrier {op.attrs['scope']}",
+    **dict.fromkeys(
+        ("shuffle", "reduce", "scan"),
+        lambda p, op: f"{_words(op)} {p.uses(op.operands)} : {op.results[0].type}",
+    ),
+    "ballot": lambda p, op: f"{op.name} {p.uses(op.operands)}",
+    "call": _call,
+    "trap": lambda p, op: f"trap {quote(op.attrs['message'])}",
+    "kernel": lambda p, op: _kernel_text(op.name, op.attrs["buffers"], op.attrs["params"]),
+    **dict.fromkeys(("yield", "condition"), _terminator),
+}
+
+_STRUCTURED: dict[str, Callable[[_Printer, Op], str]] = {
+    "for": _Printer.for_op,
+    "while": _Printer.while_op,
+    "if": _Printer.if_op,
+    "region": _Printer.region_op,
+}
+
+
+def _generic_attrs(op: Op) -> str:
+    if op.definition.kernel is not None:
+        given = [f"buffers = [{_symbols(op.attrs['buffers'])}]"] if op.attrs["buffers"] else []
+        given += [f"{key} = {value}" for key, value in op.attrs["params"].items()]
+        return f" {{{', '.join(given)}}}" if given else ""
+    shown = []
+    for attr in op.definition.attrs:
+        value = op.attrs[attr.name]
+        if attr.kind == "literal":
+            text = show(value, op.results[0].type)
+        elif attr.kind == "symbol":
+            text = f"@{value}"
+        elif attr.kind == "string":
+            text = quote(value)
+        else:
+            text = "dynamic" if value is None else str(value)
+        shown.append(f"{attr.name} = {text}")
+    if "fastmath" in op.attrs:
+        shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
+    return f" {{{', '.join(shown)}}}" if shown else ""
+
+
