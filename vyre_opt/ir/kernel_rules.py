@@ -1,0 +1,47 @@
+"""Checks the use of a named kernel: its buffers by role, its parameters by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .diagnostics import Diagnostic, Location, suggest
+from .ops import OPS
+from .program import Access, Buffer
+
+
+def check_kernel(
+    name: str,
+    buffers: tuple[str, ...],
+    params: Mapping[str, Any],
+    declared: Mapping[str, Buffer],
+    loc: Location | None,
+    found: list[Diagnostic],
+) -> None:
+    """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
+    kernel = OPS[name].kernel
+    assert kernel is not None
+    roles = ", ".join(f"@{role.name}" for role in kernel.roles)
+    if len(buffers) != len(kernel.roles):
+        message = f"{name} takes {len(kernel.roles)} buffers, {len(buffers)} given"
+        found.append(Diagnostic("error", message, loc, help=f"write {name}({roles})"))
+        return
+    for given, role in zip(buffers, kernel.roles, strict=True):
+        buffer = declared[given]
+        where = loc.find(f"@{given}") if loc else None
+        if buffer.dtype not in role.types:
+            names = " or ".join(t.name for t in role.types)
+            message = f"{name}: {role.name} holds {names}, @{given} holds {buffer.dtype}"
+            found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
+        if buffer.access is Access.READ and role.access is not Access.READ:
+            message = f"{name} writes its {role.name}, @{given} is read-only"
+            found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
+    for key in params:
+        if key not in kernel.params:
+            message = f"{name} has no parameter {key}"
+            found.append(Diagnostic("error", message, loc, help=suggest(key, kernel.params)))
+    for key, default in kernel.params.items():
+        if key not in params and default is None:
+            found.append(Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}"))
+        elif params.get(key, 1) < 0:
+            found.append(Diagnostic("error", f"{name}: {key} is at least 0", loc))

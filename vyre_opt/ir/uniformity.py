@@ -1,0 +1,201 @@
+"""Which invocations are sure to agree on a value: the whole grid, a workgroup, a subgroup, or one.
+
+    GRID < WORKGROUP < SUBGROUP < INVOCATION
+
+A value's level is the widest group that agrees on it.  A load agrees if its index
+does and its control flow does: in a program without races, no other invocation of
+the group writes the element between the barriers around the load.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from .diagnostics import Diagnostic
+from .program import Block, Func, Op, Program, Value
+
+__all__ = ["Level", "Uniformity", "check_sync"]
+
+
+class Level(IntEnum):
+    GRID = 0
+    WORKGROUP = 1
+    SUBGROUP = 2
+    INVOCATION = 3
+
+
+_IDS = {
+    "global_id": Level.INVOCATION,
+    "local_id": Level.INVOCATION,
+    "lane_id": Level.INVOCATION,
+    "subgroup_id": Level.SUBGROUP,
+    "workgroup_id": Level.WORKGROUP,
+}
+
+
+class Uniformity:
+    """Levels of the values of a program, and of the control flow around its ops.
+
+    `control` holds an op's entry only where its control flow is less than
+    grid-uniform: the level, and the op (if, for or while) that lowers it.
+    """
+
+    name = "uniformity"
+
+    def __init__(self, program: Program | Func) -> None:
+        self.levels: dict[Value, Level] = {}
+        self.control: dict[Op, tuple[Level, Op]] = {}
+        if isinstance(program, Func):
+            for arg in program.params:
+                self.levels[arg] = Level.INVOCATION
+        self._buffers = program.buffers if isinstance(program, Program) else {}
+        self._lanes = program.lanes if isinstance(program, Program) else 0
+        self._block(program.body, Level.GRID, None)
+
+    def level(self, value: Value) -> Level:
+        return self.levels.get(value, Level.GRID)
+
+    def _join(self, values: tuple[Value, ...]) -> Level:
+        levels = self.levels
+        level = Level.GRID
+        for value in values:
+            found = levels.get(value)
+            if found is not None and found > level:
+                level = found
+        return level
+
+    def _block(self, block: Block, control: Level, cause: Op | None) -> None:
+        levels = self.levels
+        for op in block.ops:
+            if control and cause is not None:
+                self.control[op] = (control, cause)
+            if op.regions:
+                self._structured(op, control, cause)
+                continue
+            level = self._join(op.operands)
+            if not op.definition.is_pure:
+                level = self._effect(op, level, control)
+            elif op.definition.form in ("id", "size"):
+                level = self._id(op)
+            if level:
+                for result in op.results:
+                    levels[result] = level
+
+    def _id(self, op: Op) -> Level:
+        if self._lanes == 1 and op.name != "workgroup_id":
+            return Level.WORKGROUP if op.name == "global_id" else Level.GRID
+        return _IDS.get(op.name, Level.GRID)
+
+    def _effect(self, op: Op, level: Level, control: Level) -> Level:
+        effects = op.definition.effects
+        if "atomic" in effects:
+            return Level.INVOCATION
+        if op.name in ("subgroup_reduce", "subgroup_ballot"):
+            return Level.SUBGROUP if level > Level.WORKGROUP else max(level, Level.WORKGROUP)
+        if "subgroup" in effects:
+            return Level.INVOCATION
+        if op.name == "load":
+            buffer = self._buffers.get(op.attrs["buffer"])
+            if buffer is not None and buffer.is_workgroup:
+                level = max(level, Level.WORKGROUP)
+            if buffer is None or buffer.access != "read":
+                # Other groups may write it before or after, unordered with this read
+                level = max(level, control, Level.WORKGROUP)
+        return level
+
+    def _structured(self, op: Op, control: Level, cause: Op | None) -> None:
+        if op.name == "for":
+            self._loop(op, control, cause)
+        elif op.name == "while":
+            self._while(op, control, cause)
+        else:
+            inner = max(control, self._join(op.operands))
+            blame = op if inner > control else cause
+            for block in op.regions:
+                self._block(block, inner, blame)
+            self._results(op, self._join(op.operands), [b.terminator for b in op.regions])
+
+    def _results(self, op: Op, base: Level, ends: list[Op | None]) -> None:
+        for place, result in enumerate(op.results):
+            level = base
+            for end in ends:
+                if end is not None and place < len(end.operands):
+                    level = max(level, self.level(end.operands[place]))
+            if level:
+                self.levels[result] = level
+
+    def _loop(self, op: Op, control: Level, cause: Op | None) -> None:
+        body = op.regions[0]
+        counter, *carried = body.args
+        bounds = op.operands[: len(op.operands) - len(carried)]
+        trip = self._join(bounds)
+        inner = max(control, trip)
+        blame = op if inner > control else cause
+        if trip:
+            self.levels[counter] = trip
+        initial = op.operands[len(bounds) :]
+        for arg, value in zip(carried, initial, strict=False):
+            self.levels[arg] = self.level(value)
+        while True:
+            self._block(body, inner, blame)
+            if not self._raise(tuple(carried), body.terminator):
+                break
+        for result, arg in zip(op.results, carried, strict=False):
+            self.levels[result] = max(self.level(arg), trip)
+
+    def _while(self, op: Op, control: Level, cause: Op | None) -> None:
+        condition, body = op.regions
+        for arg, value in zip(condition.args, op.operands, strict=False):
+            self.levels[arg] = self.level(value)
+        inner = control
+        while True:
+            for arg, outer in zip(body.args, condition.args, strict=False):
+                self.levels[arg] = self.level(outer)
+            blame = op if inner > control else cause
+            self._block(condition, inner, blame)
+            end = condition.terminator
+            trip = self._join(end.operands) if end is not None else Level.INVOCATION
+            lowered = max(inner, trip)
+            self._block(body, lowered, op if lowered > control else cause)
+            changed = self._raise(condition.args, body.terminator)
+            if lowered == inner and not changed:
+                break
+            inner = lowered
+        for result, arg in zip(op.results, condition.args, strict=False):
+            self.levels[result] = max(self.level(arg), trip)
+
+    def _raise(self, args: tuple[Value, ...], end: Op | None) -> bool:
+        """Lift the levels of loop arguments to those of the yielded values; whether any rose."""
+        changed = False
+        for arg, value in zip(args, end.operands if end is not None else (), strict=False):
+            level = max(self.level(arg), self.level(value))
+            if level > self.level(arg):
+                self.levels[arg] = level
+                changed = True
+        return changed
+
+
+# --- barriers and subgroup ops must be reached by all of their scope together
+
+_SCOPES = {"subgroup": Level.SUBGROUP, "workgroup": Level.WORKGROUP, "grid": Level.GRID}
+_GROUPS = {Level.SUBGROUP: "subgroup", Level.WORKGROUP: "workgroup", Level.GRID: "grid"}
+
+
+def check_sync(program: Program, found: list[Diagnostic]) -> None:
+    """Append an error for every barrier or subgroup op in control flow its scope may not share."""
+    facts = Uniformity(program)
+    for op, (level, cause) in facts.control.items():
+        if "sync" in op.definition.effects:
+            needed = _SCOPES[op.attrs["scope"]]
+        elif "subgroup" in op.definition.effects:
+            needed = Level.SUBGROUP
+        else:
+            continue
+        if level <= needed:
+            continue
+        group = _GROUPS[needed]
+        what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
+        made = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
+        made.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
+        made.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
+        found.append(made)

@@ -1,0 +1,252 @@
+"""Checks a module and reports everything that is wrong with it.
+
+What holds of a verified module:
+
+  Values      every operand is defined before its use, in a block around it; no
+              value is defined twice; result types follow from the op table.
+  Ops         operand types fit the row; attributes are present and known; a
+              terminator ends a block and nothing else; yields match the values
+              their op gives; constants fit their types.
+  Loops       bounds have the counter's type, an integer one; an int step is
+              positive; carried values keep their type.
+  Buffers     an op names a declared buffer; loads need read access, stores write
+              access, atomics both; element types agree; a `read` buffer is not
+              live_out; bindings are unique and not on workgroup buffers; a
+              workgroup buffer has a static size.
+  Uniformity  a barrier stands where its whole scope arrives together, a subgroup
+              op where its whole subgroup does.
+  Limits      1 to 1024 invocations a workgroup (64 along z), a grid of 1 to
+              2^31-1 by 65535 by 65535, ids within 32 bits.
+  Functions   pure, not recursive, called with their own types.
+  Kernels     known, with their buffers and parameters, alone in their program.
+  Pipelines   launches name programs and declared buffers, as many as the program
+              binds, of the same element type and a fitting count and access.
+
+Warnings: a program that writes a buffer nobody can observe.
+"""
+
+from __future__ import annotations
+
+from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
+from .program import Access, Buffer, Func, HostRead, KernelStage, Module, Pipeline, Program, Stage
+from .type_rules import BodyChecker
+
+__all__ = ["check", "verify"]
+
+MAX_LANES = 1024
+MAX_WORKGROUP = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+def verify(module: Module) -> list[Diagnostic]:
+    """Every error and warning of a module, errors first in the order of the text."""
+    checker = _ModuleChecker(module)
+    checker.run()
+    return sorted(checker.found, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+
+
+def check(module: Module) -> list[Diagnostic]:
+    """The warnings of a module.  Raises DiagnosticError with its errors, if it has any."""
+    found = verify(module)
+    errors = [d for d in found if d.severity == "error"]
+    if errors:
+        raise DiagnosticError(errors)
+    return found
+
+
+class _ModuleChecker:
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.found: list[Diagnostic] = []
+
+    def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
+        made = Diagnostic("error", message, loc, help=help)
+        self.found.append(made)
+        return made
+
+    def run(self) -> None:
+        for item in self.module.order:
+            if isinstance(item, Program):
+                self.program(item)
+            elif isinstance(item, Func):
+                self.func(item)
+            else:
+                self.pipeline(item)
+        self.recursion()
+
+    # --- programs -------------------------------------------------------------------
+
+    def program(self, program: Program) -> None:
+        self.limits(program)
+        for buffer in program.buffers.values():
+            self.buffer(program, buffer)
+        for spec in program.specs.values():
+            if spec.dtype.kind not in ("bool", "uint", "int", "float"):
+                self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
+        self.bindings(program)
+        before = len(self.found)
+        body = BodyChecker(self.module, program, self.found)
+        body.run(program.body)
+        if len(self.found) == before and body.has_sync:
+            from .uniformity import check_sync
+
+            check_sync(program, self.found)
+        self.unobserved(program, body.written, body.read)
+
+    def limits(self, program: Program) -> None:
+        for axis, size, most in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
+            if not 1 <= size <= most:
+                self.error(f"a workgroup has 1 to {most} invocations along {axis}, not {size}", program.loc)
+        if program.lanes > MAX_LANES:
+            self.error(
+                f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}",
+                program.loc,
+                help="use a smaller workgroup and a larger grid",
+            )
+        if program.grid is not None:
+            self.grid(program.grid, program, program.loc)
+
+    def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
+        for axis, count, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+            if not 1 <= count <= most:
+                self.error(f"a grid has 1 to {most} workgroups along {axis}, not {count}", loc)
+            elif count * lanes > 1 << 32:
+                self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
+
+    def buffer(self, program: Program, buffer: Buffer) -> None:
+        where, name = buffer.loc, f"buffer @{buffer.name}"
+        if buffer.access is None:
+            self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
+        if buffer.access is Access.WORKGROUP:
+            if buffer.count is None:
+                self.error(f"{name}: a workgroup buffer has a static count", where)
+            if buffer.binding is not None:
+                self.error(f"{name}: a workgroup buffer has no binding", where, "remove the binding")
+            if buffer.live_in or buffer.live_out:
+                self.error(f"{name}: a workgroup buffer is neither live_in nor live_out", where)
+            if buffer.dtype.size_bytes is None:
+                self.error(f"{name}: {buffer.dtype} has no size of whole bytes", where)
+        if buffer.access is Access.READ and buffer.live_out:
+            self.error(f"{name} is read-only, so it cannot be live_out", where, "make it read_write")
+        if buffer.access is Access.WRITE and buffer.live_in:
+            self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
+        if buffer.access is Access.READ and buffer.binding is None and not buffer.live_in:
+            self.found.append(
+                Diagnostic("warning", f"{name} is read but nobody can fill it", where, help="add binding(N)")
+            )
+        if buffer.count is None and buffer.binding is None and buffer.access is not Access.WORKGROUP:
+            self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
+
+    def bindings(self, program: Program) -> None:
+        taken: dict[int, Buffer] = {}
+        for buffer in program.buffers.values():
+            if buffer.binding is None:
+                continue
+            other = taken.setdefault(buffer.binding, buffer)
+            if other is not buffer:
+                made = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
+                made.note(f"@{other.name} is declared here", other.loc)
+
+    def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
+        for name, loc in written.items():
+            buffer = program.buffers[name]
+            lost = buffer.is_transient or (buffer.access is Access.WRITE and not buffer.is_output)
+            if lost and not buffer.live_out and name not in read:
+                made = Diagnostic("warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc)
+                made.note("written here", loc)
+                made.help = "mark it live_out, or remove the stores"
+                self.found.append(made)
+
+    # --- functions ------------------------------------------------------------------
+
+    def func(self, func: Func) -> None:
+        BodyChecker(self.module, func, self.found).run(func.body)
+
+    def recursion(self) -> None:
+        callees = {
+            name: [op for op in func.walk() if op.name == "call"] for name, func in self.module.funcs.items()
+        }
+        done: set[str] = set()
+        for root in callees:
+            path: list[str] = []
+            stack = [(root, iter(callees[root]))] if root not in done else []
+            while stack:
+                name, calls = stack[-1]
+                if name not in path:
+                    path.append(name)
+                op = next(calls, None)
+                if op is None:
+                    done.add(name)
+                    path.pop()
+                    stack.pop()
+                    continue
+                callee = op.attrs["callee"]
+                if callee in path:
+                    cycle = [*path[path.index(callee) :], callee]
+                    self.error(f"functions call themselves: {' -> '.join('@' + n for n in cycle)}", op.loc)
+                elif callee in callees and callee not in done:
+                    stack.append((callee, iter(callees[callee])))
+
+    # --- pipelines ------------------------------------------------------------------
+
+    def pipeline(self, pipeline: Pipeline) -> None:
+        for buffer in pipeline.buffers.values():
+            name = f"buffer @{buffer.name}"
+            if buffer.access is Access.WORKGROUP:
+                self.error(f"{name}: a pipeline's buffers are in storage, not workgroup memory", buffer.loc)
+            if buffer.binding is not None:
+                self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
+            if buffer.access is Access.READ and buffer.live_out:
+                self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
+        for stage in pipeline.stages:
+            self.stage(pipeline, stage)
+
+    def stage(self, pipeline: Pipeline, stage: Stage) -> None:
+        names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
+        for name in names:
+            if name not in pipeline.buffers:
+                where = stage.loc.find(f"@{name}") if stage.loc else None
+                self.error(
+                    f"pipeline @{pipeline.name} has no buffer @{name}", where, suggest(name, pipeline.buffers, "@")
+                )
+        if isinstance(stage, HostRead) or not all(name in pipeline.buffers for name in names):
+            return
+        if isinstance(stage, KernelStage):
+            from .kernel_rules import check_kernel
+
+            check_kernel(stage.kernel, stage.buffers, stage.attrs, pipeline.buffers, stage.loc, self.found)
+            return
+        program = self.module.programs.get(stage.program)
+        if program is None:
+            where = stage.loc.find(f"@{stage.program}") if stage.loc else None
+            found = suggest(stage.program, self.module.programs, "@")
+            self.error(f"there is no program @{stage.program}", where, found)
+            return
+        self.grid(stage.grid, program, stage.loc)
+        if program.grid is not None and program.grid != stage.grid:
+            shown = ", ".join(map(str, program.grid))
+            self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc).note(
+                "fixed here", program.loc
+            )
+        bound = program.bound_buffers
+        if len(bound) != len(names):
+            made = self.error(
+                f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
+                stage.loc,
+                help=f"pass ({', '.join('@' + b.name for b in bound)}) in this order",
+            )
+            made.note(f"@{program.name} is declared here", program.loc)
+            return
+        for name, formal in zip(names, bound, strict=True):
+            self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
+
+    def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
+        problem = None
+        if actual.dtype is not formal.dtype:
+            problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
+        elif formal.count is not None and actual.count is not None and actual.count != formal.count:
+            problem = f"has {actual.count} elements, @{formal.name} has {formal.count}"
+        elif actual.access is Access.READ and formal.access is not Access.READ:
+            problem = f"is read-only, @{formal.name} is {formal.access}"
+        if problem:
+            self.error(f"@{actual.name} {problem}", loc).note(f"@{formal.name} is declared here", formal.loc)

@@ -1,0 +1,206 @@
+"""Runs passes in their declared order, keeps analyses true, and checks what passes claim."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from ..ir.diagnostics import Diagnostic, Location
+from ..ir.fingerprint import fingerprint
+from ..ir.program import Module, Program
+from ..ir.verifier import verify
+from .pipeline_text import read
+from .registry import Pass, PassError, find, make
+
+__all__ = ["Analyses", "Context", "Observer", "PassFailure", "PassManager", "Remark", "Result", "schedule"]
+
+
+class Analysis(Protocol):
+    """A fact about a program: built from it, never changed, dropped when it may be untrue."""
+
+    name: str
+
+
+A = TypeVar("A")
+
+
+class Analyses:
+    """Facts by program.  A fact is computed when first asked for and kept until dropped."""
+
+    def __init__(self) -> None:
+        self._facts: dict[tuple[str, int], tuple[Program, Any]] = {}
+
+    def get(self, analysis: Callable[[Program], A], program: Program) -> A:
+        """`analysis(program)`, computed now or kept from before."""
+        key = (analysis.name, id(program))  # type: ignore[attr-defined]
+        kept = self._facts.get(key)
+        if kept is not None and kept[0] is program:
+            return kept[1]  # type: ignore[no-any-return]
+        fact = analysis(program)
+        self._facts[key] = (program, fact)
+        return fact
+
+    def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
+        """Forget every fact but those in `preserves`, and those in `invalidates` in any case."""
+        kept = set(preserves) - set(invalidates)
+        self._facts = {key: fact for key, fact in self._facts.items() if key[0] in kept}
+
+    @property
+    def names(self) -> set[str]:
+        """The analyses of which a fact is kept."""
+        return {name for name, _ in self._facts}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A decision of a pass: `kind` is applied, refused or note.
+
+    `certificate` holds the facts it rests on, as JSON values.
+    """
+
+    pass_name: str
+    kind: str
+    message: str
+    loc: Location | None = None
+    certificate: dict[str, Any] = field(default_factory=dict)
+
+    def diagnostic(self) -> Diagnostic:
+        return Diagnostic("remark", f"[{self.pass_name}] {self.kind}: {self.message}", self.loc)
+
+
+@dataclass(slots=True)
+class Context:
+    """What a pass is given besides the module."""
+
+    analyses: Analyses = field(default_factory=Analyses)
+    remarks: list[Remark] = field(default_factory=list)
+    statistics: dict[tuple[str, str], int] = field(default_factory=dict)
+    running: str = ""
+
+    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
+        """Say what was done (applied), what was not (refused), and on which facts it rests."""
+        self.remarks.append(Remark(self.running, kind, message, loc, certificate))
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to a statistic of the running pass, shown by --stats."""
+        key = (self.running, what)
+        self.statistics[key] = self.statistics.get(key, 0) + number
+
+
+class PassFailure(Exception):
+    """A pass broke the module or misreported what it did: a bug of the pass."""
+
+    def __init__(self, pass_name: str, message: str, diagnostics: Sequence[Diagnostic] = ()) -> None:
+        super().__init__(f"pass {pass_name} {message}")
+        self.pass_name = pass_name
+        self.diagnostics = list(diagnostics)
+
+
+class Observer(Protocol):
+    """Called around every pass."""
+
+    def before(self, running: Pass, module: Module) -> None: ...
+    def after(self, running: Pass, module: Module, changed: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run did; true if anything changed.  Seconds are of wall time, by pass in order."""
+
+    changed: bool
+    remarks: list[Remark]
+    statistics: dict[tuple[str, str], int]
+    seconds: list[tuple[str, float]]
+
+    def __bool__(self) -> bool:
+        return self.changed
+
+
+class PassManager:
+    """A pipeline: `PassManager("cse,dce")`, `PassManager(["cse", make("unroll", {"factor": "4"})])`.
+
+    `verify_each` verifies the module after each pass, and holds each pass to its
+    word on whether it changed anything.  Raises PassError for a wrong pipeline.
+    """
+
+    def __init__(
+        self,
+        passes: str | Sequence[str | Pass] = (),
+        verify_each: bool = True,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        wanted = read(passes) if isinstance(passes, str) else [p for item in passes for p in _passes(item)]
+        self.passes = schedule(wanted)
+        self.verify_each = verify_each
+        self.observers = list(observers)
+
+    def run(self, module: Module) -> Result:
+        """Run every pass on `module`, in place.  Raises PassFailure for a bug of a pass."""
+        ctx = Context()
+        seconds: list[tuple[str, float]] = []
+        changed_any = False
+        before = fingerprint(module) if self.verify_each and self.passes else b""
+        for running in self.passes:
+            ctx.running = running.name
+            for observer in self.observers:
+                observer.before(running, module)
+            started = time.perf_counter()
+            changed = running.run(module, ctx)
+            seconds.append((running.name, time.perf_counter() - started))
+            if self.verify_each:
+                before = _check(running, module, changed, before)
+            if changed:
+                ctx.analyses.drop(running.preserves, running.invalidates)
+                changed_any = True
+            for observer in self.observers:
+                observer.after(running, module, changed)
+        return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
+
+
+def _passes(item: str | Pass) -> list[Pass]:
+    return read(item) if isinstance(item, str) else [item]
+
+
+def _check(running: Pass, module: Module, changed: bool, before: bytes) -> bytes:
+    """The module's fingerprint after a pass.  Raises PassFailure if the pass is at fault."""
+    if changed:
+        errors = [d for d in verify(module) if d.severity == "error"]
+        if errors:
+            raise PassFailure(running.name, "left a module that does not verify", errors)
+    after = fingerprint(module)
+    if changed != (after != before):
+        said, did = ("a change", "nothing changed") if changed else ("no change", "something changed")
+        raise PassFailure(running.name, f"reported {said}, but {did}")
+    return after
+
+
+def schedule(wanted: Sequence[Pass]) -> list[Pass]:
+    """`wanted` in order, each after what it requires, which is pulled in where it is missing.
+
+    A requirement that a pass in between invalidated is run again.  Requirements of
+    one pass that do not depend on each other run by name.  Raises PassError for an
+    unknown requirement or a cycle, naming its members.
+    """
+    order: list[Pass] = []
+    valid: set[str] = set()
+
+    def place(chosen: Pass, path: tuple[str, ...]) -> None:
+        if chosen.name in path:
+            cycle = [*path[path.index(chosen.name) :], chosen.name]
+            raise PassError(f"passes require each other: {' -> '.join(cycle)}")
+        for name in sorted(chosen.requires):
+            if name.replace("-", "_") not in valid:
+                try:
+                    find(name)
+                except PassError as unknown:
+                    raise PassError(f"pass {chosen.name} requires {name}: {unknown}") from None
+                place(make(name), (*path, chosen.name))
+        order.append(chosen)
+        valid.difference_update(chosen.invalidates)
+        valid.add(chosen.name)
+
+    for chosen in wanted:
+        place(chosen, ())
+    return order

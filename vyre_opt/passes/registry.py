@@ -1,0 +1,159 @@
+"""What a pass is, and where passes are found.
+
+A built-in pass lives in the module of its name and is imported when it is first
+asked for.  Others register through the entry point group `vyre_opt.passes`, whose
+entries name a module that registers on import, or a Pass class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+from ..ir.diagnostics import suggest
+from ..ir.program import Module
+
+if TYPE_CHECKING:
+    from .manager import Context
+
+__all__ = ["NoOptions", "Pass", "PassError", "all_names", "find", "make", "register"]
+
+ENTRY_POINTS = "vyre_opt.passes"
+
+BUILTIN = (
+    "barrier_elim",
+    "canonicalize",
+    "cse",
+    "dce",
+    "decode_scan_fuse",
+    "fold",
+    "inline",
+    "licm",
+    "simplify_cf",
+    "store_forward",
+    "unroll",
+    "verify",
+)
+
+
+class PassError(ValueError):
+    """A pass that does not exist, is declared wrongly, or is given a wrong option."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Options of a pass without any."""
+
+
+class Pass:
+    """Base of a pass; a subclass is one small file with one `run`.
+
+    `requires`     passes that must have run and not been invalidated since.
+    `invalidates`  passes and analyses whose result a change by this one voids.
+    `preserves`    analyses that stay true whatever this pass changes; all others
+                   are dropped after a change.
+    `Options`      a frozen dataclass of int, float, bool and str fields with defaults.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    requires: ClassVar[tuple[str, ...]] = ()
+    invalidates: ClassVar[tuple[str, ...]] = ()
+    preserves: ClassVar[tuple[str, ...]] = ()
+    Options: ClassVar[type[Any]] = NoOptions
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = self.Options() if options is None else options
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        """Rewrite `module` in place; whether anything changed."""
+        raise TypeError(f"pass {type(self).__name__} has no run")
+
+    def __str__(self) -> str:
+        """The pass as pipeline text; options at their defaults are left out."""
+        given = [
+            f"{f.name}={_show(getattr(self.options, f.name))}"
+            for f in dataclasses.fields(self.options)
+            if getattr(self.options, f.name) != f.default
+        ]
+        return f"{self.name}{{{' '.join(given)}}}" if given else self.name
+
+
+def _show(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_registered: dict[str, type[Pass]] = {}
+
+
+def register(cls: type[Pass]) -> type[Pass]:
+    """Class decorator: make a pass known under its name.  Raises PassError for a duplicate."""
+    taken = _registered.get(cls.name)
+    if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise PassError(f"pass {cls.name} is registered twice: by {taken.__module__} and {cls.__module__}")
+    _registered[cls.name] = cls
+    return cls
+
+
+def _entry_points() -> Iterator[Any]:
+    from importlib.metadata import entry_points
+
+    yield from entry_points(group=ENTRY_POINTS)
+
+
+def all_names() -> list[str]:
+    """Every pass that can be asked for, sorted."""
+    return sorted({*BUILTIN, *_registered, *(point.name for point in _entry_points())})
+
+
+def find(name: str) -> type[Pass]:
+    """The pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
+    name = name.replace("-", "_")
+    if name not in _registered:
+        if name in BUILTIN:
+            import_module(f".{name}", __package__)
+        else:
+            for point in _entry_points():
+                if point.name.replace("-", "_") == name:
+                    loaded = point.load()
+                    if isinstance(loaded, type) and issubclass(loaded, Pass):
+                        register(loaded)
+    if name not in _registered:
+        hint = suggest(name, all_names())
+        raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
+    return _registered[name]
+
+
+def make(name: str, options: Mapping[str, str] | None = None) -> Pass:
+    """A pass with its options read from text.  Raises PassError."""
+    cls = find(name)
+    hints = get_type_hints(cls.Options)
+    given: dict[str, Any] = {}
+    for key, text in (options or {}).items():
+        key = key.replace("-", "_")
+        if key not in hints:
+            hint = suggest(key, hints)
+            known = f"; it has {', '.join(hints)}" if hints else "; it has none"
+            raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else known))
+        try:
+            given[key] = _READERS[hints[key]](text)
+        except ValueError:
+            raise PassError(f"option {key} of {cls.name} is {hints[key].__name__}, not {text!r}") from None
+    try:
+        return cls(cls.Options(**given))
+    except ValueError as wrong:
+        raise PassError(f"pass {cls.name}: {wrong}") from None
+
+
+def _read_bool(text: str) -> bool:
+    if text.lower() in ("true", "1", "yes", "on"):
+        return True
+    if text.lower() in ("false", "0", "no", "off"):
+        return False
+    raise ValueError(text)
+
+
+_READERS: dict[Any, Any] = {int: lambda text: int(text, 0), float: float, bool: _read_bool, str: str}
