@@ -78,6 +78,7 @@ class Context:
     remarks: list[Remark] = field(default_factory=list)
     statistics: dict[tuple[str, str], int] = field(default_factory=dict)
     running: str = ""
+    target: str = ""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
         """Say what was done (applied), what was not (refused), and on which facts it rests."""
@@ -122,7 +123,9 @@ class PassManager:
     """A pipeline: `PassManager("cse,dce")`, `PassManager(["cse", make("unroll", {"factor": "4"})])`.
 
     `verify_each` verifies the module after each pass, and holds each pass to its
-    word on whether it changed anything.  Raises PassError for a wrong pipeline.
+    word on whether it changed anything.  `target` (`sm_90`, say) is what passes take
+    limits from; none means limits that every target has.  Raises PassError for a
+    wrong pipeline.
     """
 
     def __init__(
@@ -130,15 +133,17 @@ class PassManager:
         passes: str | Sequence[str | Pass] = (),
         verify_each: bool = True,
         observers: Sequence[Observer] = (),
+        target: str = "",
     ) -> None:
         wanted = read(passes) if isinstance(passes, str) else [p for item in passes for p in _passes(item)]
         self.passes = schedule(wanted)
         self.verify_each = verify_each
         self.observers = list(observers)
+        self.target = target
 
     def run(self, module: Module) -> Result:
         """Run every pass on `module`, in place.  Raises PassFailure for a bug of a pass."""
-        ctx = Context()
+        ctx = Context(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before = fingerprint(module) if self.verify_each and self.passes else b""

@@ -1,0 +1,420 @@
+"""Proves that a buffer hands values over within one workgroup only.
+
+The claim, for one buffer: each element that a workgroup reads, the workgroup has
+written before, by the same lane or with a workgroup barrier between.  Then no value
+comes from elsewhere, and each workgroup may keep the buffer to itself.
+
+How: one walk over the footprint events keeps three tables of what is surely written
+at this point,
+
+    visible   by the workgroup, and ordered before by a barrier
+    pending   by the workgroup, since the last barrier
+    own       by the lane that asks
+
+as sets of elements under a key: the terms of the index that are the same for the
+whole workgroup, and those of the loops around (so that an entry speaks of the current
+iteration).  Leaving a loop spreads its entries over its iterations; what only happened
+in some iterations, or under a condition that is not known to hold again, is dropped.
+A write under a condition is an entry with that condition; it covers a read under the
+same one.  Entries are only ever added where the write surely happened, so what the
+tables do not show is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..ir.diagnostics import Location
+from ..ir.program import Op, Program
+from .affine import Affine, Symbol, SymbolKind
+from .elements import EMPTY, Elements
+from .footprint import Access, Atom, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
+from .forms import Counter, Unknown
+
+__all__ = ["Local", "Refusal", "prove_local"]
+
+GROUP, LOCAL, LOOP = SymbolKind.GROUP, SymbolKind.LOCAL, SymbolKind.LOOP
+Key = frozenset[tuple[Symbol, int]]
+Atoms = frozenset[Atom]
+
+
+@dataclass(slots=True)
+class Refusal:
+    """Why the claim is not proven.  `code` is stable, for tests and tools."""
+
+    code: str
+    message: str
+    loc: Location | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Local:
+    """The claim holds.  Every access is at `base + e` with e in `extent`, base the workgroup's own.
+
+    `accesses` are all of the buffer's; `order` tells for each read what orders it
+    after its write: `barrier` or `same lane`.
+    """
+
+    base: Affine
+    extent: Elements
+    accesses: list[Access]
+    order: dict[Op, str]
+
+    def certificate(self) -> dict[str, Any]:
+        """The facts of the proof as JSON values."""
+        reads = [
+            {"access": a.describe(), "covered_by": self.order[a.op], **_place(a)}
+            for a in self.accesses
+            if not a.is_write
+        ]
+        writes = [{"access": a.describe(), **_place(a)} for a in self.accesses if a.is_write]
+        return {
+            "base": str(self.base),
+            "tile": [self.extent.low, self.extent.high],
+            "writes": writes,
+            "reads": reads,
+        }
+
+
+def _place(access: Access) -> dict[str, Any]:
+    ranges = {
+        str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP
+    }
+    place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
+    if ranges:
+        place["ranges"] = ranges
+    if access.guards:
+        place["guards"] = sorted(f"%{g.value.name}" if g.holds else f"not %{g.value.name}" for g in access.guards)
+    return place
+
+
+Verdict = Local | Refusal
+
+
+def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdict]:
+    """A verdict for each of the buffers `names` that the program touches."""
+    walk = _Walk(footprints, set(names))
+    walk.run()
+    return walk.verdicts()
+
+
+class _Table:
+    """key -> conditions -> elements, with a journal so that a loop can take its entries back."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, Key], dict[Any, Elements]] = {}
+        self.journal: list[tuple[tuple[str, Key], Any, Elements | None]] = []
+
+    def add(self, key: tuple[str, Key], condition: Any, elements: Elements) -> None:
+        slot = self.entries.setdefault(key, {})
+        old = slot.get(condition)
+        merged = elements if old is None else old.union(elements)
+        if merged is not None:
+            slot[condition] = merged
+            self.journal.append((key, condition, old))
+
+    def take_back(self, mark: int) -> dict[tuple[tuple[str, Key], Any], Elements]:
+        """Undo all since `mark`; what was added, merged by key and condition."""
+        added: dict[tuple[tuple[str, Key], Any], Elements] = {}
+        for key, condition, old in reversed(self.journal[mark:]):
+            slot = self.entries[key]
+            added.setdefault((key, condition), slot[condition])
+            if old is None:
+                del slot[condition]
+            else:
+                slot[condition] = old
+        del self.journal[mark:]
+        return added
+
+
+@dataclass(slots=True)
+class _Pending:
+    key: tuple[str, Key]
+    atoms: Atoms
+    elements: Elements
+
+
+@dataclass(slots=True)
+class _Frame:
+    """An open loop: where its entries start."""
+
+    visible: int
+    own: int
+    pending: int
+
+
+class _Walk:
+    def __init__(self, footprints: Footprints, names: set[str]) -> None:
+        self.footprints = footprints
+        self.program: Program = footprints.program
+        self.names = names
+        self.visible = _Table()
+        self.own = _Table()
+        self.pending: list[_Pending] = []
+        self.floors: list[int] = []
+        self.frames: list[_Frame] = []
+        self.accesses: dict[str, list[Access]] = {}
+        self.order: dict[Op, str] = {}
+        self.refused: dict[str, Refusal] = {}
+        self.failed: dict[str, tuple[Access, bool]] = {}
+
+    def run(self) -> None:
+        for event in self.footprints.events:
+            if isinstance(event, Access):
+                if event.buffer in self.names and event.buffer not in self.refused:
+                    self.access(event)
+            elif isinstance(event, Barrier):
+                if event.scope != "subgroup":
+                    self.barrier()
+            elif isinstance(event, LoopStart):
+                self.frames.append(
+                    _Frame(len(self.visible.journal), len(self.own.journal), len(self.pending))
+                )
+                if event.counter is None or event.counter.least < 1:
+                    self.floors.append(len(self.pending))
+            elif isinstance(event, LoopEnd):
+                self.leave(event)
+            elif isinstance(event, BranchStart):
+                self.floors.append(len(self.pending))
+            elif isinstance(event, BranchEnd):
+                self.floors.pop()
+
+    # --- events -----------------------------------------------------------------------
+
+    def access(self, access: Access) -> None:
+        self.accesses.setdefault(access.buffer, []).append(access)
+        if access.is_atomic:
+            message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
+            self.refuse(access, "atomic", message)
+        elif isinstance(access.index, Unknown):
+            reason = access.index.reason
+            code = "data-dependent" if "data" in reason else "not-affine"
+            self.refuse(access, code, f"the index of this {access.op.name} is not affine: {reason}")
+        elif access.is_write:
+            self.write(access)
+        elif access.buffer not in self.failed:
+            self.read(access)
+
+    def refuse(self, access: Access, code: str, message: str, **facts: Any) -> None:
+        self.refused[access.buffer] = Refusal(code, message, access.op.loc, facts)
+
+    def write(self, access: Access) -> None:
+        elements = access.elements()
+        if elements is None:
+            self.refuse(access, "too-large", "the elements this store touches span too far to track")
+            return
+        if not elements:
+            return
+        atoms = access.atoms
+        lanes = frozenset((s, r) for s, r in access.lanes.items())
+        lane_elements = Elements.single(access.form.const).spread(1, access.width)
+        if lane_elements is not None:
+            key = (access.buffer, access.form.part(GROUP, LOCAL, LOOP).key)
+            self.own.add(key, (atoms, lanes), lane_elements)
+        if all(atom.kind != "lane" for atom in atoms):
+            key = (access.buffer, access.form.part(GROUP, LOOP).key)
+            self.pending.append(_Pending(key, atoms, elements))
+
+    def barrier(self) -> None:
+        """What is pending since the innermost branch or maybe-empty loop began becomes visible."""
+        floor = self.floors[-1] if self.floors else 0
+        for entry in self.pending[floor:]:
+            self.visible.add(entry.key, entry.atoms, entry.elements)
+        del self.pending[floor:]
+        for frame in self.frames:
+            frame.pending = min(frame.pending, floor)
+
+    def leave(self, event: LoopEnd) -> None:
+        frame = self.frames.pop()
+        counter = event.counter
+        surely = counter is not None and counter.least >= 1
+        if not surely:
+            self.floors.pop()
+        for table, mark in ((self.visible, frame.visible), (self.own, frame.own)):
+            for (key, condition), elements in table.take_back(mark).items():
+                atoms = condition[0] if table is self.own else condition
+                spread = self.after_loop(event.op, counter, key, atoms, elements) if surely else None
+                if spread is not None:
+                    table.add(spread[0], condition, spread[1])
+        start = min(frame.pending, len(self.pending))
+        kept: list[_Pending] = []
+        for entry in self.pending[start:]:
+            spread = self.after_loop(event.op, counter, entry.key, entry.atoms, entry.elements) if surely else None
+            if spread is not None:
+                kept.append(_Pending(spread[0], entry.atoms, spread[1]))
+        self.pending[start:] = kept
+        self.floors = [min(floor, len(self.pending)) for floor in self.floors]
+
+    def after_loop(
+        self, loop: Op, counter: Counter | None, key: tuple[str, Key], atoms: Atoms, elements: Elements
+    ) -> tuple[tuple[str, Key], Elements] | None:
+        """An entry of the last iteration as one of the whole loop; None if it does not carry over."""
+        if counter is None or any(loop in atom.loops for atom in atoms):
+            return None
+        buffer, terms = key
+        kept: list[tuple[Symbol, int]] = []
+        found: Elements | None = elements
+        for symbol, coefficient in terms:
+            if symbol == counter.symbol:
+                found = found.spread(coefficient, counter.least) if found is not None else None
+            elif loop in symbol.loops:
+                return None
+            else:
+                kept.append((symbol, coefficient))
+        return None if found is None else ((buffer, frozenset(kept)), found)
+
+    # --- reads ------------------------------------------------------------------------
+
+    def read(self, access: Access) -> None:
+        """Look for the read's elements among what is written, over more and more of its loops."""
+        whole = access.elements()
+        lane = Elements.single(access.form.const).spread(1, access.width)
+        if whole is not None and not whole:
+            self.order[access.op] = "same lane"
+            return
+        atoms = access.atoms
+        group_key, lane_key = access.form.part(GROUP, LOOP), access.form.part(GROUP, LOCAL, LOOP)
+        for counter in (None, *reversed(access.loops)):
+            if counter is not None:
+                coefficient = access.form.terms.get(counter.symbol, 0)
+                if coefficient:
+                    whole = whole.spread(coefficient, counter.most) if whole is not None else None
+                    lane = lane.spread(coefficient, counter.most) if lane is not None else None
+                    group_key, lane_key = (form.without([counter.symbol]) for form in (group_key, lane_key))
+            if lane is not None and not self.left_own(access, lane_key, atoms, lane):
+                self.order[access.op] = "same lane"
+                return
+            if whole is not None and not self.left_visible(access, group_key, atoms, whole):
+                self.order[access.op] = "barrier"
+                return
+        if whole is None:
+            self.refuse(access, "too-large", "the elements this load touches span too far to track")
+            return
+        unordered = whole
+        for entry in self.pending:
+            if entry.key == (access.buffer, group_key.key) and entry.atoms <= atoms:
+                unordered = unordered.minus(entry.elements)
+        unordered = self.left_visible(access, group_key, atoms, unordered)
+        self.failed[access.buffer] = (access, not unordered)
+
+    def left_visible(self, access: Access, form: Affine, atoms: Atoms, wanted: Elements) -> Elements:
+        for held, elements in self.visible.entries.get((access.buffer, form.key), {}).items():
+            if held <= atoms:
+                wanted = wanted.minus(elements)
+        return wanted
+
+    def left_own(self, access: Access, form: Affine, atoms: Atoms, wanted: Elements) -> Elements:
+        for (held, lanes), elements in self.own.entries.get((access.buffer, form.key), {}).items():
+            inside = all(_within(access, symbol, limits) for symbol, limits in lanes)
+            if held <= atoms and inside:
+                wanted = wanted.minus(elements)
+        return wanted
+
+    # --- the result ---------------------------------------------------------------------
+
+    def verdicts(self) -> dict[str, Verdict]:
+        found: dict[str, Verdict] = {}
+        for name, accesses in self.accesses.items():
+            if name in self.refused:
+                found[name] = self.refused[name]
+            elif name in self.failed:
+                found[name] = self.failure(name)
+            else:
+                found[name] = self.tile(name, accesses)
+        return found
+
+    def failure(self, name: str) -> Refusal:
+        """The nearest thing to a proof of a failed read, and what it lacks."""
+        read, only_unordered = self.failed[name]
+        place = self.accesses[name].index(read)
+        before = [a for a in self.accesses[name][:place] if a.is_write]
+        after = [a for a in self.accesses[name][place:] if a.is_write]
+
+        def refusal(code: str, message: str, **facts: Any) -> Refusal:
+            return Refusal(code, message, read.op.loc, {"access": read.describe(), **facts})
+
+        if only_unordered:
+            message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
+            return refusal("no-barrier", message)
+        if before and _covers(read, before):
+            message = f"@{name} is written only under a condition that need not hold where it is read"
+            return refusal("partial-write", message)
+        if any(set(a.inside) & set(read.inside) for a in after) and _covers(read, [*before, *after]):
+            message = f"@{name} is read before this iteration writes it: a value carried around the loop"
+            return refusal("loop-carried", message)
+        if not before:
+            return refusal("read-before-write", f"@{name} is read before anything writes it")
+        missing = _missing(read, before)
+        if missing is None:
+            bases = sorted({str(a.form.part(GROUP)) for a in before if isinstance(a.index, Affine)})
+            message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
+            return refusal("different-bases", message)
+        spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
+        outside = missing.low > max(e.high for e in spans) or missing.high < min(e.low for e in spans)
+        whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
+        message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
+        return refusal("other-workgroup" if outside else "uncovered", message, missing=[missing.low, missing.high])
+
+    def tile(self, name: str, accesses: list[Access]) -> Verdict:
+        """One base for all accesses, and the span of the rest."""
+        first, extent = accesses[0], EMPTY
+        base = first.form.part(GROUP)
+        bits: set[int | None] = set()
+        for access in accesses:
+            found = _extent(access)
+            if found is None:
+                return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+            if found[0] != base:
+                message = f"@{name} is accessed at different bases: {base} and {found[0]}"
+                return Refusal("different-bases", message, access.op.loc)
+            merged = extent.union(found[1])
+            if merged is None:
+                return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+            extent = merged
+            bits.add(access.index_value.type.bits)
+        narrowest = min(b for b in bits if b is not None)
+        exact = all(self.footprints.forms.exact(a.index_value) is not None for a in accesses)
+        if not exact and (len(bits) > 1 or extent.high - extent.low >= 1 << narrowest):
+            return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
+        reads = {a.op: self.order[a.op] for a in accesses if not a.is_write}
+        return Local(base, extent, accesses, reads)
+
+
+def _within(access: Access, symbol: Symbol, limits: tuple[int, int]) -> bool:
+    least, most = access.lanes.get(symbol, symbol.range)
+    return limits[0] <= least and most <= limits[1]
+
+
+def _missing(read: Access, writes: list[Access]) -> Elements | None:
+    """What `writes` would leave of a read if they were not conditional; None if they lie at other bases."""
+    wanted = _extent(read)
+    if wanted is None:
+        return None
+    base, left, comparable = wanted[0], wanted[1], not writes
+    for write in writes:
+        found = _extent(replace(write, lanes={})) if isinstance(write.index, Affine) else None
+        if found is not None and found[0] == base:
+            left, comparable = left.minus(found[1]), True
+    return left if comparable else None
+
+
+def _covers(read: Access, writes: list[Access]) -> bool:
+    missing = _missing(read, writes)
+    return missing is not None and not missing
+
+
+def _extent(access: Access) -> tuple[Affine, Elements] | None:
+    """The group's part of the index, and all that the rest may be."""
+    found = access.elements()
+    for counter in access.loops:
+        if counter is None or found is None:
+            continue
+        coefficient = access.form.terms.get(counter.symbol, 0)
+        if coefficient:
+            found = found.spread(coefficient, counter.most)
+    if found is None:
+        return None
+    return access.form.part(GROUP), found

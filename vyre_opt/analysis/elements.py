@@ -1,0 +1,90 @@
+"""Sets of integers as bit masks, for exact footprints.
+
+An affine form maps a box of symbol values to a set of elements.  The set is a sum
+of strided ranges, and the sum with one more range is a few shifts and ors of one
+big integer: `{a} + {0, s, 2s, ..., (n-1)s}` doubles its reach at every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MAX_SPAN", "Elements"]
+
+MAX_SPAN = 1 << 22
+"""Elements between the smallest and the largest of a set; more is not worth tracking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The set `{low + i : bit i of bits is set}`; bit 0 is set unless the set is empty."""
+
+    low: int
+    bits: int
+
+    @staticmethod
+    def single(value: int) -> Elements:
+        return Elements(value, 1)
+
+    def spread(self, stride: int, count: int) -> Elements | None:
+        """The sum with `{0, stride, ..., (count-1) * stride}`; None past MAX_SPAN."""
+        if count <= 0 or not self.bits:
+            return EMPTY
+        if stride == 0 or count == 1:
+            return self
+        reach = (count - 1) * stride
+        low = self.low + min(0, reach)
+        if self.bits.bit_length() + abs(reach) > MAX_SPAN:
+            return None
+        stride, bits, done = abs(stride), self.bits, 1
+        while done < count:
+            step = min(done, count - done)
+            bits |= bits << (step * stride)
+            done += step
+        return Elements(low, bits)
+
+    def shifted(self, by: int) -> Elements:
+        return Elements(self.low + by, self.bits)
+
+    def union(self, other: Elements) -> Elements | None:
+        """All of both; None past MAX_SPAN."""
+        if not self.bits:
+            return other
+        if not other.bits:
+            return self
+        low = min(self.low, other.low)
+        if max(self.high, other.high) - low >= MAX_SPAN:
+            return None
+        return Elements(low, (self.bits << (self.low - low)) | (other.bits << (other.low - low)))
+
+    def minus(self, other: Elements) -> Elements:
+        """What `other` does not have."""
+        offset = other.low - self.low
+        taken = other.bits << offset if offset >= 0 else other.bits >> -offset
+        bits = self.bits & ~taken
+        if not bits:
+            return EMPTY
+        first = (bits & -bits).bit_length() - 1
+        return Elements(self.low + first, bits >> first)
+
+    @property
+    def high(self) -> int:
+        """The largest element (low - 1 for the empty set)."""
+        return self.low + self.bits.bit_length() - 1
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.bits != 0
+
+    def __str__(self) -> str:
+        if not self.bits:
+            return "{}"
+        if len(self) == 1:
+            return f"{{{self.low}}}"
+        dense = len(self) == self.high - self.low + 1
+        return f"[{self.low}, {self.high}]" + ("" if dense else f" ({len(self)} of them)")
+
+
+EMPTY = Elements(0, 0)

@@ -1,0 +1,28 @@
+"""Whether the elements of a hand-off fit a narrower type than they are declared in."""
+
+from __future__ import annotations
+
+from ..ir.program import Buffer
+from ..ir.types import DataType
+from .coverage import Local
+from .ranges import value_range
+
+__all__ = ["narrow_element"]
+
+
+def narrow_element(buffer: Buffer, local: Local) -> DataType | None:
+    """u8 or u16 if every stored value fits it and it is narrower than the buffer's type, else None."""
+    if not buffer.dtype.is_int or any(access.width != 1 for access in local.accesses):
+        return None
+    stores = [access.op for access in local.accesses if access.is_write]
+    if not stores:
+        return None
+    low, high = 0, 0
+    for store in stores:
+        least, most = value_range(store.operands[0])
+        low, high = min(low, least), max(high, most)
+    for narrow in (DataType.U8, DataType.U16):
+        assert narrow.bits is not None and buffer.dtype.bits is not None
+        if narrow.bits < buffer.dtype.bits and low >= 0 and high < 1 << narrow.bits:
+            return narrow
+    return None

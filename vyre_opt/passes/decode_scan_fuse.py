@@ -1,0 +1,253 @@
+"""Decode-scan fusion: a hand-off between phases of a program moves from DRAM to workgroup memory.
+
+A transient `read_write` buffer whose every read is covered by its workgroup's own
+earlier writes (see analysis/coverage) need not be in storage: each workgroup keeps
+its tile to itself.  The tile is the span of what one workgroup touches, so a hand-off
+of any size fits if a workgroup's share does; indices are rebased to it, and elements
+whose values prove narrow are kept narrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..analysis.coverage import Local, Refusal, prove_local
+from ..analysis.footprint import Footprints
+from ..analysis.narrowing import narrow_element
+from ..ir.program import Access, Buffer, HostRead, Launch, Module, Op, Pipeline, Program
+from ..ir.types import DataType
+from .manager import Context
+from .registry import Pass, register
+from .tile import move_to_tile
+
+__all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
+
+DEFAULT_BUDGET = 16_384
+
+# Workgroup memory a block may have, by target: CUDA C++ Programming Guide, table of
+# technical specifications per compute capability ("maximum amount of shared memory per thread block").
+TARGET_BUDGET = {
+    "sm_70": 98_304, "sm_75": 65_536, "sm_80": 166_912, "sm_86": 101_376, "sm_87": 166_912,
+    "sm_89": 101_376, "sm_90": 232_448, "sm_100": 232_448, "sm_103": 232_448, "sm_110": 232_448,
+    "sm_120": 101_376, "sm_121": 101_376,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FuseOptions:
+    """`budget`: bytes of workgroup memory a program may use in all; 0 asks the target (16 KiB by default).
+
+    `narrow`: keep elements in a narrower type where every stored value fits it.
+    """
+
+    budget: int = 0
+    narrow: bool = True
+
+    def __post_init__(self) -> None:
+        if self.budget < 0:
+            raise ValueError(f"budget is a number of bytes, not {self.budget}")
+
+
+@dataclass(slots=True)
+class Decision:
+    """What becomes of one buffer: a tile (`local` is None where nothing touches it), or a refusal."""
+
+    buffer: Buffer
+    local: Local | None = None
+    refusal: Refusal | None = None
+    dtype: DataType | None = None
+    count: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def promoted(self) -> bool:
+        return self.refusal is None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tile."""
+        assert self.dtype is not None and self.dtype.size_bytes is not None
+        return self.count * self.dtype.size_bytes
+
+
+def count_opportunities(program: Program) -> int:
+    """How many buffers `decode_scan_fuse` would move to workgroup memory."""
+    return len(candidate_handoffs(program))
+
+
+def candidate_handoffs(program: Program) -> dict[str, int]:
+    """The buffers `decode_scan_fuse` would move, with the element count of each one's tile."""
+    return {d.buffer.name: d.count for d in decide(program) if d.promoted}
+
+
+def decide(
+    program: Program,
+    module: Module | None = None,
+    budget: int = DEFAULT_BUDGET,
+    narrow: bool = True,
+    footprints: Footprints | None = None,
+) -> list[Decision]:
+    """A decision for every storage buffer, in the order of declaration.
+
+    `budget` is what the program's workgroup buffers may take in all, in bytes; the
+    first declared are served first.  `module` shows which pipelines use the program.
+    """
+    decisions = [Decision(b, refusal=_unfit(b, program, module)) for b in program.buffers.values() if not b.is_workgroup]
+    open_cases = [d for d in decisions if d.promoted]
+    if not open_cases:
+        return decisions
+    footprints = footprints or Footprints(program)
+    verdicts = prove_local(footprints, [d.buffer.name for d in open_cases])
+    used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)
+    for decision in open_cases:
+        _judge(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
+        if not decision.promoted:
+            continue
+        if used + decision.bytes > budget:
+            decision.refusal = Refusal(
+                "over-budget",
+                f"@{decision.buffer.name}: its tile of {decision.bytes} bytes and the {used} in use pass the "
+                f"budget of {budget}",
+                decision.buffer.loc,
+                {"tile_bytes": decision.bytes, "used_bytes": used, "budget_bytes": budget},
+            )
+        else:
+            used += decision.bytes
+    return decisions
+
+
+def _unfit(buffer: Buffer, program: Program, module: Module | None) -> Refusal | None:
+    """What rules a buffer out before its accesses are looked at."""
+    name = f"@{buffer.name}"
+    if buffer.access is not Access.READ_WRITE:
+        return Refusal("not-a-handoff", f"{name} is {buffer.access}: a hand-off is read_write", buffer.loc)
+    if buffer.live_in or buffer.live_out:
+        flag = "live_in" if buffer.live_in else "live_out"
+        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.loc)
+    if buffer.count is None:
+        return Refusal("open-size", f"{name} has an open size", buffer.loc)
+    if buffer.dtype.size_bytes is None:
+        return Refusal("unsized", f"elements of {buffer.dtype} have no size of whole bytes", buffer.loc)
+    if buffer.size_bytes == 0:
+        return Refusal("empty", f"{name} has no elements", buffer.loc)
+    return _seen_by_pipelines(buffer, program, module) if module is not None else None
+
+
+def _seen_by_pipelines(buffer: Buffer, program: Program, module: Module) -> Refusal | None:
+    """Whether a pipeline passes something for the buffer that somebody else uses too."""
+    if buffer.binding is None:
+        return None
+    place = program.bound_buffers.index(buffer)
+    for pipeline in module.pipelines.values():
+        for stage in pipeline.stages:
+            if not isinstance(stage, Launch) or stage.program != program.name:
+                continue
+            passed = stage.buffers[place]
+            outer = pipeline.buffers[passed]
+            uses = sum(_names(other).count(passed) for other in pipeline.stages)
+            if outer.live_in or outer.live_out or uses > 1:
+                host = any(isinstance(s, HostRead) and s.buffer == passed for s in pipeline.stages)
+                who = "the host reads" if host or outer.live_in or outer.live_out else "another launch uses"
+                code = "host-use" if who.startswith("the host") else "shared"
+                message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
+                return Refusal(code, message, stage.loc)
+    return None
+
+
+def _names(stage: Any) -> tuple[str, ...]:
+    return (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
+
+
+def _judge(
+    decision: Decision, program: Program, footprints: Footprints, verdict: Local | Refusal | None, narrow: bool
+) -> None:
+    """Settle a buffer that is transient: its tile, or what its accesses lack."""
+    buffer = decision.buffer
+    kernel = next((op for op in footprints.kernels if buffer.name in op.attrs["buffers"]), None)
+    if kernel is not None:
+        message = f"@{buffer.name} is used by {kernel.name}; run expand_kernels first"
+        decision.refusal = Refusal("named-kernel", message, kernel.loc)
+        return
+    if verdict is None:  # nothing touches it
+        decision.dtype, decision.count = buffer.dtype, buffer.count or 0
+        return
+    sync = _grid_sync(program)
+    if sync is not None:
+        message = f"@{buffer.name}: the program synchronises its whole grid, so workgroups may exchange values"
+        decision.refusal = Refusal("grid-wide", message, sync.loc)
+    elif isinstance(verdict, Refusal):
+        decision.refusal = verdict
+    else:
+        decision.local = verdict
+        decision.dtype = (narrow_element(buffer, verdict) if narrow else None) or buffer.dtype
+        decision.count = verdict.extent.high - verdict.extent.low + 1 if verdict.extent else buffer.count or 0
+
+
+def _grid_sync(program: Program) -> Op | None:
+    return next((op for op in program.walk() if op.name == "barrier" and op.attrs["scope"] == "grid"), None)
+
+
+@register
+class DecodeScanFuse(Pass):
+    name = "decode_scan_fuse"
+    summary = "Move a hand-off that stays within each workgroup from storage to a workgroup tile."
+    invalidates = ("buffer_layout", "fusion")
+    Options = FuseOptions
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        budget = self.options.budget or TARGET_BUDGET.get(ctx.target.rstrip("af"), DEFAULT_BUDGET)
+        changed = False
+        for program in module.programs.values():
+            footprints = ctx.analyses.get(Footprints, program)
+            decisions = decide(program, module, budget, self.options.narrow, footprints)
+            promoted = [d for d in decisions if d.promoted]
+            for decision in decisions:
+                _remark(ctx, program, decision)
+            for decision in promoted:
+                _drop_argument(module, program, decision.buffer)
+            if promoted:
+                tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
+                move_to_tile(program, tiles, footprints)
+                changed = True
+            ctx.count("buffers promoted", len(promoted))
+        return changed
+
+
+def _remark(ctx: Context, program: Program, decision: Decision) -> None:
+    buffer, refusal = decision.buffer, decision.refusal
+    facts: dict[str, Any] = {"program": program.name, "buffer": buffer.name}
+    if refusal is not None:
+        facts |= {"reason": refusal.code, **refusal.facts}
+        ctx.remark("refused", refusal.message, refusal.loc or buffer.loc, **facts)
+        return
+    shown = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"
+    facts |= {"storage_bytes": buffer.size_bytes, "tile_bytes": decision.bytes, "tile_count": decision.count}
+    if decision.local is None:
+        ctx.remark("applied", f"@{buffer.name}: {shown}; no op touches it", buffer.loc, **facts)
+        return
+    facts |= decision.local.certificate()
+    orders = sorted(set(decision.local.order.values()))
+    proof = f"each read is covered by its workgroup's own writes ({', '.join(orders) or 'no reads'})"
+    narrowed = f", as {decision.dtype}" if decision.dtype is not buffer.dtype else ""
+    base = f"base {decision.local.base}" if decision.local.base.terms else "base 0"
+    ctx.remark("applied", f"@{buffer.name}: {shown}{narrowed} ({base}); {proof}", buffer.loc, **facts)
+
+
+def _drop_argument(module: Module, program: Program, buffer: Buffer) -> None:
+    """Take what pipelines pass for a buffer out of their launches, and out of them if nothing else uses it."""
+    if buffer.binding is None:
+        return
+    place = program.bound_buffers.index(buffer)
+    for pipeline in module.pipelines.values():
+        for stage in pipeline.stages:
+            if isinstance(stage, Launch) and stage.program == program.name:
+                passed = stage.buffers[place]
+                stage.buffers = stage.buffers[:place] + stage.buffers[place + 1 :]
+                _forget(pipeline, passed)
+    buffer.binding = None
+
+
+def _forget(pipeline: Pipeline, name: str) -> None:
+    if not any(name in _names(stage) for stage in pipeline.stages):
+        del pipeline.buffers[name]

@@ -1,0 +1,177 @@
+"""Moves buffers into workgroup tiles: rebases the indices of their accesses, converts narrowed elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.affine import Affine, Symbol, SymbolKind
+from ..analysis.coverage import Local
+from ..analysis.footprint import Access as MemoryAccess
+from ..analysis.footprint import Footprints
+from ..analysis.forms import Counter
+from ..ir.arith import wrap
+from ..ir.ops import OPS
+from ..ir.program import Access, Block, Buffer, Op, Program, Value
+from ..ir.types import DataType
+
+__all__ = ["move_to_tile"]
+
+Tile = tuple[Buffer, Local | None, DataType, int]
+AXES = "xyz"
+
+
+def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
+    """Make each buffer a workgroup buffer of its tile's count and type, and rewrite its accesses."""
+    rewrite = _Rewrite(program, footprints)
+    for buffer, local, dtype, count in tiles:
+        if local is not None:
+            for access in local.accesses:
+                rewrite.plan[access.op] = (access, local, buffer.dtype, dtype)
+        if local is not None and buffer.count is not None:
+            rewrite.counts[buffer.name] = buffer.count
+        buffer.access, buffer.binding = Access.WORKGROUP, None
+        buffer.dtype, buffer.count = dtype, count
+    rewrite.run()
+
+
+class _Rewrite:
+    def __init__(self, program: Program, footprints: Footprints) -> None:
+        self.program = program
+        self.counters = footprints.forms.counters
+        self.plan: dict[Op, tuple[MemoryAccess, Local, DataType, DataType]] = {}
+        self.counts: dict[str, int] = {}  # what `len` was
+        self.ids: dict[str, Value] = {}
+        self.header: list[Op] = []  # ids made for the top of the body
+
+    def run(self) -> None:
+        for op in self.program.body.ops:  # ids that come before the first access can serve it
+            if op in self.plan or op.regions:
+                break
+            if op.name == "local_id":
+                self.ids.setdefault(f"local_id.{op.attrs['axis']}", op.result)
+        self.block(self.program.body)
+        self.program.body.ops[:0] = self.header
+
+    def block(self, block: Block) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            for inner in op.regions:
+                self.block(inner)
+            if op in self.plan:
+                self.access(op, ops)
+            elif op.name == "len" and op.attrs["buffer"] in self.counts:
+                count = wrap(self.counts[op.attrs["buffer"]], op.result.type)
+                ops.append(Op(OPS["const"], (), op.results, {"value": count}, loc=op.loc))
+            else:
+                ops.append(op)
+        block.ops = ops
+
+    def access(self, op: Op, ops: list[Op]) -> None:
+        access, local, wide, narrow = self.plan[op]
+        form = access.form - local.base - Affine(local.extent.low)
+        index = access.index_value
+        if form != access.form:
+            index = self.emit(form, index, op, ops)
+        if op.name == "load":
+            op.operands = (index,)
+            if narrow is not wide:
+                self.widen(op, wide, narrow, ops)
+                return
+        else:
+            value = self.narrowed(op.operands[0], narrow, op, ops) if narrow is not wide else op.operands[0]
+            op.operands = (value, index)
+        ops.append(op)
+
+    def widen(self, op: Op, wide: DataType, narrow: DataType, ops: list[Op]) -> None:
+        """Load the narrow element; the cast takes over the load's result."""
+        result = op.result
+        loaded = Value(f"{result.name}_{narrow}", narrow, op)
+        op.results = (loaded,)
+        ops += [op, Op(OPS["cast"], (loaded,), (result,), loc=op.loc)]
+
+    def narrowed(self, value: Value, narrow: DataType, op: Op, ops: list[Op]) -> Value:
+        owner = value.owner
+        if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
+            return owner.operands[0]
+        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{narrow}", narrow),), loc=op.loc)
+        ops.append(cast)
+        return cast.result
+
+    # --- forms to ops -----------------------------------------------------------------
+
+    def emit(self, form: Affine, index: Value, op: Op, ops: list[Op]) -> Value:
+        """The value of a form in local ids and loop counters, as u32; `index` lends its name."""
+        terms: list[tuple[Value, int]] = []
+        constant = Affine(form.const)
+        for symbol, coefficient in form.terms.items():
+            if symbol.kind is SymbolKind.LOOP:
+                constant += self.counted(self.counters[symbol], coefficient, terms, op, ops)
+        local = constant + form.part(SymbolKind.LOCAL)
+        terms += [(self.local_id(s, op), c) for s, c in local.terms.items()]
+        return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
+
+    def counted(
+        self, counter: Counter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
+    ) -> Affine:
+        """Put `coefficient * iterations done` into `terms`; what remains of it is returned.
+
+        The iterations done are (counter - lower) / step.
+        """
+        times, rest = divmod(coefficient, counter.step)
+        value = self.as_u32(counter.value, op, ops)
+        if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
+            terms.append((value, times))
+            return counter.lower.scaled(-times)
+        if counter.lower_value is not None:
+            value = self.put("sub", value, self.as_u32(counter.lower_value, op, ops), "done", op, ops)
+        elif counter.lower.const:
+            value = self.put("sub", value, self.const(counter.lower.const, op, ops), "done", op, ops)
+        if rest:
+            value = self.put("div", value, self.const(counter.step, op, ops), "done", op, ops)
+            times = coefficient
+        terms.append((value, times))
+        return Affine()
+
+    def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
+        total: Value | None = None
+        for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
+            factor = abs(coefficient)
+            scaled = value if factor == 1 else self.put("mul", value, self.const(factor, op, ops), name, op, ops)
+            if total is None and coefficient < 0:
+                total, constant = self.const(constant, op, ops), 0
+            if total is None:
+                total = scaled
+            else:
+                total = self.put("add" if coefficient > 0 else "sub", total, scaled, name, op, ops)
+        if total is None:
+            return self.const(constant, op, ops)
+        if not constant:
+            return total
+        return self.put("add", total, self.const(constant, op, ops), name, op, ops)
+
+    def put(self, kind: str, a: Value, b: Value, name: str, op: Op, ops: list[Op]) -> Value:
+        made = Op(OPS[kind], (a, b), (Value(name, DataType.U32),), loc=op.loc)
+        ops.append(made)
+        return made.result
+
+    def const(self, number: int, op: Op, ops: list[Op]) -> Value:
+        encoded = number & 0xFFFFFFFF
+        made = Op(OPS["const"], (), (Value(f"c{encoded}", DataType.U32),), {"value": encoded}, loc=op.loc)
+        ops.append(made)
+        return made.result
+
+    def as_u32(self, value: Value, op: Op, ops: list[Op]) -> Value:
+        if value.type is DataType.U32:
+            return value
+        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_u32", DataType.U32),), loc=op.loc)
+        ops.append(cast)
+        return cast.result
+
+    def local_id(self, symbol: Symbol, op: Op) -> Value:
+        """A local id, at the top of the body if no op before the first access gives it."""
+        if symbol.name not in self.ids:
+            axis = symbol.name.partition(".")[2]
+            made = Op(OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc)
+            self.header.append(made)
+            self.ids[symbol.name] = made.result
+        return self.ids[symbol.name]
