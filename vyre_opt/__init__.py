@@ -28,6 +28,8 @@ _EXPORTS = {
     "DispatchError": "runtime.dispatcher",
     "BadInputs": "runtime.dispatcher",
     "BackendError": "runtime.dispatcher",
+    "ProgramError": "runtime.dispatcher",
+    "Scratch": "runtime.dispatcher",
 }
 
 __all__ = ["__version__", *_EXPORTS]

@@ -54,7 +54,7 @@ def round_float(value: float, dtype: DataType) -> float:
     _, exponent = math.frexp(value)
     unit = max(exponent - precision, least)
     rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
-    return math.copysign(math.inf, value) if abs(rounded) >= math.ldexp(1.0, most) else rounded
+    return math.copysign(math.inf if abs(rounded) >= math.ldexp(1.0, most) else rounded, value)
 
 
 def encode_float(value: float, dtype: DataType) -> int:
@@ -202,9 +202,9 @@ def float_fma(a: float, b: float, c: float, dtype: DataType) -> int:
     unit = max(exponent - precision, least)
     rounded = round(exact / Fraction(2) ** unit) * Fraction(2) ** unit
     if abs(rounded) >= Fraction(2) ** most:
-        return encode_float(math.copysign(math.inf, exact), dtype)
+        return encode_float(math.inf if exact > 0 else -math.inf, dtype)
     value = float(rounded)
-    return encode_float(value if value else math.copysign(0.0, exact), dtype)
+    return encode_float(value if value or exact > 0 else -0.0, dtype)
 
 
 def convert(value: int, source: DataType, target: DataType) -> int:

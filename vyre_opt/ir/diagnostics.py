@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +19,21 @@ MAX_SHOWN_LINE = 160
 
 
 class Source:
-    """A text with a name.  Line starts are found on the first question about a line."""
+    """A text with a name.  Line starts are found on the first question about a line.
 
-    __slots__ = ("name", "text", "_starts")
+    `first_line` is the number of its first line, for a text that is a part of a file.
+    """
 
-    def __init__(self, text: str, name: str = "<string>") -> None:
+    __slots__ = ("name", "text", "first_line", "_starts")
+
+    def __init__(self, text: str, name: str = "<string>", first_line: int = 1) -> None:
         self.name = name
         self.text = text
+        self.first_line = first_line
         self._starts: list[int] | None = None
 
     def line_column(self, offset: int) -> tuple[int, int]:
-        """1-based line and column of a character offset."""
+        """The line and the 1-based column of a character offset."""
         if self._starts is None:
             starts = [0]
             find, at = self.text.find, -1
@@ -38,11 +41,11 @@ class Source:
                 starts.append(at + 1)
             self._starts = starts
         line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        return line + self.first_line - 1, offset - self._starts[line - 1] + 1
 
     def line_text(self, line: int) -> str:
         assert self._starts is not None
-        start = self._starts[line - 1]
+        start = self._starts[line - self.first_line]
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
 
@@ -143,5 +146,7 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
 
 def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None:
     """`did you mean @text?` for the nearest candidate, or None."""
+    import difflib  # not on the path of a run without mistakes
+
     near = difflib.get_close_matches(name, list(candidates)[:2000], n=1, cutoff=0.6)
     return f"did you mean {sigil}{near[0]}?" if near else None

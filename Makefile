@@ -1,0 +1,49 @@
+# The targets use the virtual environment in .venv; `make install` makes it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install check test lint format types docs bench ci clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(BIN)/pytest  ## Make .venv with the project and all that its development needs
+
+$(BIN)/pytest: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -e '.[dev]'
+	@touch $@
+
+check: lint types test  ## All that must pass before a commit
+
+test: install  ## Run the tests, lit tests included
+	$(BIN)/pytest
+
+lint: install  ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: install  ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: install  ## Check the types
+	$(BIN)/mypy
+
+docs: install  ## Make the generated pages of docs/
+	$(BIN)/python -m vyre_opt.ir.opdoc > docs/ops.md
+	$(BIN)/python -m vyre_opt.passes.passdoc > docs/passes.md
+	$(BIN)/python bench/report.py
+
+bench: install  ## Measure the front end beside xdsl-opt and mlir-opt, where they are installed
+	$(BIN)/python bench/frontend.py
+	$(BIN)/python bench/report.py
+
+ci:  ## Do what CI does, in a fresh environment
+	.ci/run
+
+clean:  ## Remove what the tools leave behind, .venv excepted
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

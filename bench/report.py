@@ -1,0 +1,83 @@
+"""docs/benchmarks.md, made from bench/results/*.json:  python bench/report.py [--check]
+
+A result is a JSON object, written by one script of this folder:
+
+    name, title, about, date   texts; about says what was measured and how
+    machine, versions          name -> text
+    absent                     peers that were not installed
+    tables                     each: caption, columns, rows of texts
+    targets                    each: what, measured (texts), met (true or false)
+    samples                    the raw figures, for whoever wants to check; not shown
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).resolve().parent
+PAGE = BENCH.parent / "docs" / "benchmarks.md"
+
+_INTRO = """\
+# Benchmarks
+
+<!-- Made by `python bench/report.py` from bench/results/*.json; run the benchmarks to change it. -->
+
+Each section comes from one file in bench/results, which its script writes in one run:
+all tools of a table ran on the same machine in the same minutes.
+"""
+
+
+def page(results: Path = BENCH / "results") -> str:
+    """The whole page, one section a result, by name."""
+    found = sorted(results.glob("*.json"))
+    return (
+        "\n".join([_INTRO, *(line for path in found for line in section(json.loads(path.read_text())))])
+        + "\n"
+    )
+
+
+def section(result: dict[str, Any]) -> Iterator[str]:
+    """The lines of one result."""
+    yield f"## {result['title']}\n"
+    yield f"{result['about']}\n"
+    yield f"- Script: `python bench/{result['name']}.py`, {result['date']}"
+    yield f"- Machine: {_pairs(result['machine'])}"
+    yield f"- Versions: {_pairs(result['versions'])}"
+    if result.get("absent"):
+        yield f"- Absent: {', '.join(result['absent'])}"
+    yield ""
+    for table in result["tables"]:
+        yield f"**{table['caption']}**\n"
+        yield from _table(table["columns"], table["rows"])
+    if result.get("targets"):
+        yield "**Targets**\n"
+        rows = [[t["what"], t["measured"], "yes" if t["met"] else "no"] for t in result["targets"]]
+        yield from _table(["Target", "Measured", "Met"], rows)
+
+
+def _pairs(named: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in named.items())
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def main() -> None:
+    wanted = page()
+    if "--check" in sys.argv[1:]:
+        if PAGE.read_text(encoding="utf-8") != wanted:
+            sys.exit("docs/benchmarks.md is out of date: run python bench/report.py")
+        return
+    PAGE.write_text(wanted, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

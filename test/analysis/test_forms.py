@@ -1,0 +1,117 @@
+"""Affine forms say what values are: each form, evaluated, equals what the interpreter computes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from vyre_opt import dispatcher, parse
+from vyre_opt.analysis.affine import Affine, SymbolKind
+from vyre_opt.analysis.footprint import Footprints
+from vyre_opt.analysis.forms import Unknown
+from vyre_opt.ir.program import Program
+
+HEAD = """vyre 1
+program @p workgroup(8, 4) grid(3, 2) {
+  buffer @out : u32[192] write binding(0) live_out
+  %lx = local_id x
+  %ly = local_id y
+  %wx = workgroup_id x
+  %wy = workgroup_id y
+  %gx = global_id x
+  %gy = global_id y
+  %nx = global_size x
+  %c1 = const 1 : u32
+  %c3 = const 3 : u32
+  %c8 = const 8 : u32
+  %c32 = const 32 : u32
+"""
+TAIL = """
+  %row = mul %gy, %nx : u32
+  %place = add %row, %gx : u32
+  store %x, @out[%place] : u32
+}
+"""
+
+AFFINE = [
+    "%x = add %lx, %c3 : u32",
+    "%x = sub %lx, %c8 : u32",
+    "%a = mul %lx, %c3 : u32 %x = sub %c1, %a : u32",
+    "%x = shl %ly, %c3 : u32",
+    "%x = mul %gx, %c32 : u32",
+    "%a = mul %wx, %c32 : u32 %b = mul %wy, %c3 : u32 %s = add %a, %b : u32 %x = add %s, %lx : u32",
+    "%x = neg %lx : u32",
+    "%x = div %gx, %c8 : u32",
+    "%x = rem %gx, %c8 : u32",
+    "%x = shr %gx, %c3 : u32",
+    "%c7 = const 7 : u32 %x = and %gx, %c7 : u32",
+    "%a = cast %lx : u32 -> u64 %b = cast %a : u64 -> u8 %x = cast %b : u8 -> u32",
+    "%a = cast %lx : u32 -> i32 %m = const -5 : i32 %b = mul %a, %m : i32 %x = cast %b : i32 -> u32",
+    "%n = len @out %x = sub %n, %gx : u32",
+    "%n = num_workgroups y %x = add %n, %wx : u32",
+]
+
+
+def evaluate(form: Affine, program: Program) -> np.ndarray:
+    """The form at every invocation, in the order of the output."""
+    assert program.grid is not None
+    (lx, ly, _), (gx, gy, _) = program.workgroup, program.grid
+    y, x = np.meshgrid(np.arange(ly * gy), np.arange(lx * gx), indexing="ij")
+    values = {"local_id.x": x % lx, "local_id.y": y % ly, "workgroup_id.x": x // lx, "workgroup_id.y": y // ly}
+    total = np.full(x.shape, form.const, dtype=object)
+    for symbol, coefficient in form.terms.items():
+        total = total + coefficient * values[symbol.name].astype(object)
+    return total.reshape(-1)
+
+
+@pytest.mark.parametrize("body", AFFINE)
+def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    store = facts.accesses("out")[0].op
+    value = store.operands[0]
+    form = facts.forms.form(value)
+    assert isinstance(form, Affine), body
+    assert program.grid is not None
+    (got,) = dispatcher("ref").dispatch(program, [np.zeros(192, np.uint32)], program.grid)
+    expected = evaluate(form, program)
+    np.testing.assert_array_equal(got, (expected % (1 << 32)).astype(np.uint32))
+    low, high = form.range()
+    assert low <= expected.min(), "the range covers every value"
+    assert expected.max() <= high
+    exact = facts.forms.exact(value)
+    assert (exact is not None) == (0 <= low and high < 1 << 32)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%x = mul %lx, %lx : u32",
+        "%x = div %lx, %lx : u32",
+        "%a = sub %lx, %c8 : u32 %x = div %a, %c3 : u32",
+        "%x = popcount %lx : u32",
+        "%p = lt %lx, %c3 : u32 %x = select %p, %lx, %c1 : u32",
+    ],
+)
+def test_what_is_not_affine_has_no_form(body: str) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    assert isinstance(facts.forms.form(facts.accesses("out")[0].op.operands[0]), Unknown)
+
+
+def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:
+    """Equal pure ops on equal forms are one symbol, whether or not cse ran."""
+    body = """
+      %a = mul %wx, %nx : u32
+      %b = mul %wx, %wy : u32
+      %c = mul %wx, %wy : u32
+      %d = sub %b, %c : u32
+      %x = add %d, %a : u32"""
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    form = facts.forms.form(facts.accesses("out")[0].op.operands[0])
+    assert isinstance(form, Affine)
+    assert {s.kind for s in form.terms} == {SymbolKind.GROUP}
+    assert re.fullmatch(r"\d+\*workgroup_id.x", str(form)), "b - c cancels"

@@ -1,0 +1,190 @@
+"""What the tools do at their edges: exit codes, closed pipes, interrupts, and inputs that are no modules."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(sys.executable).parent
+OPT, RUN = str(SCRIPTS / "vyre-opt"), str(SCRIPTS / "vyre-run")
+EMPTY = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and device files")
+
+
+def big_module(ops: int) -> str:
+    lines = "".join(f"  %v{i} = const {i} : u32\n" for i in range(ops))
+    return f"vyre 1\n\nprogram @big workgroup(1) {{\n{lines}}}\n"
+
+
+# --- inputs that are no modules: each diagnosed, none with a traceback
+
+
+BAD = {
+    "empty": (b"", "the text is empty"),
+    "no header": (b"program @p workgroup(1) {}", "begins with its format version"),
+    "future version": (b"vyre 2\n", "format version 2"),
+    "binary": (bytes(range(128, 256)), "1:1: error: byte 0x80 is not UTF-8"),
+    "bad utf-8 in a line": ("vyre 1\n// größe ".encode() + b"\xff\n", "2:10: error: byte 0xff"),
+    "nul": (b"vyre 1\n\0\n", "2:1: error: a NUL byte"),
+    "utf-16": (EMPTY.encode("utf-16"), "is not UTF-8"),
+    "open brace": (b"vyre 1\nprogram @p workgroup(1) {\n", "closing brace"),
+    "deep braces": (b"vyre 1\nprogram @p workgroup(1) {\n" + b"region @r {\n" * 100_000, "error"),
+    "long integer": (b"vyre 1\nprogram @p workgroup(" + b"9" * 100_000 + b") {\n}\n", "100000 digits"),
+    "long line": (b"vyre 1 " + b"@" * 1_000_000, "error"),
+    "many errors": (b"vyre 1\nprogram @p workgroup(1) {\n" + b"%x = ?\n" * 5000 + b"}\n", "error"),
+    "unknown op": (b"vyre 1\nprogram @p workgroup(1) {\n%x = globl_id x\n}\n", "did you mean"),
+    "control characters": (b"vyre 1\n\x1b[31m\x07\x0c\n", "error"),
+    "only a comment": (b"// nothing here", "error"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_diagnosed(case, run_opt):
+    text, message = BAD[case]
+    ran = run_opt("--pass=cse", text=text)
+    assert ran.returncode == 1
+    assert ran.stdout == ""
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "internal error" not in ran.stderr
+    assert "\x1b" not in ran.stderr
+
+
+def test_unreadable_files(run_opt, run_run, tmp_path):
+    for run in (run_opt, run_run):
+        for path, message in [(tmp_path, "Is a directory"), (tmp_path / "none", "No such file")]:
+            ran = run(path)
+            assert (ran.returncode, ran.stdout) == (1, "")
+            assert (
+                ran.stderr
+                == f"error: cannot read {path}: {message}{' or directory' if path != tmp_path else ''}\n"
+            )
+
+
+def test_windows_line_ends_and_byte_order_mark(run_opt):
+    ran = run_opt(text=b"\xef\xbb\xbf" + EMPTY.replace("\n", "\r\n").encode())
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, EMPTY, "")
+
+
+# --- exit codes
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        ([], 0, ""),
+        (["--pass=csee"], 2, "did you mean cse?"),
+        (["--pass=cse{x=1}"], 2, "has no option x"),
+        (["--pass=cse{"], 2, "expected an option"),
+        (["--print-ir-after=csee"], 2, "did you mean cse?"),
+        (["--remarks=csee"], 2, "did you mean cse?"),
+        (["--emit=pdf"], 2, "'pdf' is not one of"),
+        (["--no-such-option"], 2, "No such option"),
+        (["-", "another"], 2, "unexpected extra argument"),
+        (["--target=sm_90x"], 2, "did you mean sm_90?"),
+        (["--emit=asm"], 1, "no lowering"),
+        (["--load-pass-plugin=no_such_module_here"], 1, "cannot load pass plugin"),
+        (["--run-reproducer"], 1, "no line"),
+    ],
+)
+def test_exit_codes(args, code, message, run_opt):
+    ran = run_opt(*args, text=EMPTY)
+    assert (ran.returncode, message in ran.stderr) == (code, True), ran.stderr
+    assert (ran.stdout == EMPTY) == (code == 0)
+
+
+def test_run_usage(run_run):
+    assert run_run().returncode == 2
+    assert run_run("-", "--in", "x", text=EMPTY).returncode == 2
+    assert run_run("-", text="vyre 1\n").stderr == "error: there is no program here\n"
+
+
+@posix
+def test_no_file_on_a_terminal_is_a_usage_error():
+    import pty
+
+    leader, terminal = pty.openpty()
+    try:
+        ran = subprocess.run([OPT], stdin=terminal, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        os.close(leader)
+        os.close(terminal)
+    assert ran.returncode == 2
+    assert "give a FILE" in ran.stderr
+
+
+# --- pipes and signals
+
+
+@posix
+def test_closed_pipe_ends_quietly(tmp_path):
+    path = tmp_path / "big.vyre"
+    path.write_text(big_module(20_000))
+    script = f"set -o pipefail; {OPT} {path} | head -c 5"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
+    assert (ran.stdout, ran.stderr) == (b"vyre ", b"")
+    assert ran.returncode == 128 + signal.SIGPIPE
+
+
+@posix
+@pytest.mark.parametrize("command", [[OPT, "--help"], [OPT, "-"], [RUN, "--help"]])
+def test_pipe_closed_before_the_start(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            command, input=EMPTY.encode(), stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (-signal.SIGPIPE, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_disk_is_an_error():
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [OPT], input=EMPTY.encode(), stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    assert ran.returncode == 1
+    assert ran.stderr == b"error: cannot write to stdout: No space left on device\n"
+
+
+@posix
+@pytest.mark.parametrize(
+    ("redirection", "code", "message"),
+    [(">&-", 1, "error: stdout is closed\n"), ("2>&-", 0, ""), ("<&-", 1, "error: stdin is closed\n")],
+)
+def test_streams_closed_by_the_shell(redirection, code, message):
+    script = f"printf 'vyre 1\\n' | {OPT} {redirection}"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, ran.stderr) == (code, message)
+
+
+@posix
+def test_interrupt_is_quiet():
+    running = subprocess.Popen(
+        [OPT, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(0.6)  # it waits for its input by now
+    running.send_signal(signal.SIGINT)
+    stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert (stdout, stderr.strip()) == (b"", b"")
+
+
+# --- colour
+
+
+@posix
+@pytest.mark.parametrize(
+    ("choice", "environment", "colored"),
+    [("always", {"NO_COLOR": "1"}, True), ("auto", {}, False), ("never", {}, False)],
+)
+def test_color(choice, environment, colored, run_opt):
+    ran = run_opt(f"--color={choice}", text="vyre 1\nfoo\n", env={**os.environ, **environment})
+    assert ("\x1b[31;1merror\x1b[0m" in ran.stderr) == colored

@@ -1,0 +1,65 @@
+"""What a run on a small file must not load: each of these costs more than the run itself."""
+
+import os
+import subprocess
+import sys
+
+HEAVY = (
+    "numpy",
+    "llvmlite",
+    "lark",
+    "rich",
+    "difflib",
+    "importlib.metadata",
+    "traceback",
+    "subprocess",
+    "vyre_opt.runtime",
+    "vyre_opt.cli.emit_json",
+    "vyre_opt.cli.reproducer",
+)
+PROGRAM = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
+SCRIPT = """
+import sys
+from vyre_opt.cli.opt import main
+code = main(["--pass=cse", sys.argv[1]])
+print(*sys.modules, file=sys.stderr)
+raise SystemExit(code)
+"""
+
+
+def test_common_path_loads_nothing_heavy(tmp_path):
+    path = tmp_path / "p.vyre"
+    path.write_text(PROGRAM)
+    command = [sys.executable, "-c", SCRIPT, str(path)]
+    environment = {**os.environ, "VYRE_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):  # the first run fills the grammar's cache
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    assert ran.stdout == PROGRAM
+    assert not set(HEAVY) & set(ran.stderr.split())
+
+
+def test_every_installed_option_completes(run_opt):
+    """The completion protocol of click answers for options, passes and the forms of --emit."""
+
+    def complete(*words: str) -> set[str]:
+        given = {
+            "_VYRE_OPT_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        ran = run_opt(env={**os.environ, **given})
+        assert ran.stderr == ""
+        return {line.split(",", 1)[1] for line in ran.stdout.splitlines()}
+
+    assert {"--pass", "--print-ir-after-change"} <= complete("vyre-opt", "--p")
+    assert complete("vyre-opt", "--pass", "cs") == {"cse"}
+    assert complete("vyre-opt", "--pass", "cse,dc") == {"cse,dce"}
+    assert complete("vyre-opt", "--emit", "j") == {"json"}
+
+
+def test_completion_scripts(run_opt, run_run):
+    for run, name in ((run_opt, "vyre-opt"), (run_run, "vyre-run")):
+        for shell in ("bash", "zsh", "fish"):
+            ran = run("--completion", shell)
+            assert ran.returncode == 0
+            assert name in ran.stdout

@@ -1,0 +1,22 @@
+"""Where the documents are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `document` runs for every Markdown file of the project."""
+    if "document" in metafunc.fixturenames:
+        found = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+        metafunc.parametrize("document", found, ids=lambda path: path.name)

@@ -1,0 +1,77 @@
+"""The generated pages say what the code says today."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from vyre_opt.ir import opdoc
+from vyre_opt.ir.diagnostics import Source, render
+from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir.parser import parse_source
+from vyre_opt.ir.printer import print_program
+from vyre_opt.ir.verifier import verify
+from vyre_opt.passes import passdoc
+
+
+def test_ops_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/ops.md").read_text(encoding="utf-8")
+    assert written == opdoc.page() + "\n", "run: python -m vyre_opt.ir.opdoc > docs/ops.md"
+
+
+def test_passes_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/passes.md").read_text(encoding="utf-8")
+    assert written == passdoc.page() + "\n", "run: python -m vyre_opt.passes.passdoc > docs/passes.md"
+
+
+def test_benchmarks_page_is_up_to_date(root: Path) -> None:
+    report = runpy.run_path(str(root / "bench/report.py"), run_name="report")
+    written = (root / "docs/benchmarks.md").read_text(encoding="utf-8")
+    assert written == report["page"](), "run: python bench/report.py"
+
+
+def test_every_section_of_the_ops_page_begins_at_an_op() -> None:
+    """A renamed op must not make its section vanish silently."""
+    assert set(opdoc.SECTIONS) <= set(OPS)
+
+
+@pytest.mark.parametrize("row", OPS.values(), ids=lambda row: row.name)
+def test_example_of_an_op_is_a_program(row: OpDef) -> None:
+    """The example of every op parses, verifies, and prints back as itself."""
+    module = parse_source(Source(_program(row)))
+    found = verify(module)
+    assert not found, "\n".join(map(render, found))
+    shown = " ".join(print_program(module).split())
+    assert " ".join(opdoc.example(row).split()) in shown
+
+
+def _program(row: OpDef) -> str:
+    """A program around the example of `row`, with all that it names."""
+    if row.kernel is not None:
+        buffers = "".join(
+            f"buffer @{role.name} : {role.types[0]}[64] {role.access} binding({number})\n"
+            for number, role in enumerate(row.kernel.roles)
+        )
+        return f"vyre 1\nprogram @p workgroup(64) {{\n{buffers}{opdoc.example(row)}\n}}\n"
+    dtype = opdoc.operand_type(row)
+    # a terminator is shown where it stands
+    text = "" if row.is_terminator else opdoc.example(row)
+    if row.name == "yield":
+        text = f"%r = region @g -> {dtype} {{ yield %a }}"
+    elif row.name == "condition":
+        text = f"%r = while iter(%s = %a : {dtype}) {{ condition %p }} do {{ yield %s }}"
+    return f"""vyre 1
+    func @f(%x : {dtype}) -> {dtype} {{ yield %x }}
+    program @p workgroup(64) {{
+      buffer @b : {dtype}[64] read_write binding(0) live_in live_out
+      spec @s : {dtype} = 1
+      %i = local_id x
+      %a = const 1 : {dtype}
+      %b = const 2 : {dtype}
+      %c = const 3 : {dtype}
+      %p = const true : bool
+      %v = const 0 : vec<4 x {dtype}>
+      {text}
+    }}"""

@@ -1,0 +1,64 @@
+"""The other programs of examples/, each against NumPy, and what holds of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vyre_opt import PassManager, dispatcher, parse, parse_file, print_program, verify
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = sorted(EXAMPLES.glob("*.vyre"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_verifies_without_a_warning_and_prints_back(path: Path) -> None:
+    module = parse_file(path)
+    assert verify(module) == []
+    printed = print_program(module)
+    assert print_program(parse(printed)) == printed
+
+
+@pytest.mark.parametrize("passes", ["", "decode_scan_fuse"])
+@pytest.mark.parametrize("size", [1, 3, 1023, 1024, 1025, 5001])
+def test_hex_sum_is_a_prefix_sum_of_each_tile(size: int, passes: str) -> None:
+    module = parse_file(EXAMPLES / "hex_sum.vyre")
+    PassManager(passes).run(module)
+    program = module.programs["hex_sum"]
+    decoded_in = program.buffers["decoded"]
+    assert (decoded_in.access, decoded_in.count) == (
+        ("workgroup", 1024) if passes else ("read_write", 1 << 20)
+    )
+    decoded = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    text = decoded.tobytes().hex().encode()
+    (sums,) = dispatcher("ref").dispatch(program, [text, np.zeros(size, np.uint32)], (-(-size // 1024), 1, 1))
+    tiles = [np.cumsum(decoded[at : at + 1024], dtype=np.uint32) for at in range(0, size, 1024)]
+    assert (sums == np.concatenate(tiles)).all()
+
+
+@pytest.mark.parametrize("columns", [1, 31, 255, 256, 1000])
+def test_softmax_rows(columns: int) -> None:
+    program = parse_file(EXAMPLES / "softmax_rows.vyre").programs["softmax_rows"]
+    x = (np.random.default_rng(columns).normal(size=(5, columns)) * 5).astype(np.float32)
+    (y,) = dispatcher("ref").dispatch(
+        program, [x, np.zeros(x.size, np.float32)], (5, 1, 1), specs={"columns": columns}
+    )
+    exact = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    np.testing.assert_allclose(y.reshape(x.shape), exact, rtol=1e-5)
+
+
+def test_tour_counts_letters() -> None:
+    module = parse_file(EXAMPLES / "tour.vyre")
+    text = (EXAMPLES / "tour.vyre").read_bytes()
+    found = Counter(text.lower())
+    expected = np.array([found[97 + letter] for letter in range(26)])
+    ref = dispatcher("ref")
+    inputs = [text, np.zeros(208, np.uint32)]
+    (counts,) = ref.dispatch(module.programs["count_letters"], inputs, (8, 1, 1), module=module)
+    assert (counts.reshape(8, 26).sum(0) == expected).all()
+    (shares,) = ref.dispatch(module.programs["per_mille"], [counts, np.zeros(26, np.float32)], (1, 1, 1))
+    np.testing.assert_allclose(shares, expected * 1000.0 / expected.sum(), rtol=1e-6)

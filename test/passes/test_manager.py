@@ -1,0 +1,247 @@
+"""The pass manager: order, requirements, analyses that stay true, passes held to their word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from vyre_opt import PassManager, parse, print_program
+from vyre_opt.ir.program import Module, Op, Program
+from vyre_opt.passes import registry
+from vyre_opt.passes.manager import Context, PassFailure, schedule
+from vyre_opt.passes.pipeline_text import read, show
+from vyre_opt.passes.registry import NoOptions, Pass, PassError, make, register
+
+TEXT = """vyre 1
+program @p workgroup(4) {
+  buffer @out : u32[4] write binding(0) live_out
+  %l = local_id x
+  %a = add %l, %l : u32
+  %b = add %l, %l : u32
+  %c = mul %a, %b : u32
+  store %c, @out[%l] : u32
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Passes registered by a test are forgotten after it."""
+    for name in registry.BUILTIN:
+        registry.find(name)
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    yield
+
+
+def declare(name: str, run: Any = None, **declared: Any) -> type[Pass]:
+    body = {"name": name, "summary": name, "run": run or (lambda self, module, ctx: False), **declared}
+    return register(type(name, (Pass,), body))
+
+
+def names(passes: list[Pass]) -> list[str]:
+    return [p.name for p in passes]
+
+
+# --- order
+
+
+def test_requirements_come_first_by_name_and_once() -> None:
+    declare("zz")
+    declare("mm", requires=("zz",))
+    declare("aa")
+    declare("top", requires=("zz", "mm", "aa"))
+    assert names(schedule([make("top"), make("aa")])) == ["aa", "zz", "mm", "top", "aa"]
+
+
+def test_an_invalidated_requirement_runs_again() -> None:
+    declare("fact")
+    declare("breaker", invalidates=("fact",))
+    declare("user_", requires=("fact",))
+    wanted = [make("user_"), make("user_"), make("breaker"), make("user_")]
+    assert names(schedule(wanted)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
+
+
+def test_a_cycle_names_its_members() -> None:
+    declare("one", requires=("two",))
+    declare("two", requires=("three",))
+    declare("three", requires=("one",))
+    with pytest.raises(PassError, match="one -> two -> three -> one"):
+        schedule([make("one")])
+
+
+def test_an_unknown_requirement_has_a_suggestion() -> None:
+    declare("hopeful", requires=("unrol",))
+    with pytest.raises(PassError, match=r"pass hopeful requires unrol: .*did you mean unroll\?"):
+        schedule([make("hopeful")])
+
+
+def test_a_duplicate_is_an_error() -> None:
+    declare("twin")
+    with pytest.raises(PassError, match="pass twin is registered twice"):
+        register(type("Other", (Pass,), {"name": "twin", "summary": "", "run": None}))
+
+
+def test_unknown_pass() -> None:
+    with pytest.raises(PassError, match=r"unknown pass decode_scan_fus; did you mean decode_scan_fuse\?"):
+        PassManager("decode-scan-fus")
+
+
+def test_dashes_and_underscores_are_the_same() -> None:
+    assert names(PassManager("decode-scan-fuse").passes) == ["decode_scan_fuse"]
+
+
+# --- pipelines as text
+
+
+@dataclass(frozen=True)
+class Options:
+    factor: int = 4
+    full: bool = False
+    ratio: float = 0.5
+    mode: str = "fast"
+
+
+def test_the_text_of_a_pipeline_reads_back() -> None:
+    declare("tuned", Options=Options)
+    text = "cse,tuned{factor=8 full=true mode=slow},cse,tuned"
+    assert show(read(text)) == text
+    assert show(read("tuned { factor = 0x10, ratio = 0.25 } , cse")) == "tuned{factor=16 ratio=0.25},cse"
+    assert show(read("tuned{factor=4}")) == "tuned", "defaults are left out"
+    assert read("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cse,", "expected a pass after the comma"),
+        (",cse", "expected the name of a pass"),
+        ("cse dce", "expected a comma between passes"),
+        ("tuned{factor", "expected = after factor"),
+        ("tuned{factor=", "expected a value for factor"),
+        ("tuned{factor=4", "expected an option, or }"),
+        ("tuned{factor=4 factor=5}", "option factor is given twice"),
+        ("tuned{factr=4}", r"no option factr; did you mean factor\?"),
+        ("tuned{factor=four}", "option factor of tuned is int, not 'four'"),
+        ("tuned{full=maybe}", "option full of tuned is bool"),
+        ("cse{x=1}", "pass cse has no option x; it has none"),
+        ("}", "expected the name of a pass"),
+    ],
+)
+def test_wrong_pipelines_say_where(text: str, message: str) -> None:
+    declare("tuned", Options=Options)
+    with pytest.raises(PassError, match=message):
+        read(text)
+
+
+# --- analyses
+
+
+class OpCount:
+    """Ops of a program, as an analysis; counts how often it is computed."""
+
+    name = "op_count"
+    computed = 0
+
+    def __init__(self, program: Program) -> None:
+        type(self).computed += 1
+        self.ops = sum(1 for _ in program.walk())
+
+
+def drop_last_add(module: Module) -> None:
+    body = module.programs["p"].body
+    first, second = [op for op in body.ops if op.name == "add"]
+    body.ops.remove(second)
+    for op in body.ops:
+        op.operands = tuple(first.result if v is second.result else v for v in op.operands)
+
+
+@pytest.mark.parametrize(
+    ("preserves", "invalidates", "computed", "seen"),
+    [((), (), 2, [5, 4]), (("op_count",), ("op_count",), 2, [5, 4])],
+    ids=["dropped after a change", "invalidates wins over preserves"],
+)
+def test_no_pass_sees_a_stale_fact(
+    preserves: tuple[str, ...], invalidates: tuple[str, ...], computed: int, seen: list[int]
+) -> None:
+    """After a change, asking for a fact computes it anew; without one, it is kept."""
+    found: list[int] = []
+
+    def ask(self: Pass, module: Module, ctx: Context) -> bool:
+        found.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
+        return False
+
+    def change(self: Pass, module: Module, ctx: Context) -> bool:
+        drop_last_add(module)
+        return True
+
+    declare("ask", ask)
+    declare("change", change, preserves=preserves, invalidates=invalidates)
+    OpCount.computed = 0
+    PassManager("ask,ask,change,ask").run(parse(TEXT))
+    assert found == [seen[0], seen[0], seen[1]]
+    assert OpCount.computed == computed
+
+
+def test_a_preserved_fact_is_kept() -> None:
+    def ask(self: Pass, module: Module, ctx: Context) -> bool:
+        ctx.analyses.get(OpCount, module.programs["p"])
+        return False
+
+    def rename(self: Pass, module: Module, ctx: Context) -> bool:
+        module.programs["p"].buffers["out"].count = 8
+        return True
+
+    declare("ask", ask)
+    declare("rename", rename, preserves=("op_count",))
+    OpCount.computed = 0
+    PassManager("ask,rename,ask").run(parse(TEXT))
+    assert OpCount.computed == 1
+
+
+# --- passes held to their word
+
+
+def test_a_change_that_is_not_reported() -> None:
+    def sly(self: Pass, module: Module, ctx: Context) -> bool:
+        drop_last_add(module)
+        return False
+
+    declare("sly", sly)
+    with pytest.raises(PassFailure, match="pass sly reported no change, but something changed"):
+        PassManager("sly").run(parse(TEXT))
+
+
+def test_a_report_without_a_change() -> None:
+    declare("boast", lambda self, module, ctx: True)
+    with pytest.raises(PassFailure, match="pass boast reported a change, but nothing changed"):
+        PassManager("boast").run(parse(TEXT))
+
+
+def test_a_pass_that_breaks_the_module() -> None:
+    def break_it(self: Pass, module: Module, ctx: Context) -> bool:
+        ops: list[Op] = module.programs["p"].body.ops
+        ops.insert(0, ops.pop(3))
+        return True
+
+    declare("break_it", break_it)
+    with pytest.raises(PassFailure, match="break_it left a module that does not verify") as caught:
+        PassManager("break_it").run(parse(TEXT))
+    assert "does not dominate" in caught.value.diagnostics[0].message
+    PassManager("break_it", verify_each=False).run(parse(TEXT))
+
+
+def test_the_result_tells_what_happened() -> None:
+    module = parse(TEXT)
+    result = PassManager(["cse", "dce"]).run(module)
+    assert result.changed
+    assert result.statistics["cse", "ops removed"] == 1
+    assert [name for name, _ in result.seconds] == ["cse", "dce"]
+    assert print_program(module).count("add %l, %l") == 1
+    assert not PassManager("cse").run(module)
+
+
+def test_options_default() -> None:
+    assert isinstance(make("cse").options, NoOptions)

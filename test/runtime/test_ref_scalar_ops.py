@@ -1,0 +1,236 @@
+"""Every arithmetic op gives, on arrays, what ir.arith says of one value: bit for bit, for all types."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt.ir import arith
+from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir.types import DataType
+from vyre_opt.runtime.arrays import constant, storage_type
+from vyre_opt.runtime.ref.table import TABLE, TERMINATORS
+
+INTEGERS = [DataType.of(f"{sign}{bits}") for sign in "ui" for bits in (8, 16, 32, 64)]
+FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
+ELEMENTWISE = {"unary": 1, "binary": 2, "compare": 2}
+
+
+def test_every_op_has_an_implementation() -> None:
+    """A row added to the op table without an interpretation is noticed here."""
+    assert set(TABLE) | set(TERMINATORS) == set(OPS)
+
+
+def array(values: list[int], dtype: DataType) -> np.ndarray:
+    return np.concatenate([constant(value, dtype) for value in values])
+
+
+def encoded(stored: np.ndarray, dtype: DataType) -> list[int]:
+    """The encoded constants that an array in storage form holds."""
+    if dtype.is_float:
+        return [int(bits) for bits in stored.view(f"u{stored.itemsize}")]
+    return [int(value) for value in stored]
+
+
+def all_ops(rows: list[OpDef], dtype: DataType) -> str:
+    """A program that applies each op of `rows` to @a and @b, with an output for each."""
+    outputs, body = [], []
+    for number, row in enumerate(rows):
+        result = DataType.BOOL if row.form == "compare" else dtype
+        operands = ", ".join(("%a", "%b")[: ELEMENTWISE[row.form]])
+        outputs.append(f"buffer @o{number} : {result}[?] write binding({number + 2}) live_out")
+        body.append(
+            f"%r{number} = {row.name} {operands} : {dtype}\n store %r{number}, @o{number}[%g] : {result}"
+        )
+    nl = "\n"
+    return f"""
+    program @ops workgroup(1) {{
+      buffer @a : {dtype}[?] read binding(0)
+      buffer @b : {dtype}[?] read binding(1)
+      {nl.join(outputs)}
+      %g = global_id x
+      %a = load @a[%g] : {dtype}
+      %b = load @b[%g] : {dtype}
+      {nl.join(body)}
+    }}"""
+
+
+def apply_all(
+    ref: Any, rows: list[OpDef], dtype: DataType, pairs: list[tuple[int, int]]
+) -> Iterator[tuple[OpDef, list[int]]]:
+    a, b = (array(list(side), dtype) for side in zip(*pairs, strict=True))
+    results = [DataType.BOOL if row.form == "compare" else dtype for row in rows]
+    room = [np.zeros(len(pairs), storage_type(result)) for result in results]
+    outputs = ref(all_ops(rows, dtype), [a, b, *room], len(pairs))
+    for row, result, output in zip(rows, results, outputs, strict=True):
+        yield row, encoded(output, result)
+
+
+def int_pairs(dtype: DataType) -> list[tuple[int, int]]:
+    low, high = arith.int_range(dtype)
+    bits = dtype.bits or 0
+    edges = {
+        arith.wrap(v, dtype)
+        for v in (0, 1, 2, 3, -1, -2, low, low + 1, high, high - 1, bits, bits - 1, 1 << bits // 2)
+    }
+    rng = random.Random(bits)
+    values = [rng.randint(low, high) for _ in range(60)]
+    return [*itertools.product(sorted(edges), repeat=2), *itertools.pairwise(values)]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, DataType.BOOL], ids=str)
+def test_integer_ops(ref: Any, dtype: DataType) -> None:
+    """Wrapping, x/0, INT_MIN/-1, shifts past the width, saturation: as the table's folds have them."""
+    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.fold_int and r.accepts(dtype)]
+    assert len(rows) >= (6 if dtype.is_bool else 30)
+    pairs = int_pairs(dtype) if dtype.is_int else list(itertools.product((0, 1), repeat=2))
+    for row, found in apply_all(ref, rows, dtype, pairs):
+        fold: Callable[..., int] = row.fold_int  # type: ignore[assignment]
+        arguments = [(a,) if row.form == "unary" else (a, b) for a, b in pairs]
+        wanted = [fold(*ab, dtype) for ab in arguments]
+        wanted = [int(w) if row.form == "compare" else arith.wrap(w, dtype) for w in wanted]
+        assert found == wanted, [
+            (row.name, x) for x in zip(arguments, found, wanted, strict=True) if x[1] != x[2]
+        ][:3]
+
+
+def float_patterns(dtype: DataType, count: int = 40) -> list[int]:
+    """Zeros, subnormals, one and its neighbours, the largest, infinities, NaN, and random bit patterns."""
+    bits = dtype.bits or 0
+    sign = 1 << (bits - 1)
+    inf = arith.encode_float(math.inf, dtype)
+    one = arith.encode_float(1.0, dtype)
+    positive = [0, 1, 2, 3, one - 1, one, one + 1, one + 2, inf - 1, inf - 2, inf,
+                *(arith.encode_float(v, dtype) for v in (0.5, 1.5, 2.5, 3.0, 1e-3, 100.5, 6.0e4))]  # fmt: skip
+    rng = random.Random(bits)
+    random_ones = [rng.getrandbits(bits) for _ in range(count)]
+    near_one = [rng.randrange(one - (one >> 4), one + (one >> 4)) for _ in range(count)]
+    found = [
+        *positive,
+        *(p | sign for p in positive),
+        arith.CANONICAL_NAN[dtype.name],
+        *random_ones,
+        *near_one,
+    ]
+    return [
+        p if not math.isnan(arith.decode_float(p, dtype)) else arith.CANONICAL_NAN[dtype.name] for p in found
+    ]
+
+
+def encode(value: float, dtype: DataType) -> int:
+    """The bits of `value` in `dtype`; what rounds to zero keeps its sign, as IEEE says."""
+    bits = arith.encode_float(value, dtype)
+    return bits | (1 << (dtype.bits or 0) - 1) if bits == 0 and math.copysign(1.0, value) < 0 else bits
+
+
+def same_float(found: int, wanted: int, dtype: DataType) -> bool:
+    """Equal bits, or both NaN: which NaN is not said."""
+    return found == wanted or (
+        math.isnan(arith.decode_float(found, dtype)) and math.isnan(arith.decode_float(wanted, dtype))
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_float_ops(ref: Any, dtype: DataType) -> None:
+    """One rounding in each type, NaN ignored by min and max, -0 below +0: as the table's folds have them."""
+    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.fold_float and r.accepts(dtype)]
+    assert len(rows) >= 20
+    pairs = list(itertools.product(float_patterns(dtype, 8), repeat=2))
+    values = [tuple(arith.decode_float(p, dtype) for p in pair) for pair in pairs]
+    for row, found in apply_all(ref, rows, dtype, pairs):
+        fold: Callable[..., float] = row.fold_float  # type: ignore[assignment]
+        for ab, bits in zip(values, found, strict=True):
+            result = fold(*ab[: ELEMENTWISE[row.form]])
+            if row.form == "compare":
+                assert bits == int(result), (row.name, ab)
+            else:
+                assert same_float(bits, encode(result, dtype), dtype), (row.name, ab, bits)
+
+
+_REFERENCE: dict[str, Callable[[float], float]] = {
+    "exp": math.exp, "exp2": lambda a: 2.0**a, "log": math.log, "log2": math.log2,
+    "rsqrt": lambda a: 1 / math.sqrt(a), "rcp": lambda a: 1 / a, "tanh": math.tanh,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_approximate_ops(ref: Any, dtype: DataType) -> None:
+    """Each within one unit in the last place of the true value, well inside the table's bounds."""
+    rows = [r for r in OPS.values() if r.ulp]
+    assert {r.name for r in rows} == set(_REFERENCE)
+    rng = random.Random(7)
+    numbers = [rng.uniform(0.01, 9.0) for _ in range(100)]
+    patterns = [arith.encode_float(n, dtype) for n in numbers]
+    for row, found in apply_all(ref, rows, dtype, [(p, p) for p in patterns]):
+        for pattern, bits in zip(patterns, found, strict=True):
+            true = _REFERENCE[row.name](arith.decode_float(pattern, dtype))
+            assert abs(bits - arith.encode_float(true, dtype)) <= 1, (row.name, pattern)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_fma_rounds_once(ref: Any, dtype: DataType) -> None:
+    """Against exact rationals, on products that nearly cancel with c, halves of an ulp, and subnormals."""
+    rng = random.Random(3)
+    patterns = float_patterns(dtype, 30)
+    triples = [tuple(rng.choice(patterns) for _ in range(3)) for _ in range(1500)]
+    for _ in range(1500):  # c cancels most of a * b, or is a little more than half an ulp of it
+        a, b = rng.choice(patterns), rng.choice(patterns)
+        product = arith.decode_float(a, dtype) * arith.decode_float(b, dtype)
+        scale = rng.choice((-1.0, 1.0, -(2.0**-11), 2.0**-24, 2.0**-53))
+        triples.append((a, b, arith.encode_float(product * scale, dtype)))
+    text = f"""
+    program @f workgroup(1) {{
+      buffer @a : {dtype}[?] read binding(0)
+      buffer @b : {dtype}[?] read binding(1)
+      buffer @c : {dtype}[?] read binding(2)
+      buffer @o : {dtype}[?] write binding(3) live_out
+      %g = global_id x
+      %a = load @a[%g] : {dtype}
+      %b = load @b[%g] : {dtype}
+      %c = load @c[%g] : {dtype}
+      %r = fma %a, %b, %c : {dtype}
+      store %r, @o[%g] : {dtype}
+    }}"""
+    sides = [array(list(side), dtype) for side in zip(*triples, strict=True)]
+    (out,) = ref(text, [*sides, np.zeros_like(sides[0])], len(triples))
+    for triple, found in zip(triples, encoded(out, dtype), strict=True):
+        values = [arith.decode_float(p, dtype) for p in triple]
+        try:
+            wanted = arith.float_fma(*values, dtype)
+        except OverflowError:  # beyond what a Python float holds
+            wanted = encode(math.copysign(math.inf, values[0]) * math.copysign(1.0, values[1]), dtype)
+        assert same_float(found, wanted, dtype), (values, found, wanted)
+
+
+@pytest.mark.parametrize(
+    "dtype", [DataType.I16, DataType.U64, DataType.BOOL, DataType.F16, DataType.BF16, DataType.F64], ids=str
+)
+def test_ops_on_vectors_are_those_on_their_elements(ref: Any, dtype: DataType) -> None:
+    """Every elementwise op, on vec<4 x T> and on T, gives the same bits."""
+    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.accepts(dtype)]
+    patterns = (
+        [0, 1] * 4
+        if dtype.is_bool
+        else float_patterns(dtype, 3)
+        if dtype.is_float
+        else [x for x, _ in int_pairs(dtype)]
+    )
+    patterns = patterns[: len(patterns) // 4 * 4]
+    a, b = array(patterns, dtype), array(patterns[::-1], dtype)
+    vector = DataType.vec(dtype, 4)
+
+    def outputs(of: DataType, count: int) -> list[np.ndarray]:
+        results = [DataType.BOOL if row.form == "compare" else dtype for row in rows]
+        text = all_ops(rows, of).replace(": bool[?]", f": {of.with_element(DataType.BOOL)}[?]")
+        text = text.replace(": bool\n", f": {of.with_element(DataType.BOOL)}\n")
+        return ref(text, [a, b, *(np.zeros(len(a), storage_type(r)) for r in results)], count)
+
+    for row, one, many in zip(rows, outputs(dtype, len(a)), outputs(vector, len(a) // 4), strict=True):
+        assert many.shape == (len(a) // 4, 4)
+        assert many.tobytes() == one.tobytes(), row.name

@@ -1,0 +1,118 @@
+"""Subgroup ops: 32 consecutive lanes, the last subgroup of a workgroup maybe fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+COMBINE: dict[str, tuple[Callable[[int, int], int], int]] = {
+    # combiner -> function on i32 values, identity
+    "add": (lambda a, b: a + b, 0),
+    "mul": (lambda a, b: a * b, 1),
+    "min": (min, 2**31 - 1),
+    "max": (max, -(2**31)),
+    "and": (lambda a, b: a & b, -1),
+    "or": (lambda a, b: a | b, 0),
+    "xor": (lambda a, b: a ^ b, 0),
+}
+SIZE, GROUPS = 80, 3  # subgroups of 32, 32 and 16 lanes
+
+
+def wrap(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def run(ref: Any, body: str, values: np.ndarray, result: str = "i32") -> np.ndarray:
+    text = f"""program @p workgroup({SIZE}) {{
+      buffer @x : i32[?] read binding(0)
+      buffer @y : {result}[?] write binding(1) live_out
+      %g = global_id x
+      %x = load @x[%g] : i32
+      {body}
+      store %y, @y[%g] : {result}
+    }}"""
+    (y,) = ref(text, [values, np.zeros(len(values), {"i32": np.int32, "u32": np.uint32}[result])], GROUPS)
+    return y
+
+
+def subgroups(values: np.ndarray) -> list[np.ndarray]:
+    return [part for group in values.reshape(GROUPS, SIZE) for part in (group[:32], group[32:64], group[64:])]
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    return np.random.default_rng(4).integers(-(2**31), 2**31, SIZE * GROUPS).astype(np.int32)
+
+
+@pytest.mark.parametrize("combine", COMBINE)
+def test_reduce_and_scan(ref: Any, values: np.ndarray, combine: str) -> None:
+    """All combiners, whole and partial subgroups; an exclusive scan starts with the identity."""
+    step, identity = COMBINE[combine]
+    total = run(ref, f"%y = subgroup_reduce<{combine}> %x : i32", values)
+    upto = run(ref, f"%y = subgroup_scan<inclusive, {combine}> %x : i32", values)
+    before = run(ref, f"%y = subgroup_scan<exclusive, {combine}> %x : i32", values)
+    for x, t, u, b in zip(*map(subgroups, (values, total, upto, before)), strict=True):
+        running = [wrap(reduce(step, map(int, x[: k + 1]))) for k in range(len(x))]
+        assert list(u) == running
+        assert list(b) == [identity, *running[:-1]]
+        assert set(t) == {running[-1]}
+
+
+@pytest.mark.parametrize("mode", ["idx", "up", "down", "xor"])
+@pytest.mark.parametrize("amount", [0, 1, 7, 17, 31, 32, 40])
+def test_shuffle(ref: Any, values: np.ndarray, mode: str, amount: int) -> None:
+    """A source outside the subgroup, or in no lane of the last one, gives a lane its own value."""
+    body = f"%k = const {amount} : u32\n %y = subgroup_shuffle<{mode}> %x, %k : i32"
+    found = run(ref, body, values)
+    for x, y in zip(subgroups(values), subgroups(found), strict=True):
+        for lane, own in enumerate(x):
+            source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
+            assert y[lane] == (x[source] if 0 <= source < len(x) else own), lane
+
+
+def test_ballot(ref: Any, values: np.ndarray) -> None:
+    body = "%zero = const 0 : i32\n %p = lt %x, %zero : i32\n %y = subgroup_ballot %p"
+    found = run(ref, body, values, "u32")
+    for x, y in zip(subgroups(values), subgroups(found), strict=True):
+        assert set(y) == {sum(1 << lane for lane, v in enumerate(x) if v < 0)}
+
+
+def test_only_active_lanes_take_part(ref: Any) -> None:
+    """Without checks, a divergent op combines the lanes that are there."""
+    text = """program @p workgroup(32) {
+      buffer @y : u32[32] write binding(0) live_out
+      buffer @z : u32[32] write binding(1) live_out
+      %l = local_id x
+      %one = const 1 : u32
+      %bit = and %l, %one : u32
+      %odd = eq %bit, %one : u32
+      if %odd {
+        %s = subgroup_scan<exclusive, add> %l : u32
+        store %s, @y[%l] : u32
+        %n = subgroup_shuffle<up> %l, %one : u32
+        store %n, @z[%l] : u32
+      }
+    }"""
+    y, z = ref(text, [np.zeros(32, np.uint32)] * 2, 1, checks=False)
+    odd = list(range(1, 32, 2))
+    assert list(y[1::2]) == [sum(odd[:k]) for k in range(16)]
+    assert list(z[1::2]) == odd
+
+
+def test_float_reduce_is_in_lane_order(ref: Any) -> None:
+    """Left to right, rounding each time: the order that the op table fixes."""
+    x = np.random.default_rng(5).normal(size=32).astype(np.float32)
+    text = """program @p workgroup(32) {
+      buffer @x : f32[32] read binding(0)
+      buffer @y : f32[32] write binding(1) live_out
+      %l = local_id x
+      %x = load @x[%l] : f32
+      %s = subgroup_reduce<add> %x : f32
+      store %s, @y[%l] : f32
+    }"""
+    (y,) = ref(text, [x, np.zeros(32, np.float32)], 1)
+    assert set(y) == {reduce(lambda a, b: np.float32(a + b), x)}

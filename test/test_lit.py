@@ -1,0 +1,36 @@
+"""The lit tests, each under its own name in pytest; lit itself runs once for all that were selected."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIT = Path(__file__).parent / "lit"
+FILES = sorted(
+    str(path.relative_to(LIT)) for path in LIT.rglob("*.vyre") if "Inputs" not in path.relative_to(LIT).parts
+)
+
+
+@pytest.fixture(scope="session")
+def lit_results(request, tmp_path_factory):
+    """lit's result for every selected file, by path."""
+    selected = {i.callspec.params["file"] for i in request.session.items if i.originalname == "test_lit"}
+    report = tmp_path_factory.mktemp("lit") / "report.json"
+    paths = [str(LIT / file) for file in sorted(selected)]
+    command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-o", str(report), *paths]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not report.exists():
+        pytest.fail(f"lit did not run\n{run.stdout}{run.stderr}", pytrace=False)
+    results = json.loads(report.read_text())["tests"]
+    return {result["name"].split(" :: ", 1)[1]: result for result in results}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_lit(file, lit_results):
+    result = lit_results[Path(file).as_posix()]
+    if result["code"] == "UNSUPPORTED":
+        pytest.skip("lit: a feature that this machine lacks")
+    if result["code"] not in ("PASS", "XFAIL", "FLAKYPASS"):
+        pytest.fail(f"{file}: {result['code']}\n{result['output']}", pytrace=False)

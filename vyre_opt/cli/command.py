@@ -1,0 +1,100 @@
+"""What both tools add to click: options in groups, values that may be left out, completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+__all__ = [
+    "GroupedCommand",
+    "GroupedOption",
+    "checked",
+    "complete_passes",
+    "completion_script",
+    "flag",
+    "option",
+]
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+class GroupedOption(click.Option):
+    """An option listed under `group` in the help."""
+
+    def __init__(self, *args: Any, group: str = "Other", **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists options by group.
+
+    `bare` maps an option to the value that it has when it is given without one; click's
+    own way would take the file name after it for the value.
+    """
+
+    def __init__(self, *args: Any, bare: Mapping[str, str] | None = None, **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.bare = bare or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        last = args.index("--") if "--" in args else len(args)
+        full = [f"{a}={self.bare[a]}" if a in self.bare and i < last else a for i, a in enumerate(args)]
+        return super().parse_args(ctx, full)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                groups.setdefault(getattr(param, "group", "Other"), []).append(record)
+        for name, records in groups.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{self.epilog}" if self.epilog else "")
+
+
+def option(*names: str, group: str, **rest: Any) -> Any:
+    """A click option in a group of the help."""
+    return click.option(*names, cls=GroupedOption, group=group, **rest)
+
+
+def flag(name: str, help: str, group: str, *dest: str) -> Any:
+    return option(name, *dest, is_flag=True, help=help, group=group)
+
+
+def checked(check: Callable[[str], Any]) -> Callable[..., Any]:
+    """An option's callback: `check` of its value, or of each; a ValueError becomes a usage error."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            if param.multiple:
+                return tuple([check(one) for one in value])
+            return None if value is None else check(value)
+        except ValueError as wrong:
+            raise click.BadParameter(str(wrong)) from None
+
+    return callback
+
+
+def completion_script(command: click.Command, shell: str) -> str:
+    """The script that makes `shell` complete the options and values of `command`."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    name = command.name or ""
+    assert found is not None
+    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+    return found(command, {}, name, variable).source() + "\n"
+
+
+def complete_passes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
+    """The names of passes that go on from the last one typed."""
+    from ..passes.registry import all_names
+
+    head, comma, last = incomplete.rpartition(",")
+    return [f"{head}{comma}{name}" for name in all_names() if name.startswith(last.replace("-", "_"))]

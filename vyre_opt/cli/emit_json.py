@@ -1,0 +1,172 @@
+"""`--emit=json`: a module, what passes said of it, and what they counted, as one document.
+
+Values are numbered within their program or function, since names need not be
+unique; constants and the defaults of specs are text as the language writes them,
+so that no reader rounds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.diagnostics import Location
+from ..ir.literals import show
+from ..ir.program import (
+    Block,
+    Buffer,
+    Func,
+    HostRead,
+    Launch,
+    Module,
+    Op,
+    Pipeline,
+    Program,
+    Spec,
+    Stage,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from ..passes.manager import PassManager, Remark
+
+__all__ = ["document"]
+
+SCHEMA = 1
+"""Raised when a key changes its meaning or goes; new keys do not raise it."""
+
+Json = dict[str, Any]
+
+
+def document(
+    module: Module,
+    target: str | None,
+    manager: PassManager | None,
+    remarks: Sequence[Remark],
+    statistics: Mapping[tuple[str, str], int],
+) -> str:
+    """The JSON text of a module after its passes."""
+    whole = {
+        "schema": SCHEMA,
+        "source": module.source.name if module.source else None,
+        "target": target,
+        "pipeline": [str(p) for p in manager.passes] if manager else [],
+        "programs": [_program(i) for i in module.order if isinstance(i, Program)],
+        "funcs": [_func(i) for i in module.order if isinstance(i, Func)],
+        "pipelines": [_pipeline(i) for i in module.order if isinstance(i, Pipeline)],
+        "remarks": [_remark(r) for r in remarks],
+        "statistics": [{"pass": name, "what": what, "number": n} for (name, what), n in statistics.items()],
+    }
+    return json.dumps(whole, indent=2, default=_plain) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """What a certificate may hold besides JSON values: sets, and things that name themselves."""
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
+
+
+def _remark(remark: Remark) -> Json:
+    return {
+        "pass": remark.pass_name,
+        "kind": remark.kind,
+        "message": remark.message,
+        "location": _location(remark.loc),
+        "certificate": remark.certificate,
+    }
+
+
+def _location(loc: Location | None) -> Json | None:
+    if loc is None:
+        return None
+    line, column = loc.source.line_column(loc.start)
+    return {"file": loc.source.name, "line": line, "column": column}
+
+
+def _program(program: Program) -> Json:
+    return {
+        "name": program.name,
+        "workgroup": program.workgroup,
+        "grid": program.grid,
+        "buffers": [_buffer(b) for b in program.buffers.values()],
+        "specs": [_spec(s) for s in program.specs.values()],
+        "ops": _Ops().block(program.body)["ops"],
+        "location": _location(program.loc),
+    }
+
+
+def _func(func: Func) -> Json:
+    body = _Ops().block(func.body)
+    results = [t.name for t in func.results]
+    return {
+        "name": func.name,
+        "params": body["args"],
+        "results": results,
+        "ops": body["ops"],
+        "location": _location(func.loc),
+    }
+
+
+def _pipeline(pipeline: Pipeline) -> Json:
+    return {
+        "name": pipeline.name,
+        "buffers": [_buffer(b) for b in pipeline.buffers.values()],
+        "stages": [_stage(s) for s in pipeline.stages],
+        "location": _location(pipeline.loc),
+    }
+
+
+def _stage(stage: Stage) -> Json:
+    location = _location(stage.loc)
+    if isinstance(stage, Launch):
+        return {"launch": stage.program, "grid": stage.grid, "buffers": stage.buffers, "location": location}
+    if isinstance(stage, HostRead):
+        return {"host_read": stage.buffer, "location": location}
+    return {"kernel": stage.kernel, "buffers": stage.buffers, "params": stage.attrs, "location": location}
+
+
+def _buffer(buffer: Buffer) -> Json:
+    return {
+        "name": buffer.name,
+        "dtype": buffer.dtype.name,
+        "count": buffer.count,
+        "size_bytes": buffer.size_bytes,
+        "access": None if buffer.access is None else str(buffer.access),
+        "binding": buffer.binding,
+        "live_in": buffer.live_in,
+        "live_out": buffer.live_out,
+        "location": _location(buffer.loc),
+    }
+
+
+def _spec(spec: Spec) -> Json:
+    default = None if spec.default is None else show(spec.default, spec.dtype)
+    return {"name": spec.name, "dtype": spec.dtype.name, "default": default, "location": _location(spec.loc)}
+
+
+class _Ops:
+    """Numbers the values of one body as it meets them."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Value, int] = {}
+
+    def define(self, value: Value) -> Json:
+        number = self.numbers[value] = len(self.numbers)
+        return {"value": number, "name": value.name, "type": value.type.name}
+
+    def block(self, block: Block) -> Json:
+        return {"args": [self.define(a) for a in block.args], "ops": [self.op(op) for op in block.ops]}
+
+    def op(self, op: Op) -> Json:
+        made: Json = {"op": op.name, "operands": [self.numbers[v] for v in op.operands]}
+        if op.attrs:
+            made["attrs"] = {key: _attr(op, key, value) for key, value in op.attrs.items()}
+        if op.regions:
+            made["regions"] = [self.block(block) for block in op.regions]
+        made["results"] = [self.define(v) for v in op.results]
+        made["location"] = _location(op.loc)
+        return made
+
+
+def _attr(op: Op, key: str, value: Any) -> Any:
+    return show(value, op.results[0].type) if op.name == "const" and key == "value" else value

@@ -1,0 +1,71 @@
+"""`--print-ir-...`: the module before and after passes, on stderr."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.printer import print_program
+from ..ir.program import Module
+from .conduct import write_stderr
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..passes.manager import Observer
+    from ..passes.registry import Pass
+
+__all__ = ["observers"]
+
+
+def observers(settings: Settings) -> list[Observer]:
+    """What prints the IR as `settings` ask."""
+    found: list[Observer] = []
+    before, after = settings.print_ir_before, settings.print_ir_after
+    if before or after or settings.print_ir_after_all:
+        found.append(PrintIR(before, after, settings.print_ir_after_all, settings.print_generic))
+    if settings.print_ir_after_change:
+        found.append(PrintChange(settings.print_generic))
+    return found
+
+
+class PrintIR:
+    """Prints the whole module around the passes it names."""
+
+    def __init__(
+        self, before: tuple[str, ...], after: tuple[str, ...], after_all: bool, generic: bool
+    ) -> None:
+        self.names_before = before
+        self.names_after = after
+        self.after_all = after_all
+        self.generic = generic
+
+    def before(self, running: Pass, module: Module) -> None:
+        if running.name in self.names_before:
+            write_stderr(f"// IR before {running.name}\n{print_program(module, self.generic)}")
+
+    def after(self, running: Pass, module: Module, changed: bool) -> None:
+        if self.after_all or running.name in self.names_after:
+            unchanged = "" if changed else " (no change)"
+            write_stderr(f"// IR after {running.name}{unchanged}\n{print_program(module, self.generic)}")
+
+
+class PrintChange:
+    """Prints what each pass changed, as a unified diff; nothing for a pass that changed nothing."""
+
+    def __init__(self, generic: bool) -> None:
+        self.generic = generic
+        self.previous: tuple[Module, str] | None = None
+
+    def before(self, running: Pass, module: Module) -> None:
+        if self.previous is None or self.previous[0] is not module:
+            self.previous = module, print_program(module, self.generic)
+
+    def after(self, running: Pass, module: Module, changed: bool) -> None:
+        if not changed:
+            return
+        from difflib import unified_diff
+
+        assert self.previous is not None
+        old, new = self.previous[1], print_program(module, self.generic)
+        self.previous = module, new
+        names = f"before {running.name}", f"after {running.name}"
+        write_stderr("\n".join(unified_diff(old.splitlines(), new.splitlines(), *names, lineterm="")) + "\n")

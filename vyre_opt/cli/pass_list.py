@@ -1,0 +1,35 @@
+"""`--list-passes`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import get_type_hints
+
+from ..passes.registry import Pass, all_names, find
+
+__all__ = ["pass_list"]
+
+
+def pass_list() -> str:
+    """Every pass with its summary, and below it its options with type and default."""
+    names = all_names()
+    width = max(len(name) for name in names)
+    lines: list[str] = []
+    for name in names:
+        try:
+            found = find(name)
+        except Exception as broken:  # one bad plugin must not hide the rest
+            lines.append(f"{name:<{width}}  cannot be loaded: {type(broken).__name__}: {broken}")
+            continue
+        lines.append(f"{name:<{width}}  {found.summary}")
+        lines += [f"{'':<{width}}    {option}" for option in _options(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _options(found: type[Pass]) -> list[str]:
+    hints = get_type_hints(found.Options)
+    shown = []
+    for field in dataclasses.fields(found.Options):
+        default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        shown.append(f"{field.name}={hints[field.name].__name__.upper()}  (default {default})")
+    return shown

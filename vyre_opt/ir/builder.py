@@ -1,0 +1,348 @@
+"""Building programs in Python, with the ops of the table as methods.
+
+    b = Builder("scale", workgroup=256)
+    x = b.buffer("x", DataType.F32, None, "read", binding=0)
+    y = b.buffer("y", DataType.F32, None, "write", binding=1, live_out=True)
+    i = b.global_id("x")
+    with b.if_(b.lt(i, b.len(x))):
+        b.store(b.mul(b.load(x, i), 2.0), y, i)
+    program = b.finish()
+
+A method is called as its op, with an underscore after a Python keyword (`and_`);
+what it takes follows from the op's form (see builder_forms).  A number among the
+operands becomes a constant of the other operands' type.  Every method takes
+`name=`, the value's name in the text, and gives the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .builder_forms import METHODS, Number, as_value, encode_constant
+from .diagnostics import Location, suggest
+from .loops import BOUND_NAMES, Bound
+from .ops import OPS, OpDef
+from .program import NO_ATTRS, Access, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
+from .types import DataType
+
+__all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
+
+Operand = Value | Number
+
+
+class Builder:
+    """Builds one program, and the functions it calls, into a module.
+
+    `workgroup` and `grid` are one to three extents.  `loc` is given to every op made
+    from then on.  Raises TypeError or ValueError for operands that no op takes; what
+    remains is checked by `finish`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        workgroup: int | Sequence[int] = 256,
+        grid: int | Sequence[int] | None = None,
+        module: Module | None = None,
+    ) -> None:
+        self.module = Module() if module is None else module
+        self.program = Program(name, _dims(workgroup), None if grid is None else _dims(grid))
+        self.loc: Location | None = None
+        self._block = self.program.body
+        self._place: int | None = None
+        self._count = 0
+
+    @classmethod
+    def on(cls, program: Program, module: Module | None = None) -> Builder:
+        """A builder that adds to a finished program; see `at`."""
+        made = cls(program.name, program.workgroup, program.grid, module)
+        made.program, made._block = program, program.body
+        return made
+
+    def finish(self, verify: bool = True) -> Program:
+        """The program, now in its module.  Raises DiagnosticError if the module does not verify."""
+        if self.program not in self.module.order:
+            self.module.add(self.program)
+        if verify:
+            from .verifier import check
+
+            check(self.module)
+        return self.program
+
+    # --- declarations -----------------------------------------------------------------
+
+    def buffer(
+        self,
+        name: str,
+        dtype: DataType,
+        count: int | None,
+        access: str,
+        binding: int | None = None,
+        *,
+        live_in: bool = False,
+        live_out: bool = False,
+    ) -> Buffer:
+        """Declare a buffer; `count` is in elements, None for an open size."""
+        if name in self.program.buffers:
+            raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
+        made = Buffer(name, dtype, count, Access(access), binding, live_in, live_out, self.loc)
+        self.program.buffers[name] = made
+        return made
+
+    def spec(
+        self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
+    ) -> Value:
+        """Declare a specialization constant, unless it is declared, and read it here."""
+        known = self.program.specs.get(name)
+        if known is None:
+            value = None if default is None else encode_constant(default, dtype)
+            self.program.specs[name] = Spec(name, dtype, value, self.loc)
+        elif known.dtype is not dtype:
+            raise ValueError(f"spec @{name} is {known.dtype}, not {dtype}")
+        return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
+
+    # --- ops --------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        """The method of an op of the table that gives one value."""
+        row = OPS.get(name.removesuffix("_"))
+        method = METHODS.get(row.form) if row is not None else None
+        if row is None or method is None:
+            hint = suggest(name, OPS)
+            raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
+        chosen, made = row, method
+
+        def build(*args: Any, **options: Any) -> Value:
+            label = options.pop("name", None)
+            value = made(self, chosen, *args, **options)
+            if label is not None:
+                value.name = label
+            return value
+
+        return build
+
+    def const(
+        self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
+    ) -> Value:
+        """A constant; a sequence gives the lanes of a vector, a number all of them."""
+        encoded = encode_constant(value, dtype)
+        return self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result
+
+    def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
+        """Write an element, or a vector to consecutive ones."""
+        target = self._buffer(buffer)
+        given = as_value(self, value, target.dtype)
+        where = as_value(self, index, DataType.U32)
+        self.emit(OPS["store"], (given, where), (), {"buffer": target.name})
+
+    def barrier(self, scope: str = "workgroup") -> None:
+        self.emit(OPS["barrier"], (), (), {"scope": scope})
+
+    def trap(self, message: str) -> None:
+        self.emit(OPS["trap"], (), (), {"message": message})
+
+    def call(self, func: Func | str, *args: Operand) -> tuple[Value, ...]:
+        """Call a function of the module; gives its results."""
+        name = func if isinstance(func, str) else func.name
+        known = self.module.funcs.get(name)
+        if known is None:
+            raise ValueError(f"the module has no func @{name}")
+        if len(args) != len(known.params):
+            raise TypeError(f"@{name} takes {len(known.params)} operands, {len(args)} given")
+        given = tuple(as_value(self, a, p.type) for a, p in zip(args, known.params, strict=True))
+        return self.emit(OPS["call"], given, known.results, {"callee": name}).results
+
+    def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
+        """A named kernel, which stands alone in its program."""
+        names = tuple(self._buffer(b).name for b in buffers)
+        self.emit(OPS[name], (), (), {"buffers": names, "params": params})
+
+    def emit(
+        self,
+        row: OpDef,
+        operands: tuple[Value, ...] = (),
+        types: Sequence[DataType] = (),
+        attrs: dict[str, Any] = NO_ATTRS,
+        regions: tuple[Block, ...] = (),
+        name: str | None = None,
+    ) -> Op:
+        """Put an op of `row` where the builder stands."""
+        results = tuple(self.fresh(dtype) for dtype in types)
+        if name is not None and results:
+            results[0].name = name
+        made = Op(row, operands, results, attrs, regions, self.loc)
+        if self._place is None:
+            self._block.ops.append(made)
+        else:
+            self._block.ops.insert(self._place, made)
+            self._place += 1
+        return made
+
+    def fresh(self, dtype: DataType) -> Value:
+        """A value that no op defines yet, named by number."""
+        self._count += 1
+        return Value(str(self._count - 1), dtype)
+
+    def _buffer(self, buffer: Buffer | str) -> Buffer:
+        name = buffer if isinstance(buffer, str) else buffer.name
+        found = self.program.buffers.get(name)
+        if found is None:
+            hint = suggest(name, self.program.buffers, "@")
+            raise ValueError(
+                f"program @{self.program.name} has no buffer @{name}" + (f"; {hint}" if hint else "")
+            )
+        return found
+
+    # --- where ops go, and blocks -------------------------------------------------------
+
+    @contextmanager
+    def at(self, block: Block, place: int | None = None) -> Iterator[Block]:
+        """Inside, ops go into `block`: at its end, or before its op number `place`."""
+        before = self._block, self._place
+        self._block, self._place = block, place
+        try:
+            yield block
+        finally:
+            self._block, self._place = before
+
+    @contextmanager
+    def for_(
+        self,
+        lower: Operand,
+        upper: Operand,
+        step: Operand = 1,
+        *,
+        carry: Sequence[Value] = (),
+        dtype: DataType | None = None,
+    ) -> Iterator[Loop]:
+        """A counted loop: `with b.for_(0, n, carry=[zero]) as loop: loop.yield_(...)`.
+
+        `loop.index` counts, `loop.args` are the carried values inside, `loop.results` after.
+        """
+        given: list[Bound] = []
+        for bound in (lower, upper, step):
+            if not isinstance(bound, Value) and not (isinstance(bound, int) and not isinstance(bound, bool)):
+                raise TypeError(f"a loop's bound is an integer or a value, not {bound!r}")
+            given.append(bound)
+        values = [b for b in given if isinstance(b, Value)]
+        counter = self.fresh(dtype or (values[0].type if values else DataType.U32))
+        block = Block((counter, *(self.fresh(v.type) for v in carry)))
+        attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, given, strict=True)}
+        loop = Loop(self, [block], block.args[1:])
+        with self.at(block):
+            yield loop
+        types = [v.type for v in carry]
+        loop.op = self.emit(OPS["for"], (*values, *carry), types, attrs, (block,))
+
+    @contextmanager
+    def while_(self, carry: Sequence[Value] = ()) -> Iterator[Loop]:
+        """`with b.while_([x]) as loop:`, the condition, `loop.condition(c)`, the body, `loop.yield_(...)`."""
+        condition = Block(tuple(self.fresh(v.type) for v in carry))
+        body = Block(tuple(Value(v.name, v.type) for v in condition.args))
+        loop = Loop(self, [condition, body], condition.args)
+        with self.at(condition):
+            yield loop
+        if condition.terminator is None:
+            raise ValueError("a while needs loop.condition(...) before its body")
+        loop.op = self.emit(OPS["while"], tuple(carry), [v.type for v in carry], NO_ATTRS, (condition, body))
+
+    @contextmanager
+    def if_(self, condition: Operand) -> Iterator[Branch]:
+        """`with b.if_(c) as branch: ...`, then perhaps `with branch.else_(): ...`."""
+        value = as_value(self, condition, DataType.BOOL)
+        branch = Branch(self, [Block()])
+        with self.at(branch.blocks[0]):
+            yield branch
+        branch.op = self.emit(OPS["if"], (value,), branch.yielded, NO_ATTRS, tuple(branch.blocks))
+
+    @contextmanager
+    def region(self, label: str) -> Iterator[Nest]:
+        """A named group of ops."""
+        nest = Nest(self, [Block()])
+        with self.at(nest.blocks[0]):
+            yield nest
+        nest.op = self.emit(OPS["region"], (), nest.yielded, {"label": label}, tuple(nest.blocks))
+
+    @contextmanager
+    def func(self, name: str, *params: DataType) -> Iterator[Function]:
+        """A function of the module: `with b.func("f", DataType.U32) as f: f.yield_(b.add(f.args[0], 1))`."""
+        block = Block(tuple(self.fresh(dtype) for dtype in params))
+        made = Function(self, [block], block.args)
+        with self.at(block):
+            yield made
+        self.module.add(Func(name, tuple(made.yielded), block, self.loc))
+
+
+class Nest:
+    """An op with blocks while it is built: `args` inside, `results` after."""
+
+    def __init__(self, builder: Builder, blocks: list[Block], args: tuple[Value, ...] = ()) -> None:
+        self.builder = builder
+        self.blocks = blocks
+        self.args = args
+        self.op: Op | None = None
+
+    def yield_(self, *values: Value) -> None:
+        """End the block, giving `values`."""
+        self.builder.emit(OPS["yield"], values)
+
+    @property
+    def yielded(self) -> list[DataType]:
+        """The types of what the first block gives."""
+        end = self.blocks[0].terminator
+        return [v.type for v in end.operands] if end is not None else []
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        if self.op is None:
+            raise ValueError("the results exist after the with block")
+        return self.op.results
+
+    @property
+    def result(self) -> Value:
+        """The single result."""
+        return self.results[0]
+
+
+class Function(Nest):
+    """A function while it is built; `args` are its parameters."""
+
+
+class Loop(Nest):
+    """A `for` or a `while`."""
+
+    @property
+    def index(self) -> Value:
+        """The counter of a `for`."""
+        return self.blocks[0].args[0]
+
+    def condition(self, value: Value) -> None:
+        """End the condition of a `while`; what follows is its body, with `args` of its own."""
+        self.builder.emit(OPS["condition"], (value,))
+        body = self.blocks[1]
+        self.args = body.args
+        self.builder._block = body
+
+
+class Branch(Nest):
+    """An `if`."""
+
+    @contextmanager
+    def else_(self) -> Iterator[Branch]:
+        """The other block, after the first."""
+        if self.op is None or len(self.blocks) == 2:
+            raise ValueError("an if has one else, after its first block")
+        self.blocks.append(Block())
+        with self.builder.at(self.blocks[1]):
+            yield self
+        self.op.regions = tuple(self.blocks)
+
+
+def _dims(extents: int | Sequence[int]) -> Dim3:
+    given = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"1 to 3 extents, not {len(given)}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

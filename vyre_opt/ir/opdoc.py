@@ -1,0 +1,171 @@
+"""docs/ops.md, made from the op table:  python -m vyre_opt.ir.opdoc > docs/ops.md
+
+A row's example is text of the language; test/docs parses every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .ops import OPS, Attr, OpDef
+
+__all__ = ["SECTIONS", "example", "operand_type", "page"]
+
+# The first op of each section, in the order of the table.
+SECTIONS = {
+    "const": "Constants, ids and sizes",
+    "add": "Arithmetic",
+    "and": "Bits",
+    "fma": "Floats",
+    "eq": "Compare, select, convert",
+    "splat": "Vectors",
+    "load": "Memory",
+    "subgroup_shuffle": "Subgroups",
+    "for": "Control flow",
+    "decode.base64": "Named kernels",
+}
+
+_INTRO = """\
+# Ops
+
+<!-- Made by `python -m vyre_opt.ir.opdoc > docs/ops.md`; edit vyre_opt/ir/ops.py instead. -->
+
+Every op of the language, from the one table that declares it.  The semantics that
+all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md).
+
+**Takes** says what the type after the colon may be:
+
+| Word | Types |
+|---|---|
+| int | i8 to i64, u8 to u64 |
+| float | f16, bf16, f32, f64 |
+| num | int or float |
+| bits | int or bool |
+| any | every type that fits the form |
+
+An elementwise op also takes a vector of what it takes.  **Notes** name what a pass
+may use: `commutative`; `folds` (constants are computed at compile time); `not pure`
+with the effects.  An approximate op names its error bound in units in the last place
+(ulp) of an f32 result.
+
+Any op but a named kernel also has a generic form, which `--print-generic` prints:
+`%r = "add"(%a, %b) : (u32, u32) -> (u32)`.
+"""
+
+_EXAMPLES = {
+    "unary": "%r = {name} %a : {type}",
+    "binary": "%r = {name} %a, %b : {type}",
+    "ternary": "%r = {name} %a, %b, %c : {type}",
+    "compare": "%r = {name} %a, %b : {type}",
+    "select": "%r = {name} %p, %a, %b : {type}",
+    "const": "%r = const 2 : {type}",
+    "spec": "%r = spec @s : {type}",
+    "id": "%r = {name} x",
+    "size": "%r = {name}",
+    "len": "%r = len @b",
+    "splat": "%r = splat %a : vec<4 x {type}>",
+    "vector": "%r = vector %a, %b : vec<2 x {type}>",
+    "extract": "%r = extract %v[0] : vec<4 x {type}>",
+    "insert": "%r = insert %a, %v[0] : vec<4 x {type}>",
+    "load": "%r = load @b[%i] : {type}",
+    "store": "store %a, @b[%i] : {type}",
+    "atomic": "%r = {name}<relaxed> @b[%i], %a : {type}",
+    "barrier": "barrier workgroup",
+    "shuffle": "%r = {name}<idx> %a, %i : {type}",
+    "reduce": "%r = {name}<add> %a : {type}",
+    "scan": "%r = {name}<inclusive, add> %a : {type}",
+    "ballot": "%r = {name} %p",
+    "for": "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",
+    "while": "%r = while iter(%s = %a : {type}) {{ condition %p }} do {{ yield %s }}",
+    "if": "%r = if %p -> {type} {{ yield %a }} else {{ yield %b }}",
+    "region": "%r = region @name -> {type} {{ yield %a }}",
+    "call": "%r = call @f(%a) : ({type}) -> {type}",
+    "trap": 'trap "message"',
+    "yield": "yield %a",
+    "condition": "condition %p",
+}  # fmt: skip
+
+_SPECIAL = {
+    "cast": "%r = cast %a : u32 -> f32",
+    "bitcast": "%r = bitcast %a : u32 -> f32",
+    "atomic_compare_exchange": "%r = atomic_compare_exchange<relaxed> @b[%i], %a, %b : u32",
+}
+
+
+def operand_type(row: OpDef) -> str:
+    """The type that an op's example uses for %a, %b, %c and the elements of @b."""
+    return "f32" if row.types == "float" else "u32"
+
+
+def example(row: OpDef) -> str:
+    """One op as text.  %a, %b, %c and @b are of `operand_type`, %v a vector of 4 of it,
+    %i is a u32, %p a bool."""
+    if row.kernel is not None:
+        buffers = ", ".join(f"@{role.name}" for role in row.kernel.roles)
+        needed = ", ".join(f"{key} = 64" for key, value in row.kernel.params.items() if value is None)
+        return f"{row.name}({buffers})" + (f" {{{needed}}}" if needed else "")
+    template = _SPECIAL.get(row.name) or _EXAMPLES[row.form]
+    return template if row.name in _SPECIAL else template.format(name=row.name, type=operand_type(row))
+
+
+def page() -> str:
+    """The whole of docs/ops.md."""
+    return "\n".join([_INTRO, *_sections()])
+
+
+def _sections() -> Iterator[str]:
+    for row in OPS.values():
+        if row.name in SECTIONS:
+            yield f"\n## {SECTIONS[row.name]}\n"
+            if row.kernel is not None:
+                yield "A named kernel stands alone in its program, or is a stage of a pipeline.\n"
+                yield "| Kernel | Written | Buffers | Parameters | What it does |\n|---|---|---|---|---|"
+            else:
+                yield "| Op | Written | Takes | Notes | What it does |\n|---|---|---|---|---|"
+        yield _kernel_line(row) if row.kernel is not None else _op_line(row)
+
+
+def _op_line(row: OpDef) -> str:
+    takes = row.types if row.form not in _FIXED_TYPE else ""
+    doc = " ".join([row.doc, *(_words(attr) for attr in row.attrs if attr.choices)])
+    return _line(f"`{row.name}`", f"`{example(row)}`", takes, ", ".join(_notes(row)), doc)
+
+
+# Forms whose text has no type to choose.
+_FIXED_TYPE = {
+    "id", "size", "len", "barrier", "ballot", "trap", "for", "while", "if", "region", "call", "yield", "condition",
+}  # fmt: skip
+
+
+def _notes(row: OpDef) -> Iterator[str]:
+    if row.commutative:
+        yield "commutative"
+    if row.fold_int is not None or row.fold_float is not None:
+        yield "folds"
+    if row.ulp:
+        yield f"{row.ulp:g} ulp"
+    if not row.is_pure:
+        yield f"not pure: {' '.join(sorted(row.effects))}"
+
+
+def _words(attr: Attr) -> str:
+    return f"{attr.name.capitalize()}: {', '.join(attr.choices or ())}."
+
+
+def _kernel_line(row: OpDef) -> str:
+    assert row.kernel is not None
+    buffers = "; ".join(
+        f"{role.name}: {role.access} {' or '.join(t.name for t in role.types)}" for role in row.kernel.roles
+    )
+    params = ", ".join(
+        key if default is None else f"{key} (default {default})" for key, default in row.kernel.params.items()
+    )
+    return _line(f"`{row.name}`", f"`{example(row)}`", buffers, params or "none", row.doc)
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    print(page())

@@ -1,0 +1,64 @@
+"""docs/passes.md, made from the registry:  python -m vyre_opt.passes.passdoc > docs/passes.md"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import get_type_hints
+
+from .registry import BUILTIN, Pass, find
+
+__all__ = ["page"]
+
+_INTRO = """\
+# Passes
+
+<!-- Made by `python -m vyre_opt.passes.passdoc > docs/passes.md`; edit the pass instead. -->
+
+Each pass is one file of `vyre_opt/passes`.  Give passes in order, with options in
+braces; `-` and `_` in a name are the same:
+
+    vyre-opt --pass=cse --pass=dce file.vyre
+    vyre-opt --pass-pipeline='cse,NAME{option=value}' file.vyre
+
+A pass that requires others pulls them in where they have not run;
+`--dump-pass-pipeline` shows the pipeline as it will run.  After a change, the results
+of the passes and analyses that a pass **invalidates** are void and computed again when
+they are next needed; all analyses but those it **preserves** are dropped.
+`--remarks` shows what the passes decided and why, `--stats` what they counted.
+
+Other packages add passes through the entry point group `vyre_opt.passes`.
+"""
+
+
+def page() -> str:
+    """The whole of docs/passes.md."""
+    passes = [find(name) for name in sorted(BUILTIN)]
+    lines = [_INTRO, "| Pass | What it does |\n|---|---|"]
+    lines += [f"| [{p.name}](#{p.name}) | {p.summary} |" for p in passes]
+    return "\n".join([*lines, *(line for p in passes for line in _section(p))])
+
+
+def _section(described: type[Pass]) -> Iterator[str]:
+    yield f"\n## {described.name}\n"
+    yield f"{described.summary}\n"
+    yield f"- Requires: {_names(described.requires)}"
+    yield f"- Invalidates: {_names(described.invalidates)}"
+    yield f"- Preserves: {_names(described.preserves)}"
+    fields = dataclasses.fields(described.Options)
+    if not fields:
+        yield "- Options: none"
+        return
+    hints = get_type_hints(described.Options)
+    yield "\n| Option | Type | Default |\n|---|---|---|"
+    for option in fields:
+        default = str(option.default).lower() if isinstance(option.default, bool) else repr(option.default)
+        yield f"| `{option.name}` | {hints[option.name].__name__} | `{default}` |"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+if __name__ == "__main__":
+    print(page())

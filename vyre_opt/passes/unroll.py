@@ -1,0 +1,202 @@
+"""Unrolling: a loop that runs a few times becomes its iterations; a longer one does several a turn.
+
+    for %k = 0 to 10 { f(%k) }     with factor=4 becomes
+
+    for %k = 0 to 8 step 4 { f(%k)  f(%k + 1)  f(%k + 2)  f(%k + 3) }
+    for %k = 8 to 10       { f(%k) }
+
+With `full=true` every loop of constant trip count that stays within `max_ops` is
+unrolled whole, inner ones first.  Otherwise only loops without a loop inside are
+taken, whole if they run no more than `factor` times.  No loop grows past `max_ops`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir import arith
+from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
+from ..ir.ops import OPS
+from ..ir.program import Block, Module, Op, Value
+from .manager import Context
+from .registry import Pass, register
+from .rewrite import bodies, clone, constant, splittable, substitute
+
+
+@dataclass(frozen=True)
+class UnrollOptions:
+    """`max_ops` bounds the ops that stand in place of one loop."""
+
+    factor: int = 4
+    full: bool = False
+    max_ops: int = 512
+
+    def __post_init__(self) -> None:
+        if self.factor < 2:
+            raise ValueError(f"factor is at least 2, not {self.factor}")
+        if self.max_ops < 1:
+            raise ValueError(f"max_ops is at least 1, not {self.max_ops}")
+
+
+@register
+class Unroll(Pass):
+    name = "unroll"
+    summary = "Unroll loops, whole or by a factor with a loop for the rest."
+    Options = UnrollOptions
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        walk = _Walk(ctx, self.options)
+        for body in bodies(module):
+            walk.block(body)
+        ctx.count("loops unrolled", walk.unrolled)
+        return walk.unrolled > 0
+
+
+class _Walk:
+    def __init__(self, ctx: Context, options: UnrollOptions) -> None:
+        self.ctx = ctx
+        self.options = options
+        self.replaced: dict[Value, Value] = {}
+        self.unrolled = 0
+
+    def block(self, block: Block) -> tuple[int, bool]:
+        """Unroll in `block`; the ops it then holds at any depth, and whether a loop is among them."""
+        kept: list[Op] = []
+        size, has_loop = 0, False
+        for op in block.ops:
+            if self.replaced:
+                substitute(op, self.replaced)
+            if not op.regions:
+                kept.append(op)
+                size += 1
+                continue
+            inner = [self.block(region) for region in op.regions]
+            held, looped = sum(size for size, _ in inner), any(loop for _, loop in inner)
+            grown = self.plan(op, held, looped) if op.name == "for" else None
+            if grown is None:
+                kept.append(op)
+                size += 1 + held
+                has_loop = has_loop or looped or op.name in ("for", "while")
+                continue
+            copies, most = grown
+            self.unrolled += 1
+            is_whole = copies == trip_count(op)
+            kept += self.whole(op, copies) if is_whole else self.partial(op, copies)
+            size += most
+            has_loop = has_loop or looped or not is_whole
+        block.ops = kept
+        return size, has_loop
+
+    def plan(self, loop: Op, held: int, looped: bool) -> tuple[int, int] | None:
+        """Copies of the body of `loop`, which holds `held` ops, and the most ops they take; or None."""
+        options, trips = self.options, trip_count(loop)
+        problem = None
+        if trips is not None and (options.full or (trips <= options.factor and not looped)):
+            copies, most = trips, (held + 1) * trips
+            shown = f"unrolled whole, {trips} iterations"
+        else:
+            copies, most = options.factor, (held + 2) * (options.factor + 1) + 8
+            shown = f"unrolled by {copies}"
+            problem = self.partial_problem(loop, looped)
+        if problem is None and most > options.max_ops:
+            problem = f"{copies} copies of its {held} ops pass max_ops={options.max_ops}"
+        if problem is not None:
+            self.ctx.remark("refused", f"this loop is not unrolled: {problem}", loop.loc)
+            return None
+        self.ctx.remark("applied", shown, loop.loc, copies=copies)
+        return copies, most
+
+    def partial_problem(self, loop: Op, looped: bool) -> str | None:
+        """Why a loop is not unrolled by the factor, or None."""
+        if self.options.full:
+            return "its trip count is not constant"
+        if looped:
+            return "it holds a loop of its own"
+        step, counter = bounds(loop)[2], loop.regions[0].args[0].type
+        if not isinstance(step, int):
+            return "its step is not constant"
+        if step * self.options.factor > arith.int_range(counter)[1]:
+            return f"{self.options.factor} steps of {step} do not fit in {counter}"
+        if trip_count(loop) is None and counter.is_signed:
+            return f"the distance between bounds that are not constant may not fit in {counter}"
+        return None
+
+    def whole(self, loop: Op, trips: int) -> list[Op]:
+        lower, _, step = bounds(loop)
+        assert isinstance(lower, int)
+        assert isinstance(step, int)
+        out: list[Op] = []
+        carried = inits(loop)
+        counter = loop.regions[0].args[0]
+        for trip in range(trips):
+            place = constant(lower + trip * step, counter.type, counter.name, loop)
+            out.append(place)
+            carried = _iteration(loop, place.result, carried, out)
+        self.replaced.update(zip(loop.results, carried, strict=True))
+        return out
+
+    def partial(self, loop: Op, factor: int) -> list[Op]:
+        """A loop of `factor` iterations a turn, then `loop` itself for those that are left."""
+        lower, upper, step = bounds(loop)
+        assert isinstance(step, int)
+        out: list[Op] = []
+        split, has_rest = _split(loop, step * factor, out)
+        counter, *arguments = loop.regions[0].args
+        turn = Value(counter.name, counter.type)
+        carried: tuple[Value, ...] = tuple([Value(a.name, a.type) for a in arguments])
+        body = Block((turn, *carried))
+        for trip in range(factor):
+            place = turn
+            if trip:
+                offset = constant(trip * step, counter.type, "offset", loop)
+                place = Value(counter.name, counter.type)
+                body.ops += [offset, Op(OPS["add"], (turn, offset.result), (place,), loc=loop.loc)]
+            carried = _iteration(loop, place, carried, body.ops)
+        if carried:
+            body.ops.append(Op(OPS["yield"], carried, loc=loop.loc))
+        results = tuple([Value(r.name, r.type) for r in loop.results]) if has_rest else loop.results
+        main = Op(OPS["for"], loop.operands, results, loop.attrs, (body,), loop.loc)
+        with_bounds(main, lower, split, step * factor)
+        out.append(main)
+        if has_rest:
+            with_bounds(loop, split, upper, step)
+            loop.operands = (*loop.operands[: len(loop.operands) - len(results)], *results)
+            out.append(loop)
+        return out
+
+
+def _iteration(loop: Op, counter: Value, carried: tuple[Value, ...], out: list[Op]) -> tuple[Value, ...]:
+    """Append one iteration of `loop` to `out`; the values that it gives to the next."""
+    body = loop.regions[0]
+    mapping = dict(zip(body.args, (counter, *carried), strict=True))
+    ops, given = splittable(body)
+    out += clone(ops, mapping)
+    return tuple([mapping.get(v, v) for v in given])
+
+
+def _split(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
+    """Where the iterations that fill whole turns of `stride` end, and whether any are left after it."""
+    lower, upper, step = bounds(loop)
+    trips = trip_count(loop)
+    if trips is not None:
+        assert isinstance(lower, int)
+        assert isinstance(step, int)
+        whole = trips * step // stride * stride
+        return (upper, False) if whole == trips * step else (lower + whole, True)
+    dtype = loop.regions[0].args[0].type
+
+    def value(bound: Bound, name: str) -> Value:
+        if isinstance(bound, Value):
+            return bound
+        out.append(constant(bound, dtype, name, loop))
+        return out[-1].result
+
+    def binary(name: str, a: Value, b: Value) -> Value:
+        out.append(Op(OPS[name], (a, b), (Value("split", dtype),), loc=loop.loc))
+        return out[-1].result
+
+    # end = max(lower, upper); end - (end - lower) % stride; all unsigned, so nothing wraps
+    first = value(lower, "lower")
+    end = binary("max", value(upper, "upper"), first)
+    left = binary("rem", binary("sub", end, first), value(stride, "stride"))
+    return binary("sub", end, left), True

@@ -1,0 +1,86 @@
+"""Element types and NumPy: how a buffer's elements are stored, and constants as arrays.
+
+A buffer's array holds its *storage* type.  That is the obvious NumPy type, except for
+bf16, which is stored as its 16 bits in uint16, and the one-byte formats without
+arithmetic, which are uint8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir import arith
+from ..ir.types import DataType
+
+_STORAGE: dict[str, Any] = {
+    "bool": np.bool_,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8e4m3": np.uint8,
+    "f8e5m2": np.uint8,
+}
+
+_BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def storage_type(dtype: DataType) -> np.dtype[Any] | None:
+    """The NumPy type of the scalars that a buffer of `dtype` stores; None if it has none."""
+    found = _STORAGE.get(dtype.element.name)
+    return None if found is None else np.dtype(found)
+
+
+def bits_type(dtype: DataType) -> np.dtype[Any]:
+    """The unsigned NumPy type as wide as a scalar of `dtype`."""
+    assert dtype.element.bits is not None
+    return np.dtype(_BITS[dtype.element.bits])
+
+
+def constant(value: Any, dtype: DataType) -> np.ndarray:
+    """An encoded constant (see ir.arith) in storage form: shape (1,), or (1, lanes) of a vector."""
+    lanes = value if isinstance(value, tuple) else (value,) * dtype.lanes
+    bits = [arith.to_bits(int(lane), dtype.element) for lane in lanes]
+    stored = storage_type(dtype)
+    assert stored is not None
+    array = np.array([bits], dtype=bits_type(dtype)).view(stored)
+    return array if dtype.is_vec else array.reshape(1)
+
+
+def encode_spec(value: Any, dtype: DataType) -> Any:
+    """A Python value as an encoded constant of `dtype`.  Raises ValueError saying what is wrong."""
+    if dtype.is_vec:
+        lanes = tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else None
+        if lanes is None:
+            return encode_spec(value, dtype.element)
+        if len(lanes) != dtype.lanes:
+            raise ValueError(f"{dtype} has {dtype.lanes} lanes, {len(lanes)} given")
+        return tuple(encode_spec(lane, dtype.element) for lane in lanes)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if dtype.is_bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"a bool is True or False, not {value!r}")
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is not a number")
+    if dtype.is_float:
+        if isinstance(value, int):
+            return arith.convert(value, DataType.I64, dtype)
+        return arith.encode_float(value, dtype)
+    if not dtype.is_int:
+        raise ValueError(f"no constant of {dtype} exists")
+    low, high = arith.int_range(dtype)
+    if isinstance(value, float) or not low <= value <= high:
+        raise ValueError(f"{value!r} is not a {dtype} ({low} to {high})")
+    return value

@@ -1,0 +1,149 @@
+"""The dispatcher protocol: run a program over a grid, on any target.
+
+    dispatcher("ref").dispatch(program, inputs, grid) -> outputs
+
+Inputs and outputs are one array for each bound buffer, in binding order; see
+`Dispatcher.dispatch`.  Everything that computes through a program (passes, the
+tuner, the command line) uses this protocol and nothing else of a backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..ir.diagnostics import Diagnostic, render, suggest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..ir.program import Module, Program
+
+__all__ = [
+    "BackendError",
+    "BadInputs",
+    "DispatchError",
+    "Dispatcher",
+    "ProgramError",
+    "Scratch",
+    "dispatcher",
+]
+
+
+class DispatchError(Exception):
+    """A dispatch that did not complete: either `BadInputs` or a `BackendError`."""
+
+
+class BadInputs(DispatchError, ValueError):
+    """The caller's inputs, grid or specs do not fit the program.  Nothing was allocated or run."""
+
+
+class BackendError(DispatchError):
+    """The backend could not run the program, or not to its end."""
+
+
+class ProgramError(BackendError):
+    """The program itself is at fault: a race, an access out of bounds, a trap, and so on.
+
+    `kind` is one of bounds, race, uninitialised, divergence, trap, step, kernel.
+    `diagnostic` is located at the op; `str()` renders it.
+    """
+
+    def __init__(self, kind: str, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.kind = kind
+        self.diagnostic = diagnostic
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ProgramError, (self.kind, self.diagnostic))
+
+    def __str__(self) -> str:
+        return render(self.diagnostic)
+
+
+class Scratch:
+    """Storage that a caller keeps between dispatches, so that transient buffers are not made anew.
+
+    One Scratch serves one dispatch at a time.  `storage` is the backend's, by buffer name;
+    what is in it between dispatches means nothing.
+    """
+
+    def __init__(self) -> None:
+        self.storage: dict[str, Any] = {}
+
+    def clear(self) -> None:
+        """Give all storage back."""
+        self.storage.clear()
+
+
+class Dispatcher(Protocol):
+    """What every backend offers.  `name` is the target's."""
+
+    name: str
+
+    def dispatch(
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        grid: int | Sequence[int] | None = None,
+        *,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+        scratch: Scratch | None = None,
+    ) -> list[np.ndarray]:
+        """Run `program` once over `grid` workgroups and return its outputs.
+
+        `inputs`: an array or bytes for each bound buffer, in binding order, those that
+        are written included: their arrays give the length of a buffer of open size and
+        what its elements hold before they are written.  They are never modified.
+        `grid`: workgroups along x, y and z; an int or fewer than three stand for ones in
+        the rest; None for a program whose text fixes its grid.
+        `module`: where the functions that the program calls are found.
+        `specs`: values of specialization constants by name, in place of their defaults.
+
+        Returns a fresh array for each buffer with `is_output`, in binding order: of shape
+        (count,), or (count, lanes) for vector elements.
+
+        Raises BadInputs before anything is allocated or run, ProgramError for a program
+        at fault, and BackendError for whatever else stops the dispatch.
+        """
+        ...
+
+
+# Target -> the module and the class of its dispatcher; a build may lack the module.
+_TARGETS = {
+    "ref": ("vyre_opt.runtime.ref", "RefDispatcher"),
+    "cpu": ("vyre_opt.runtime.cpu", "CpuDispatcher"),
+    "cuda": ("vyre_opt.cuda", "CudaDispatcher"),
+}
+
+
+def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
+    """The dispatcher of a target: ref (the interpreter), cpu or cuda.
+
+    `options` go to its class.  Raises BadInputs for a name that is no target, and
+    BackendError for a target that this build or this machine does not have.
+    """
+    if name not in _TARGETS:
+        hint = suggest(str(name), _TARGETS)
+        known = ", ".join(_TARGETS)
+        raise BadInputs(f"unknown target {name!r}; the targets are {known}" + (f"; {hint}" if hint else ""))
+    found = _find(name)
+    if isinstance(found, str):
+        available = [target for target in _TARGETS if not isinstance(_find(target), str)]
+        raise BackendError(f"target {name} is not available: {found}; available: {', '.join(available)}")
+    made: Dispatcher = found(**options)
+    return made
+
+
+def _find(name: str) -> Callable[..., Any] | str:
+    """The class of a target, or why there is none."""
+    module, attribute = _TARGETS[name]
+    try:
+        found: Callable[..., Any] | None = getattr(import_module(module), attribute, None)
+    except ModuleNotFoundError as missing:
+        if missing.name and not missing.name.startswith("vyre_opt"):
+            return f"it needs the package {missing.name}"
+        found = None
+    return found or "this build does not have it"

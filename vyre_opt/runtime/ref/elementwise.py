@@ -1,0 +1,125 @@
+"""Ops on values alone: arithmetic, compare, select, convert, vectors.
+
+Those that the type decides (integer or float) are looked up in two tables of functions
+`(operands..., scalar type) -> array`.  They apply lane by lane, and to a vector element
+by element, with no more ado: the vector's axis comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir.program import Op
+from ...ir.types import DataType
+from . import integers
+from .convert import bitcast, cast
+from .floats import FLOAT_OPS
+from .frame import Frame
+from .machine import Machine
+
+Array = np.ndarray
+
+
+def _plain(compute: Callable[..., Array]) -> Callable[..., Array]:
+    """A NumPy function that does what the op does, for each type it takes."""
+
+    def run(*arguments: Any) -> Array:
+        return compute(*arguments[:-1])
+
+    return run
+
+
+INT_OPS: dict[str, Callable[..., Array]] = {
+    "add": _plain(np.add),
+    "sub": _plain(np.subtract),
+    "mul": _plain(np.multiply),
+    "div": integers.div,
+    "rem": integers.rem,
+    "min": _plain(np.minimum),
+    "max": _plain(np.maximum),
+    "abs_diff": integers.abs_diff,
+    "neg": _plain(np.negative),
+    "abs": _plain(np.abs),
+    "mul_hi": integers.mul_hi,
+    "add_sat": integers.add_sat,
+    "sub_sat": integers.sub_sat,
+    "mul_sat": integers.mul_sat,
+    "and": _plain(np.bitwise_and),  # of bools too
+    "or": _plain(np.bitwise_or),
+    "xor": _plain(np.bitwise_xor),
+    "not": _plain(np.bitwise_not),
+    "shl": integers.shl,
+    "shr": integers.shr,
+    "rotl": integers.rotl,
+    "rotr": integers.rotr,
+    "popcount": integers.popcount,
+    "clz": integers.clz,
+    "ctz": integers.ctz,
+    "reverse_bits": integers.reverse_bits,
+}
+
+COMPARISONS: dict[str, Callable[..., Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+def compute(name: str, operands: list[Array], dtype: DataType) -> Array:
+    """An arithmetic op on values of `dtype`."""
+    scalar = dtype.element
+    table = FLOAT_OPS if scalar.is_float else INT_OPS
+    return table[name](*operands, scalar)
+
+
+def arithmetic(machine: Machine, frame: Frame, op: Op) -> None:
+    result = op.results[0]
+    frame.values[result] = compute(op.name, [frame.get(v) for v in op.operands], result.type)
+
+
+def compare(machine: Machine, frame: Frame, op: Op) -> None:
+    a, b = op.operands
+    frame.values[op.results[0]] = COMPARISONS[op.name](frame.get(a), frame.get(b))
+
+
+def select(machine: Machine, frame: Frame, op: Op) -> None:
+    chosen, a, b = (frame.get(value) for value in op.operands)
+    if chosen.ndim < a.ndim:  # one bool for a whole vector
+        chosen = chosen[:, None]
+    frame.values[op.results[0]] = np.where(chosen, a, b)
+
+
+def convert(machine: Machine, frame: Frame, op: Op) -> None:
+    source, result = op.operands[0], op.results[0]
+    change = cast if op.name == "cast" else bitcast
+    frame.values[result] = change(frame.get(source), source.type, result.type)
+
+
+# --- vectors
+
+
+def splat(machine: Machine, frame: Frame, op: Op) -> None:
+    scalar, result = frame.get(op.operands[0]), op.results[0]
+    frame.values[result] = np.repeat(scalar[:, None], result.type.lanes, axis=1)
+
+
+def vector(machine: Machine, frame: Frame, op: Op) -> None:
+    parts = np.broadcast_arrays(*(frame.get(value) for value in op.operands))
+    frame.values[op.results[0]] = np.stack(parts, axis=1)
+
+
+def extract(machine: Machine, frame: Frame, op: Op) -> None:
+    frame.values[op.results[0]] = frame.get(op.operands[0])[:, op.attrs["index"]]
+
+
+def insert(machine: Machine, frame: Frame, op: Op) -> None:
+    scalar, whole = (frame.get(value) for value in op.operands)
+    changed = np.array(np.broadcast_to(whole, (max(len(scalar), len(whole)), whole.shape[1])))
+    changed[:, op.attrs["index"]] = scalar
+    frame.values[op.results[0]] = changed

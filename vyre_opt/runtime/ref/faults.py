@@ -1,0 +1,42 @@
+"""What an interpreted program did wrong, as a located message."""
+
+from __future__ import annotations
+
+from ...ir.diagnostics import Diagnostic
+from ...ir.program import Dim3, Op, Program
+from ..dispatcher import ProgramError
+
+
+def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:
+    """Linear id of an invocation -> `workgroup (3,0,0) local id (7,0,0)`."""
+    row, local = divmod(invocation, workgroup[0] * workgroup[1] * workgroup[2])
+    return f"workgroup {_dims(row, grid)} local id {_dims(local, workgroup)}"
+
+
+def _dims(linear: int, extents: Dim3) -> str:
+    x, rest = linear % extents[0], linear // extents[0]
+    return f"({x},{rest % extents[1]},{rest // extents[1]})"
+
+
+def fault(
+    kind: str,
+    program: Program,
+    op: Op,
+    message: str,
+    other: Op | None = None,
+    help: str | None = None,
+) -> ProgramError:
+    """An error of `program` at `op`; `other` is the op that it collides with."""
+    found = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
+    if other is not None and other is not op:
+        found.note(f"the other access, {describe(other)}, is here", other.loc)
+    buffer = program.buffers.get(op.attrs.get("buffer", ""))
+    if buffer is not None:
+        found.note(f"@{buffer.name} is declared here", buffer.loc)
+    return ProgramError(kind, found)
+
+
+def describe(op: Op) -> str:
+    """`store @y`."""
+    name = op.attrs.get("buffer")
+    return f"{op.name} @{name}" if name else op.name

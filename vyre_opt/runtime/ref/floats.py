@@ -1,0 +1,81 @@
+"""Float ops on arrays.  Each takes the operands and the scalar type, and rounds once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...ir.types import DataType
+from .fma import fma
+from .rounding import narrow, widen
+
+Array = np.ndarray
+FloatOp = Callable[..., Array]
+
+
+def rounded(compute: Callable[..., Array]) -> FloatOp:
+    """Computed in the wide type, where `compute` rounds as IEEE says, then rounded once."""
+
+    def run(*arguments: Array | DataType) -> Array:
+        *operands, t = arguments
+        assert isinstance(t, DataType)
+        return narrow(compute(*(widen(a, t) for a in operands)), t)  # type: ignore[arg-type]
+
+    return run
+
+
+def approximate(compute: Callable[[Array], Array]) -> FloatOp:
+    """Computed in f64: exact enough that the result is within an ulp of the true value."""
+
+    def run(a: Array, t: DataType) -> Array:
+        return narrow(compute(a.astype(np.float64)), t)
+
+    return run
+
+
+def exact(compute: Callable[..., Array]) -> FloatOp:
+    """An op whose result is always one of the type's values, so that nothing rounds."""
+
+    def run(*arguments: Array | DataType) -> Array:
+        result: Array = compute(*arguments[:-1])
+        return result
+
+    return run
+
+
+def minimum(a: Array, b: Array, t: DataType) -> Array:
+    """A NaN operand is ignored; -0.0 is smaller than 0.0."""
+    return np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
+
+
+def maximum(a: Array, b: Array, t: DataType) -> Array:
+    """A NaN operand is ignored; 0.0 is larger than -0.0."""
+    return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
+
+
+FLOAT_OPS: dict[str, FloatOp] = {
+    "add": rounded(np.add),
+    "sub": rounded(np.subtract),
+    "mul": rounded(np.multiply),
+    "div": rounded(np.divide),
+    "rem": rounded(np.fmod),
+    "abs_diff": rounded(lambda a, b: np.abs(a - b)),
+    "min": minimum,
+    "max": maximum,
+    "neg": exact(np.negative),
+    "abs": exact(np.abs),
+    "fma": fma,
+    "sqrt": rounded(np.sqrt),
+    "floor": exact(np.floor),
+    "ceil": exact(np.ceil),
+    "trunc": exact(np.trunc),
+    "round_even": exact(np.rint),
+    "exp": approximate(np.exp),
+    "exp2": approximate(np.exp2),
+    "log": approximate(np.log),
+    "log2": approximate(np.log2),
+    "rsqrt": approximate(lambda a: 1.0 / np.sqrt(a)),
+    "rcp": approximate(lambda a: 1.0 / a),
+    "tanh": approximate(np.tanh),
+}

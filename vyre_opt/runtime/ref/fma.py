@@ -1,0 +1,92 @@
+# mypy: no-warn-return-any
+"""a * b + c with one rounding, for every float type.
+
+The product of two f16, bf16 or f32 values is exact in f64.  TwoSum (Knuth) gives the
+sum and its error; rounding that to odd keeps what the final rounding must know.  For
+f64 the product has an error too (Dekker), and the three parts are added as Boldo and
+Melquiond prove correct (Emulation of FMA and correctly rounded sums, 2008).  Operands
+so large or small that an intermediate value could overflow or lose bits go through
+exact rationals, one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from ...ir.types import DataType
+from .rounding import narrow, odd_double
+
+Array = np.ndarray
+
+# Products and addends between these magnitudes leave all error terms exact.
+_SMALL, _LARGE = 2.0**-900, 2.0**900
+_FACTOR_LARGE = 2.0**500
+_SPLITTER = 134217729.0  # 2^27 + 1
+
+
+def fma(a: Array, b: Array, c: Array, t: DataType) -> Array:
+    x, y, z = np.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, c)))
+    if t.element.name == "f64":
+        return _fma_f64(x, y, z)
+    product = x * y
+    return narrow(odd_double(*_two_sum(product, z)), t)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its exact error."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product and its exact error, by halves of the significands."""
+    product = a * b
+    a1, a0 = _halves(a)
+    b1, b0 = _halves(b)
+    return product, a0 * b0 - (((product - a1 * b1) - a0 * b1) - a1 * b0)
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    scaled = a * _SPLITTER
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _fma_f64(x: Array, y: Array, z: Array) -> Array:
+    product, error = _two_product(x, y)
+    upper, lower = _two_sum(z, error)
+    total, rest = _two_sum(product, upper)
+    result = total + odd_double(*_two_sum(lower, rest))
+    simple = (
+        (np.abs(x) < _FACTOR_LARGE)
+        & (np.abs(y) < _FACTOR_LARGE)
+        & (np.abs(product) > _SMALL)
+        & (np.abs(product) < _LARGE)
+        & (np.abs(z) < _LARGE)
+        & ((np.abs(z) > _SMALL) | (z == 0.0))
+    )
+    if not simple.all():
+        places = np.nonzero(~simple)
+        result[places] = [
+            _exactly(float(p), float(q), float(r))
+            for p, q, r in zip(x[places], y[places], z[places], strict=True)
+        ]
+    return result
+
+
+def _exactly(x: float, y: float, z: float) -> float:
+    """One value through a rational; Python rounds the quotient of two ints correctly."""
+    if not all(map(math.isfinite, (x, y, z))):
+        return x * y + z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        return x * y + z  # the sign of zero
+    try:
+        size = float(abs(exact))
+    except OverflowError:
+        size = math.inf
+    return -size if exact < 0 else size

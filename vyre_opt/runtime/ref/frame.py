@@ -1,0 +1,149 @@
+# mypy: no-warn-return-any
+"""Lanes and the values they hold.
+
+A batch is some consecutive workgroups of the dispatch, called rows, whose invocations
+run in lock step.  A frame is the lanes of a batch that run a block: all of them, or
+those that took a branch or stayed in a loop.  Inside a frame every lane is active, so
+no op needs a mask.
+
+    batch    rows of workgroups         lane = row * lanes_per_row + linear local id
+      frame    all lanes
+        frame    the lanes of an `if`   looks outer values up in its parent
+
+A value is an array with one entry for each lane of its frame, or with a single entry
+where all lanes agree.  A vector has a trailing axis of lanes of the vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Dim3, Value
+
+
+class Batch:
+    """Workgroups `first` to `first + rows` of a dispatch, in linear order (x fastest)."""
+
+    def __init__(self, first: int, rows: int, workgroup: Dim3, grid: Dim3) -> None:
+        self.first = first
+        self.rows = rows
+        self.workgroup = workgroup
+        self.grid = grid
+        self.lanes_per_row = workgroup[0] * workgroup[1] * workgroup[2]
+        self.subgroups_per_row = -(-self.lanes_per_row // SUBGROUP_SIZE)
+        self._ids: dict[str, np.ndarray] = {}
+
+    @property
+    def lanes(self) -> int:
+        return self.rows * self.lanes_per_row
+
+    def per_lane(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """An array over all lanes, made when it is first asked for."""
+        found = self._ids.get(name)
+        if found is None:
+            found = self._ids[name] = make()
+        return found
+
+    @cached_property
+    def row_of_lane(self) -> np.ndarray:
+        """Row of each lane, counted from this batch's first workgroup."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), self.lanes_per_row)
+
+    @cached_property
+    def local_of_lane(self) -> np.ndarray:
+        """Linear local id of each lane."""
+        return np.tile(np.arange(self.lanes_per_row, dtype=np.int64), self.rows)
+
+    @cached_property
+    def invocation_of_lane(self) -> np.ndarray:
+        """Linear id of each lane in the whole dispatch."""
+        start = self.first * self.lanes_per_row
+        return np.arange(start, start + self.lanes, dtype=np.int64)
+
+    @cached_property
+    def subgroup_of_lane(self) -> np.ndarray:
+        """Subgroup of each lane, counted over the batch."""
+        return self.row_of_lane * self.subgroups_per_row + self.local_of_lane // SUBGROUP_SIZE
+
+
+class Frame:
+    """The lanes that run a block together, `size` of them.
+
+    `ids` are their places in the batch, ascending; None stands for all.  `picked` are
+    their places in the parent frame.
+    """
+
+    def __init__(self, batch: Batch, parent: Frame | None = None, picked: np.ndarray | None = None) -> None:
+        self.batch = batch
+        self.parent = parent
+        self.picked = picked
+        self.values: dict[Value, np.ndarray] = {}
+        self.ids: np.ndarray | None = None
+        self.size = batch.lanes
+        if parent is not None and picked is not None:
+            self.ids = picked if parent.ids is None else parent.ids[picked]
+            self.size = len(picked)
+
+    def get(self, value: Value) -> np.ndarray:
+        """What the lanes of this frame hold for a value of this block or an outer one."""
+        found = self.values.get(value)
+        if found is not None:
+            return found
+        assert self.parent is not None, f"{value!r} is used before it is computed"
+        found = self.parent.get(value)
+        if len(found) != 1:
+            found = found[self.picked]
+        self.values[value] = found
+        return found
+
+    def narrow(self, stays: np.ndarray) -> Frame:
+        """A frame of the lanes where `stays`, a bool for each lane, holds."""
+        return Frame(self.batch, self, np.flatnonzero(stays))
+
+    def spread(self, array: np.ndarray) -> np.ndarray:
+        """A value with an entry for every lane, also where all agree."""
+        if len(array) == self.size:
+            return array
+        return np.broadcast_to(array, (self.size, *array.shape[1:]))
+
+    def of_lanes(self, per_lane: np.ndarray) -> np.ndarray:
+        """The entries of an array over the batch for the lanes of this frame."""
+        return per_lane if self.ids is None else per_lane[self.ids]
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return self.of_lanes(self.batch.row_of_lane)
+
+    @cached_property
+    def locals(self) -> np.ndarray:
+        return self.of_lanes(self.batch.local_of_lane)
+
+    @cached_property
+    def invocations(self) -> np.ndarray:
+        return self.of_lanes(self.batch.invocation_of_lane)
+
+    @cached_property
+    def subgroups(self) -> np.ndarray:
+        return self.of_lanes(self.batch.subgroup_of_lane)
+
+    @cached_property
+    def whole_rows(self) -> bool:
+        """Whether each workgroup is here with all of its invocations, or with none."""
+        if self.ids is None:
+            return True
+        present = np.bincount(self.rows, minlength=self.batch.rows)
+        return bool(np.all((present == 0) | (present == self.batch.lanes_per_row)))
+
+    @cached_property
+    def whole_subgroups(self) -> bool:
+        """Whether each subgroup is here with all of its invocations, or with none."""
+        if self.ids is None:
+            return True
+        count = self.batch.rows * self.batch.subgroups_per_row
+        present = np.bincount(self.subgroups, minlength=count)
+        full = np.bincount(self.batch.subgroup_of_lane, minlength=count)
+        return bool(np.all((present == 0) | (present == full)))

@@ -1,0 +1,58 @@
+"""A named kernel in a program's body: done once for the dispatch, as between two grid barriers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir.program import Access, Op
+from .frame import Frame
+from .kernels import KERNELS
+from .machine import Machine
+from .memory import Storage
+from .registers import from_storage, to_storage
+from .rounding import narrow
+
+
+def kernel(machine: Machine, frame: Frame, op: Op) -> None:
+    row = op.definition.kernel
+    assert row is not None
+    if frame.size != frame.batch.lanes:
+        raise machine.fault("divergence", op, f"{op.name} is reached by only part of the grid")
+    storages = [machine.storages[name] for name in op.attrs["buffers"]]
+    read = [s for s, role in zip(storages, row.roles, strict=True) if role.access is Access.READ]
+    (written,) = (s for s, role in zip(storages, row.roles, strict=True) if role.access is not Access.READ)
+    for storage in storages:
+        if storage.per_row:
+            raise machine.fault("kernel", op, f"{op.name} takes no workgroup memory: @{storage.buffer.name}")
+    for storage in read:
+        _check_written(machine, op, storage)
+    defaults = {name: value for name, value in row.params.items() if value is not None}
+    values = [from_storage(s.data, s.buffer.dtype) for s in read]
+    try:
+        result = KERNELS[op.name](*values, **{**defaults, **op.attrs["params"]})
+    except ValueError as wrong:
+        raise machine.fault("kernel", op, f"{op.name}: {wrong}") from None
+    if len(result) > len(written.data):
+        raise machine.fault(
+            "bounds",
+            op,
+            f"{op.name} out of bounds of @{written.buffer.name}: {len(result)} elements to write, "
+            f"length {written.count}",
+        )
+    dtype = written.buffer.dtype
+    rounded = narrow(result, dtype) if dtype.is_float else result
+    written.data[: len(result)] = to_storage(rounded.view(rounded.dtype), dtype)
+    if written.written is not None:
+        written.written[: len(result)] = True
+    machine.clock.barrier("grid", frame)
+
+
+def _check_written(machine: Machine, op: Op, storage: Storage) -> None:
+    if storage.written is not None and not storage.written.all():
+        first = int(np.argmin(storage.written))
+        raise machine.fault(
+            "uninitialised",
+            op,
+            f"{op.name} reads @{storage.buffer.name}, index {first}, length {storage.count}, "
+            "which nothing has written",
+        )

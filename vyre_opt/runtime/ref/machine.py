@@ -1,0 +1,216 @@
+"""The interpreter: runs the blocks of a program over the batches of a dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...ir.program import Access, Block, Buffer, Module, Op, Program
+from ..arrays import storage_type
+from ..dispatcher import ProgramError, Scratch
+from ..inputs import Checked, is_initialised
+from .faults import describe, fault, invocation_name
+from .frame import Batch, Frame
+from .memory import OutOfBounds, Storage
+from .races import Clock, Collision, Shadow
+
+Array = np.ndarray
+Run = Callable[["Machine", Frame, Op], None]
+
+MAX_LANES = 1 << 16
+MAX_VALUE_BYTES = 1 << 28  # of all SSA values of a batch, at most
+MAX_WORKGROUP_SCALARS = 1 << 20
+
+
+class Machine:
+    """One dispatch of one program.
+
+    `table` maps an op's name to what runs it: it reads operands from the frame and puts
+    results into it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        call: Checked,
+        module: Module | None,
+        scratch: Scratch,
+        table: dict[str, Run],
+        checks: bool,
+    ) -> None:
+        self.program = program
+        self.call = call
+        self.funcs = module.funcs if module is not None else {}
+        self.table = table
+        self.checks = checks
+        self.call_depth = 0
+        self.clock = Clock()
+        self.ops: list[Op] = []
+        self.op_numbers: dict[int, int] = {}
+        self.invocations = call.workgroups * program.lanes
+        bodies = [program.walk(), *(f.walk() for f in self.funcs.values())]
+        ops = [op for body in bodies for op in body]
+        self.value_bytes = sum(8 * result.type.lanes for op in ops for result in op.results)
+        self.in_one_batch = any(
+            op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
+        )
+        self.written_buffers = _written_buffers(ops)
+        self.storages: dict[str, Storage] = {}
+        for buffer in program.buffers.values():
+            if not buffer.is_workgroup:
+                self.storages[buffer.name] = self._storage(buffer, scratch)
+
+    # --- buffers
+
+    def _storage(self, buffer: Buffer, scratch: Scratch) -> Storage:
+        given = self.call.arrays.get(buffer.name)
+        if given is None:
+            data = _transient(buffer, scratch)
+        else:
+            changes = buffer.name in self.written_buffers or buffer.is_output
+            data = given.copy() if changes else given
+        found = Storage(buffer, data, len(data), per_row=False)
+        self._watch(found, starts_written=is_initialised(buffer))
+        return found
+
+    def _workgroup_storage(self, buffer: Buffer, batch: Batch) -> Storage:
+        scalars = (buffer.count or 0) * buffer.dtype.lanes
+        data = np.zeros(scalars * batch.rows, storage_type(buffer.dtype))
+        found = Storage(buffer, data, scalars, per_row=True)
+        self._watch(found, starts_written=False)
+        return found
+
+    def _watch(self, storage: Storage, starts_written: bool) -> None:
+        if not self.checks:
+            return
+        if not starts_written:
+            storage.written = np.zeros(len(storage.data), np.bool_)
+        if storage.buffer.name in self.written_buffers:
+            storage.shadow = Shadow(len(storage.data), self.clock, self.invocations)
+
+    # --- running
+
+    def run(self) -> None:
+        """The whole dispatch.  Raises ProgramError where the program is at fault."""
+        workgroups, rows = self.call.workgroups, self._rows_per_batch()
+        tiles = [b for b in self.program.buffers.values() if b.is_workgroup]
+        with np.errstate(all="ignore"):
+            for first in range(0, workgroups, rows):
+                count = min(rows, workgroups - first)
+                batch = Batch(first, count, self.program.workgroup, self.call.grid)
+                self.clock.enter(batch)
+                for tile in tiles:
+                    self.storages[tile.name] = self._workgroup_storage(tile, batch)
+                self.run_block(Frame(batch), self.program.body)
+
+    def _rows_per_batch(self) -> int:
+        if self.in_one_batch:
+            return self.call.workgroups
+        lanes = min(MAX_LANES, MAX_VALUE_BYTES // max(1, self.value_bytes))
+        rows = lanes // self.program.lanes
+        tiles = [b for b in self.program.buffers.values() if b.is_workgroup]
+        scalars = sum((b.count or 0) * b.dtype.lanes for b in tiles)
+        return max(1, min(rows, MAX_WORKGROUP_SCALARS // max(1, scalars)))
+
+    def run_block(self, frame: Frame, block: Block) -> list[Array]:
+        """Run the ops of a block; the values that its terminator gives."""
+        table = self.table
+        for op in block.ops:
+            if op.definition.is_terminator:
+                return [frame.get(value) for value in op.operands]
+            table[op.definition.name](self, frame, op)
+        return []
+
+    def number(self, op: Op) -> int:
+        """A small number for `op`, by which the race detector remembers it."""
+        found = self.op_numbers.get(id(op))
+        if found is None:
+            found = self.op_numbers[id(op)] = len(self.ops)
+            self.ops.append(op)
+        return found
+
+    # --- faults
+
+    def who(self, frame: Frame, lane: int) -> str:
+        """The invocation in place `lane` of the frame, in words."""
+        return self.invocation(int(frame.invocations[lane]))
+
+    def invocation(self, linear: int) -> str:
+        return invocation_name(linear, self.program.workgroup, self.call.grid)
+
+    def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
+        return fault(kind, self.program, op, message, **more)
+
+    def out_of_bounds(
+        self, storage: Storage, frame: Frame, op: Op, dtype: Any, found: OutOfBounds
+    ) -> ProgramError:
+        name = storage.buffer.name
+        what = f"elements {found.index} to {found.index + dtype.lanes // storage.buffer.dtype.lanes - 1}"
+        extent = what if dtype.lanes > storage.buffer.dtype.lanes else f"index {found.index}"
+        return self.fault(
+            "bounds",
+            op,
+            f"{op.name} out of bounds of @{name}: {extent}, length {storage.count}, "
+            f"by {self.who(frame, found.lane)}",
+            help=f"guard the access with a comparison against len @{name}",
+        )
+
+    def uninitialised(self, storage: Storage, frame: Frame, op: Op, index: int, lane: int) -> ProgramError:
+        buffer = storage.buffer
+        help = "store to every element before it is read"
+        if buffer.binding is not None:
+            help += f", or declare @{buffer.name} live_in if the caller's contents are meant"
+        return self.fault(
+            "uninitialised",
+            op,
+            f"{op.name} of @{buffer.name}, index {index}, length {storage.count}, which nothing has written, "
+            f"by {self.who(frame, lane)}",
+            help=help,
+        )
+
+    def race(self, storage: Storage, frame: Frame, op: Op, found: Collision) -> ProgramError:
+        buffer, other = storage.buffer, self.ops[found.op]
+        index = found.element % max(1, storage.scalars) // buffer.dtype.lanes
+        scope = "workgroup" if buffer.access is Access.WORKGROUP or self._one_row(frame, found) else "grid"
+        return self.fault(
+            "race",
+            op,
+            f"data race on @{buffer.name}, index {index}, length {storage.count}: "
+            f"{describe(op)} by {self.who(frame, found.lane)} and "
+            f"{describe(other)} by {self.invocation(found.invocation)} are not ordered",
+            other=other,
+            help=f"put `barrier {scope}` between them, use atomics, or give each invocation its own element",
+        )
+
+    def _one_row(self, frame: Frame, found: Collision) -> bool:
+        per_row = frame.batch.lanes_per_row
+        return int(frame.invocations[found.lane]) // per_row == found.invocation // per_row
+
+
+def _transient(buffer: Buffer, scratch: Scratch) -> Array:
+    """Zeroed storage for an unbound buffer, kept in `scratch` for the next dispatch."""
+    scalars, kind = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
+    kept = scratch.storage.get(buffer.name)
+    if isinstance(kept, np.ndarray) and len(kept) == scalars and kept.dtype == kind:
+        kept.fill(0)
+        return kept
+    try:
+        made = scratch.storage[buffer.name] = np.zeros(scalars, kind)
+    except ValueError as too_large:  # beyond the address space, where NumPy does not even try
+        raise MemoryError(str(too_large)) from None
+    return made
+
+
+def _written_buffers(ops: list[Op]) -> set[str]:
+    """The buffers that some op writes; the others need no watch for races."""
+    written: set[str] = set()
+    for op in ops:
+        kernel = op.definition.kernel
+        if kernel is not None:
+            named = zip(op.attrs["buffers"], kernel.roles, strict=False)
+            written |= {name for name, role in named if role.access is not Access.READ}
+        elif "write" in op.definition.effects:
+            written.add(op.attrs["buffer"])
+    return written

@@ -1,0 +1,51 @@
+"""Op name -> what runs it.  Every op of the language has an entry."""
+
+from __future__ import annotations
+
+from ...ir.ops import OPS
+from . import atomics, control, elementwise, ids, kernel_ops, memory_ops, subgroups
+from .machine import Run
+
+TERMINATORS = ("yield", "condition")
+"""Ops that `Machine.run_block` itself ends a block at."""
+
+_BY_FORM: dict[str, Run] = {
+    "unary": elementwise.arithmetic,
+    "binary": elementwise.arithmetic,
+    "ternary": elementwise.arithmetic,
+    "compare": elementwise.compare,
+    "convert": elementwise.convert,
+    "id": ids.place,
+    "size": ids.place,
+    "atomic": atomics.atomic,
+    "kernel": kernel_ops.kernel,
+}
+
+_BY_NAME: dict[str, Run] = {
+    "const": ids.const,
+    "spec": ids.spec,
+    "len": memory_ops.length,
+    "load": memory_ops.load,
+    "store": memory_ops.store,
+    "select": elementwise.select,
+    "splat": elementwise.splat,
+    "vector": elementwise.vector,
+    "extract": elementwise.extract,
+    "insert": elementwise.insert,
+    "barrier": subgroups.barrier,
+    "subgroup_shuffle": subgroups.shuffle,
+    "subgroup_reduce": subgroups.reduce,
+    "subgroup_scan": subgroups.scan,
+    "subgroup_ballot": subgroups.ballot,
+    "for": control.for_,
+    "while": control.while_,
+    "if": control.if_,
+    "region": control.region,
+    "call": control.call,
+    "trap": control.trap,
+}
+
+TABLE: dict[str, Run] = {
+    **{row.name: _BY_FORM[row.form] for row in OPS.values() if row.form in _BY_FORM},
+    **_BY_NAME,
+}
