@@ -6,7 +6,6 @@ import datetime
 import json
 import os
 import platform
-import resource
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -46,11 +45,22 @@ def run_once(command: Sequence[str]) -> Sample:
         raise CommandFailed(
             f"{' '.join(command)}: exit {child.returncode}\n{said.decode(errors='replace')[-2000:]}"
         )
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    own = _own_peak()
     if usage.ru_maxrss <= own:
         raise CommandFailed(f"{command[0]}: its peak memory hides behind the {own} KiB of this process")
     unit = 1 if platform.system() == "Darwin" else 1024
     return Sample(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
+
+
+def _own_peak() -> int:
+    """Peak memory of this process since its exec, in KiB; 0 where the system does not tell."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
 
 
 def interleaved(

@@ -59,7 +59,12 @@ def evaluate(form: Affine, program: Program) -> np.ndarray:
     assert program.grid is not None
     (lx, ly, _), (gx, gy, _) = program.workgroup, program.grid
     y, x = np.meshgrid(np.arange(ly * gy), np.arange(lx * gx), indexing="ij")
-    values = {"local_id.x": x % lx, "local_id.y": y % ly, "workgroup_id.x": x // lx, "workgroup_id.y": y // ly}
+    values = {
+        "local_id.x": x % lx,
+        "local_id.y": y % ly,
+        "workgroup_id.x": x // lx,
+        "workgroup_id.y": y // ly,
+    }
     total = np.full(x.shape, form.const, dtype=object)
     for symbol, coefficient in form.terms.items():
         total = total + coefficient * values[symbol.name].astype(object)

@@ -79,12 +79,13 @@ def test_plugin_passes_are_listed_and_run(plugin, run_opt):
 def test_crash_report(plugin, run_opt, tmp_path):
     path = tmp_path / "a b.vyre"
     path.write_text(BOOM)
-    ran = run_opt(plugin, "--pass=cse,crash{depth=2}", "--no-verify-each", path)
+    ran = run_opt(plugin, "--pass=cse,crash{depth=2}", path)
     assert (ran.returncode, ran.stdout) == (1, "")
     lines = ran.stderr.splitlines()
-    assert lines[0] == "internal error in pass crash: ZeroDivisionError: integer division or modulo by zero"
-    assert lines[1].endswith("in Crash.run")
-    assert f"vyre-opt '--pass-pipeline=cse,crash{{depth=2}}' --no-verify-each '{path}'" in ran.stderr
+    assert lines[0] == "internal error: ZeroDivisionError: integer division or modulo by zero"
+    assert lines[1] == "  while running pass crash"
+    assert lines[2].endswith("in Crash.run")
+    assert lines[4] == f"  vyre-opt {plugin} '--pass=cse,crash{{depth=2}}' '{path}'"
     assert "Traceback" not in ran.stderr
     debug = run_opt(plugin, "--pass=crash", path, env={**os.environ, "VYRE_DEBUG": "1"})
     assert "Traceback" in debug.stderr
@@ -92,17 +93,18 @@ def test_crash_report(plugin, run_opt, tmp_path):
 
 def test_reproducer_round_trip(plugin, run_opt, tmp_path):
     kept = tmp_path / "crash.vyre"
-    text = FINE + "// -----\n" + BOOM.replace("{", "{\n  spec @k : u32", 1)
+    spec = "{\n  spec @k : u32"
+    text = FINE.replace("{", spec) + "// -----\n" + BOOM.replace("{", spec)
     args = ["--split-input-file", "--spec=k=3", "--pass=cse,crash", "--crash-reproducer", kept]
     first = run_opt(plugin, *args, text=text)
     assert first.returncode == 1
-    assert f"vyre-opt --run-reproducer {kept}" in first.stderr
+    assert first.stderr.startswith(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
     written = kept.read_text()
     assert written.startswith("// vyre-opt --pass-pipeline=cse,crash --spec=k=3\nvyre 1\n")
     assert "@fine" not in written
     again = run_opt(plugin, "--run-reproducer", kept)
     assert again.returncode == 1
-    assert first.stderr.splitlines()[0] == again.stderr.splitlines()[0]
+    assert first.stderr.splitlines()[1] == again.stderr.splitlines()[0]
 
 
 def test_no_reproducer_without_a_crash(plugin, run_opt, tmp_path):
@@ -166,5 +168,5 @@ def test_broken_plugins(run_opt, tmp_path):
     twice = tmp_path / "twice.py"
     twice.write_text(PLUGIN.replace('name = "crash"', 'name = "cse"'))
     ran = run_opt(f"--load-pass-plugin={twice}", "--pass=cse", text=FINE)
-    assert ran.returncode != 0
-    assert "registered twice" in ran.stderr
+    assert ran.returncode == 1
+    assert "pass cse is built in" in ran.stderr

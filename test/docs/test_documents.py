@@ -71,6 +71,14 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert anchor in anchors(path), f"{document.name} links to {target}"
 
 
+def test_named_files_exist(document: Path, root: Path) -> None:
+    """A path in backticks that begins at the top of the checkout is there."""
+    tops = {path.name for path in root.iterdir() if path.is_dir()}
+    for span in re.findall(r"`([\w.-]+/[\w./-]*)`", document.read_text(encoding="utf-8")):
+        if span.split("/")[0] in tops and "NAME" not in span:
+            assert (root / span).exists(), f"{document.name} names {span}"
+
+
 def anchors(document: Path) -> set[str]:
     """The names of a page's headings, as Markdown renderers make them."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
@@ -78,11 +86,10 @@ def anchors(document: Path) -> set[str]:
 
 
 def test_readme_has_two_commands(root: Path) -> None:
-    """.ci/run takes them from there: install and run, then test."""
-    found = re.findall(r"^    \$ (.*)$", (root / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(found) == 2
-    assert "pip install ." in found[0]
-    assert found[1].endswith("pytest")
+    """Install and run, then test; .ci/run takes them from the README's `sh` blocks and runs them."""
+    install, test = (text.strip() for text in blocks(root / "README.md", "sh"))
+    assert install.startswith("python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/vyre-opt ")
+    assert test == ".venv/bin/pip install '.[test]' && .venv/bin/pytest"
 
 
 @pytest.mark.parametrize(

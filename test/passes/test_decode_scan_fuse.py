@@ -36,7 +36,12 @@ TAIL = "  store %x, @out[%g] : u32\n}\n"
 
 
 def program(
-    body: str, grid: str = "", flags: str = "read_write", dtype: str = "u32", count: str = "128", size: int = 128
+    body: str,
+    grid: str = "",
+    flags: str = "read_write",
+    dtype: str = "u32",
+    count: str = "128",
+    size: int = 128,
 ) -> str:
     return HEAD.format(grid=grid, flags=flags, dtype=dtype, count=count, size=size) + body + TAIL
 
@@ -267,15 +272,25 @@ program @p workgroup(64) {
     assert candidate_handoffs(program_) == {"a": 2048, "c": 1024}
     _, result = fuse(text)
     assert [reason(result, name) for name in "abc"] == ["applied", "over-budget", "applied"]
-    assert [reason(fuse(text, budget="20480")[1], name) for name in "abc"] == ["applied", "applied", "over-budget"]
+    assert [reason(fuse(text, budget="20480")[1], name) for name in "abc"] == [
+        "applied",
+        "applied",
+        "over-budget",
+    ]
     assert [reason(fuse(text, budget="4096")[1], name) for name in "abc"] == ["over-budget"] * 3
 
 
 def test_the_target_sets_the_budget() -> None:
-    text = program("store %v, @h[%g] : u32 %x = load @h[%g] : u32").replace("workgroup(64)", "workgroup(1024)")
+    text = program("store %v, @h[%g] : u32 %x = load @h[%g] : u32").replace(
+        "workgroup(64)", "workgroup(1024)"
+    )
     text = text.replace("u32[128] read_write", "vec<8 x u32>[1048576] read_write")
-    text = text.replace("store %v, @h[%g] : u32", "%s = splat %v : vec<8 x u32> store %s, @h[%g] : vec<8 x u32>")
-    text = text.replace("%x = load @h[%g] : u32", "%y = load @h[%g] : vec<8 x u32> %x = extract %y[3] : vec<8 x u32>")
+    text = text.replace(
+        "store %v, @h[%g] : u32", "%s = splat %v : vec<8 x u32> store %s, @h[%g] : vec<8 x u32>"
+    )
+    text = text.replace(
+        "%x = load @h[%g] : u32", "%y = load @h[%g] : vec<8 x u32> %x = extract %y[3] : vec<8 x u32>"
+    )
     module = parse(text)
     assert not PassManager("decode_scan_fuse").run(module)
     assert PassManager("decode_scan_fuse", target="sm_90").run(module)
@@ -297,7 +312,9 @@ def test_narrow_values_make_a_narrow_tile() -> None:
     kept, _ = fuse(text, narrow="false")
     assert kept.programs["p"].buffers["h"].dtype.name == "u32"
     inputs = [np.arange(128, dtype=np.uint32) * 77777, np.zeros(128, np.uint32)]
-    results = [dispatcher("ref").dispatch(m.programs["p"], inputs, (2, 1, 1))[0] for m in (parse(text), module, kept)]
+    results = [
+        dispatcher("ref").dispatch(m.programs["p"], inputs, (2, 1, 1))[0] for m in (parse(text), module, kept)
+    ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
 
@@ -336,7 +353,9 @@ pipeline @main {{
 )
 def test_pipelines_that_use_the_buffer(flags: str, more: str, code: str) -> None:
     """What a pipeline passes for the buffer must be nobody else's; then the launch passes it no more."""
-    text = program(PROMOTED["same lane"], flags="read_write binding(2)") + PIPELINE.format(flags=flags, more=more)
+    text = program(PROMOTED["same lane"], flags="read_write binding(2)") + PIPELINE.format(
+        flags=flags, more=more
+    )
     module, result = fuse(text)
     assert reason(result) == code
     launch = module.pipelines["main"].stages[0]

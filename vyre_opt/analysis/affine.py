@@ -112,9 +112,10 @@ class Affine:
 
     def __str__(self) -> str:
         ordered = sorted(self.terms.items(), key=lambda item: (item[0].kind.value, item[0].name))
-        parts = [symbol.name if c == 1 else f"{c}*{symbol.name}" for symbol, c in ordered]
+        parts = [("-" if c < 0 else "+", s.name if abs(c) == 1 else f"{abs(c)}*{s.name}") for s, c in ordered]
         if self.const or not parts:
-            parts.append(str(self.const))
-        return " + ".join(parts).replace("+ -", "- ")
+            parts.append(("-" if self.const < 0 else "+", str(abs(self.const))))
+        text = " ".join(f"{sign} {part}" for sign, part in parts)
+        return text[2:] if text.startswith("+") else f"-{text[2:]}"
 
     __repr__ = __str__

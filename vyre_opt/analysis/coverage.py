@@ -80,14 +80,14 @@ class Local:
 
 
 def _place(access: Access) -> dict[str, Any]:
-    ranges = {
-        str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP
-    }
+    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP}
     place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
     if ranges:
         place["ranges"] = ranges
     if access.guards:
-        place["guards"] = sorted(f"%{g.value.name}" if g.holds else f"not %{g.value.name}" for g in access.guards)
+        place["guards"] = sorted(
+            f"%{g.value.name}" if g.holds else f"not %{g.value.name}" for g in access.guards
+        )
     return place
 
 
@@ -242,7 +242,9 @@ class _Walk:
         start = min(frame.pending, len(self.pending))
         kept: list[_Pending] = []
         for entry in self.pending[start:]:
-            spread = self.after_loop(event.op, counter, entry.key, entry.atoms, entry.elements) if surely else None
+            spread = (
+                self.after_loop(event.op, counter, entry.key, entry.atoms, entry.elements) if surely else None
+            )
             if spread is not None:
                 kept.append(_Pending(spread[0], entry.atoms, spread[1]))
         self.pending[start:] = kept
@@ -337,7 +339,9 @@ class _Walk:
             return Refusal(code, message, read.op.loc, {"access": read.describe(), **facts})
 
         if only_unordered:
-            message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
+            message = (
+                f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
+            )
             return refusal("no-barrier", message)
         if before and _covers(read, before):
             message = f"@{name} is written only under a condition that need not hold where it is read"
@@ -356,7 +360,9 @@ class _Walk:
         outside = missing.low > max(e.high for e in spans) or missing.high < min(e.low for e in spans)
         whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
         message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
-        return refusal("other-workgroup" if outside else "uncovered", message, missing=[missing.low, missing.high])
+        return refusal(
+            "other-workgroup" if outside else "uncovered", message, missing=[missing.low, missing.high]
+        )
 
     def tile(self, name: str, accesses: list[Access]) -> Verdict:
         """One base for all accesses, and the span of the rest."""

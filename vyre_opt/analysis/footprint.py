@@ -18,7 +18,17 @@ from .affine import Affine, Range, Symbol, SymbolKind
 from .elements import Elements
 from .forms import Counter, Forms, Unknown
 
-__all__ = ["Access", "Atom", "Barrier", "BranchEnd", "BranchStart", "Event", "Footprints", "LoopEnd", "LoopStart"]
+__all__ = [
+    "Access",
+    "Atom",
+    "Barrier",
+    "BranchEnd",
+    "BranchStart",
+    "Event",
+    "Footprints",
+    "LoopEnd",
+    "LoopStart",
+]
 
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -308,7 +318,9 @@ class Footprints:
         form = self.forms.known.get(value)
         known = form if isinstance(form, Affine) else None
         owner = value.owner
-        varies = known.loops if known is not None else frozenset(self.forms.loops if owner is not None else ())
+        varies = (
+            known.loops if known is not None else frozenset(self.forms.loops if owner is not None else ())
+        )
         if op is None or op.definition.form != "compare" or not op.operands[0].type.is_int:
             return Guard(value, holds, level, loops=varies, form=known)
         left, right = (self.forms.known.get(operand) for operand in op.operands)

@@ -35,7 +35,13 @@ class Counter:
     __slots__ = ("symbol", "lower", "lower_value", "step", "least", "most", "value")
 
     def __init__(
-        self, symbol: Symbol, lower: Affine, bound: int | Value, step: int, trips: tuple[int, int], value: Value
+        self,
+        symbol: Symbol,
+        lower: Affine,
+        bound: int | Value,
+        step: int,
+        trips: tuple[int, int],
+        value: Value,
     ) -> None:
         self.symbol = symbol
         self.lower = lower
@@ -279,7 +285,9 @@ def _cast(forms: Forms, op: Op) -> Affine | None:
 
 def _split(form: Affine, divisor: int) -> tuple[Affine, Affine] | None:
     """`form = divisor * q + r` with r in [0, divisor), if the terms fall apart like that."""
-    quotient = Affine(form.const // divisor, {s: c // divisor for s, c in form.terms.items() if c % divisor == 0})
+    quotient = Affine(
+        form.const // divisor, {s: c // divisor for s, c in form.terms.items() if c % divisor == 0}
+    )
     rest = form - quotient.scaled(divisor)
     low, high = rest.range()
     return (quotient, rest) if 0 <= low and high < divisor else None

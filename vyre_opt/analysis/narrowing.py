@@ -22,7 +22,7 @@ def narrow_element(buffer: Buffer, local: Local) -> DataType | None:
         least, most = value_range(store.operands[0])
         low, high = min(low, least), max(high, most)
     for narrow in (DataType.U8, DataType.U16):
-        assert narrow.bits is not None and buffer.dtype.bits is not None
-        if narrow.bits < buffer.dtype.bits and low >= 0 and high < 1 << narrow.bits:
+        bits, wide = narrow.bits or 0, buffer.dtype.bits or 0
+        if bits < wide and low >= 0 and high < 1 << bits:
             return narrow
     return None

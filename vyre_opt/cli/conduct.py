@@ -9,15 +9,16 @@ A reader that closes its end of the pipe ends the tool as it ends `cat`: by SIGP
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
-from ..ir.diagnostics import DiagnosticError, render
+from ..ir.diagnostics import Diagnostic, DiagnosticError, render
 
 __all__ = [
     "ToolError",
@@ -25,6 +26,7 @@ __all__ = [
     "complain",
     "report_bug",
     "run",
+    "show",
     "use_color",
     "write_stderr",
     "write_stdout",
@@ -44,6 +46,7 @@ def run(command: click.Command, args: Sequence[str] | None = None) -> int:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     given = sys.argv[1:] if args is None else list(args)
+    atexit.register(gc.freeze)  # nor does the interpreter's last collection find anything worth its time
     name = command.name or "vyre"
     try:
         return command.main(list(given), prog_name=name, standalone_mode=False) or 0
@@ -53,7 +56,7 @@ def run(command: click.Command, args: Sequence[str] | None = None) -> int:
     except ToolError as failed:
         complain(str(failed))
     except DiagnosticError as failed:
-        write_stderr("".join(f"{render(d, use_color('auto'))}\n" for d in failed.diagnostics))
+        show(failed.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
         return 130
     except BrokenPipeError:  # where there is no SIGPIPE
@@ -72,12 +75,17 @@ def command_line(name: str, args: Sequence[str]) -> str:
     return shlex.join([name, *args])
 
 
+def show(diagnostics: Iterable[Diagnostic], color: bool) -> None:
+    """Diagnostics on stderr, with their source lines."""
+    write_stderr("".join(f"{render(d, color)}\n" for d in diagnostics))
+
+
 def complain(message: str) -> None:
     """An error without a place, on stderr."""
     write_stderr(f"error: {message}\n")
 
 
-def report_bug(bug: BaseException, reproducer: str, during: str = "") -> None:
+def report_bug(bug: Exception, again: str) -> None:
     """Say in a few lines what went wrong inside, and how to make it happen again."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
         import traceback
@@ -91,11 +99,11 @@ def report_bug(bug: BaseException, reproducer: str, during: str = "") -> None:
         frame = frame.tb_next
     message = " ".join(str(bug).split())[:300]
     write_stderr(
-        f"internal error{during}: {type(bug).__name__}{': ' if message else ''}{message}\n"
-        f"  at {where}\n"
-        f"This is a bug, not a fault of the input. To see it again:\n"
-        f"  {reproducer}\n"
-        f"{DEBUG}=1 shows the whole traceback.\n"
+        f"internal error: {type(bug).__name__}{': ' if message else ''}{message}\n"
+        + "".join(f"  {note}\n" for note in getattr(bug, "__notes__", ()))
+        + f"  at {where}\n"
+        + f"This is a bug, not a fault of the input. To see it again:\n  {again}\n"
+        + f"{DEBUG}=1 shows the whole traceback.\n"
     )
 
 

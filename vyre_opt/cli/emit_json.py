@@ -58,7 +58,15 @@ def document(
         "remarks": [_remark(r) for r in remarks],
         "statistics": [{"pass": name, "what": what, "number": n} for (name, what), n in statistics.items()],
     }
-    return json.dumps(whole, indent=2, default=_plain) + "\n"
+    rows = ",\n".join(f'  "{key}": {_text(value)}' for key, value in whole.items())
+    return f"{{\n{rows}\n}}\n"
+
+
+def _text(value: Any) -> str:
+    """JSON with a line for each member of a list; deeper than that, in one line by the fast encoder."""
+    if not isinstance(value, list) or not value:
+        return json.dumps(value, default=_plain)
+    return "[\n    " + ",\n    ".join(json.dumps(member, default=_plain) for member in value) + "\n  ]"
 
 
 def _plain(value: Any) -> Any:

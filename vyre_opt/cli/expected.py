@@ -35,43 +35,70 @@ UNPLACED = 0
 """The line of a message without a place; lines count from 1."""
 
 
+Place = tuple[str, int]
+"""Kind and line: what a message and its expectation have in common."""
+
+
 @dataclass(slots=True, eq=False)
 class _Expectation:
-    kind: str
-    line: int
+    place: Place
     text: str
     least: int
-    most: float
+    has_more: bool
     loc: Location
-    met: int = 0
-
-    def takes(self, kind: str, line: int, message: str) -> bool:
-        return self.met < self.most and (self.kind, self.line) == (kind, line) and self.text in message
 
 
 def compare(source: Source, produced: list[Diagnostic]) -> list[Diagnostic]:
     """The differences between what `source` expects and what was produced, as errors."""
     wrong: list[Diagnostic] = []
-    expected = list(_expectations(source, wrong))
+    expected: dict[Place, list[_Expectation]] = {}
+    for expectation in _expectations(source, wrong):
+        expected.setdefault(expectation.place, []).append(expectation)
+    messages: dict[Place, list[tuple[str, Location | None]]] = {}
     for kind, message, loc in _flat(produced):
-        line = UNPLACED if loc is None else loc.line
-        takers = [e for e in expected if e.takes(kind, line, message)]
-        taker = min(takers, key=_urgency, default=None)
-        if taker is None:
-            wrong.append(Diagnostic("error", f"unexpected {kind}: {message}", loc))
-        else:
-            taker.met += 1
-    for missed in expected:
-        if missed.met < missed.least:
-            times = "" if missed.least == 1 else f", {missed.met} of {missed.least} times"
-            message = f'expected {missed.kind} "{missed.text}" was not produced{times}'
-            wrong.append(Diagnostic("error", message, missed.loc))
-    return wrong
+        messages.setdefault((kind, UNPLACED if loc is None else loc.line), []).append((message, loc))
+    for place in {**messages, **expected}:
+        wrong += _differences(place[0], messages.get(place, []), expected.get(place, []))
+    return sorted(wrong, key=lambda d: d.loc.start if d.loc else -1)
 
 
-def _urgency(expectation: _Expectation) -> tuple[bool, int]:
-    """Orders expectations of one message: one that is still owed first, then the most precise."""
-    return expectation.met >= expectation.least, -len(expectation.text)
+def _differences(
+    kind: str, messages: list[tuple[str, Location | None]], expected: list[_Expectation]
+) -> Iterator[Diagnostic]:
+    """What does not fit among the messages and expectations of one kind on one line."""
+    owed = [e for e in expected for _ in range(min(e.least, len(messages) + 1))]
+    taken = _pair([[i for i, e in enumerate(owed) if e.text in message] for message, _ in messages])
+    paired = set(taken.values())
+    for number, (message, loc) in enumerate(messages):
+        if number not in paired and not any(e.has_more and e.text in message for e in expected):
+            yield Diagnostic("error", f"unexpected {kind}: {message}", loc)
+    for expectation in expected:
+        met = sum(owed[slot] is expectation for slot in taken)
+        if met < expectation.least:
+            times = "" if expectation.least == 1 else f", {met} of {expectation.least} times"
+            text = f'expected {kind} "{expectation.text}" was not produced{times}'
+            yield Diagnostic("error", text, expectation.loc)
+
+
+def _pair(choices: list[list[int]]) -> dict[int, int]:
+    """Slot -> message, as many pairs as there can be; `choices` are the slots of each message.
+
+    A message takes a free slot, or one whose holder can move on (Kuhn's matching).
+    """
+    holder: dict[int, int] = {}
+
+    def seat(message: int, tried: set[int]) -> bool:
+        for slot in choices[message]:
+            if slot not in tried:
+                tried.add(slot)
+                if slot not in holder or seat(holder[slot], tried):
+                    holder[slot] = message
+                    return True
+        return False
+
+    for message in range(len(choices)):
+        seat(message, set())
+    return holder
 
 
 def _flat(produced: list[Diagnostic]) -> Iterator[tuple[str, str, Location | None]]:
@@ -92,11 +119,8 @@ def _expectations(source: Source, wrong: list[Diagnostic]) -> Iterator[_Expectat
             help = "write expected-error @+1 {{part of the message}}; also -warning, -remark, -note"
             wrong.append(Diagnostic("error", "not an expectation", loc, help=help))
             continue
-        least = int(match["count"] or 1)
-        most = float("inf") if match["more"] else least
-        yield _Expectation(
-            match["kind"], _line(match["place"] or "+0", loc.line), match["text"], least, most, loc
-        )
+        place = match["kind"], _line(match["place"] or "+0", loc.line)
+        yield _Expectation(place, match["text"], int(match["count"] or 1), bool(match["more"]), loc)
 
 
 def _line(place: str, here: int) -> int:

@@ -19,7 +19,7 @@ from .text_files import read_text, write_text
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
-    from .session import PassCrash, Session
+    from .session import Crash, Session
 
 __all__ = ["command", "main"]
 
@@ -191,7 +191,7 @@ def _take_options_of(text: str, given: dict[str, Any]) -> None:
 
 
 def _compile(settings: Settings, text: str, name: str, output: str | None) -> int:
-    from .session import PassCrash, Session
+    from .session import Crash, Session
     from .split import split
 
     manager = _manager(settings)
@@ -199,8 +199,8 @@ def _compile(settings: Settings, text: str, name: str, output: str | None) -> in
     sources = split(text, name, settings.split_input_file)
     try:
         emitted = [session.compile(source) for source in sources]
-    except PassCrash as crash:
-        return _report_crash(crash, settings, manager)
+    except Crash as crash:
+        return _crashed(crash, settings, manager)
     joined = join([part for part in emitted if part is not None], settings.emit, settings.split_input_file)
     if not session.failed or output is None:
         write_text(joined, output)
@@ -226,34 +226,35 @@ def _manager(settings: Settings) -> PassManager | None:
             setattr(settings, option, tuple(n if n == ALL_REMARKS else find(n).name for n in names))
     except PassError as wrong:
         raise click.UsageError(str(wrong)) from None
+    _warn_of_idle(settings, manager)
     if settings.dump_pass_pipeline:
         conduct.write_stderr(show(manager.passes) + "\n")
     return manager
 
 
-def _report_crash(crash: PassCrash, settings: Settings, manager: PassManager | None) -> int:
-    from ..ir.diagnostics import render
-    from ..passes.manager import PassFailure
-    from ..passes.pipeline_text import show
-    from . import reproducer
+def _warn_of_idle(settings: Settings, manager: PassManager) -> None:
+    """Say which passes are to be watched but do not run."""
+    running = {p.name for p in manager.passes}
+    for name in sorted({*settings.print_ir_before, *settings.print_ir_after} - running):
+        conduct.write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
 
-    pipeline = show(manager.passes) if manager is not None else ""
+
+def _crashed(crash: Crash, settings: Settings, manager: PassManager | None) -> int:
+    """Keep a reproducer if one is wanted, and report.  Raises what is not the failure of a pass."""
+    from ..passes.manager import PassFailure
+
     kept = settings.crash_reproducer
-    if isinstance(crash.bug, PassFailure):
-        conduct.complain(f"{crash.bug}; this is a bug of the pass")
-        conduct.write_stderr("".join(f"{render(d, settings.color)}\n" for d in crash.bug.diagnostics))
-    else:
-        again = (
-            ["--run-reproducer", kept]
-            if kept
-            else [*reproducer.command(settings, pipeline), crash.source.name]
-        )
-        conduct.report_bug(crash.bug, conduct.command_line("vyre-opt", again), f" in pass {crash.pass_name}")
     if kept:
+        from ..passes.pipeline_text import show
+        from . import reproducer
+
+        pipeline = show(manager.passes) if manager is not None else ""
         write_text(reproducer.text(settings, pipeline, crash.source.text), kept)
-        conduct.write_stderr(
-            f"note: a reproducer is in {kept}; run it with vyre-opt --run-reproducer {kept}\n"
-        )
+        conduct.write_stderr(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
+    if not isinstance(crash.bug, PassFailure):
+        raise crash.bug
+    conduct.complain(f"{crash.bug}; this is a bug of the pass")
+    conduct.show(crash.bug.diagnostics, settings.color)
     return 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import __version__
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Source, render, suggest
+from ..ir.diagnostics import DiagnosticError, Source, suggest
 from ..ir.program import Module, Program
 from . import conduct
 from .command import SHELLS, GroupedCommand, checked, completion_script, flag, option
@@ -153,12 +153,8 @@ def _load(file: str, request: Request) -> Module:
     found = verify(module)
     if any(d.severity == "error" for d in found):
         raise DiagnosticError(found)
-    _show(found, request)
+    conduct.show(found, request.color)
     return module
-
-
-def _show(found: Sequence[Diagnostic], request: Request) -> None:
-    conduct.write_stderr("".join(f"{render(d, request.color)}\n" for d in found))
 
 
 def _entry(module: Module, name: str | None) -> Program:
@@ -201,7 +197,7 @@ def _run(module: Module, program: Program, request: Request, clock: Clock) -> in
             run_report.compare(program, outputs, again, request.tolerance)
             clock.lap("check")
     except ProgramError as fault:
-        _show([fault.diagnostic], request)
+        conduct.show([fault.diagnostic], request.color)
         return 1
     except DispatchError as failed:
         raise ToolError(str(failed)) from None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Source, render
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
 from ..ir.parser import parse_source
 from ..ir.program import Module
 from ..ir.verifier import verify
-from . import emit, ir_printing
-from .conduct import write_stderr
+from . import conduct, emit, ir_printing
+from .conduct import ToolError
 from .reports import Clock
 from .settings import Settings
 
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
     from ..passes.registry import Pass
 
-__all__ = ["PassCrash", "Session"]
+__all__ = ["ALL_REMARKS", "Crash", "Session"]
 
 ALL_REMARKS = "*"
 
 
-class PassCrash(Exception):
-    """An exception out of a pass: a bug.  `bug` is the exception, `source` the text it met."""
+class Crash(Exception):
+    """A bug, not a fault of the input.  `bug` is the exception, `source` the text it met."""
 
-    def __init__(self, pass_name: str, bug: Exception, source: Source) -> None:
-        super().__init__(pass_name)
-        self.pass_name = pass_name
+    def __init__(self, bug: Exception, source: Source) -> None:
+        super().__init__(str(bug))
         self.bug = bug
         self.source = source
 
@@ -46,25 +45,37 @@ class Session:
         self.clock = Clock()
         self.statistics: dict[tuple[str, str], int] = {}
         self.failed = False
-        self.running = _Running()
+        self.step = ""
         if manager is not None:
-            manager.observers = [self.running, *ir_printing.observers(settings)]
+            manager.observers = [_Steps(self), *ir_printing.observers(settings)]
 
     def compile(self, source: Source) -> str | None:
-        """The emitted text of one source; None, with its diagnostics reported, if it has errors."""
+        """The emitted text of one source; None, with its diagnostics reported, if it has errors.
+
+        Raises Crash for any other exception.
+        """
         found: list[Diagnostic] = []
         emitted: str | None = None
         try:
             emitted = self._steps(source, found)
         except DiagnosticError as errors:
             found += errors.diagnostics
+        except ToolError as failed:
+            found.append(Diagnostic("error", str(failed)))
+        except MemoryError:
+            raise
+        except Exception as bug:
+            bug.add_note(f"while {self.step}")
+            raise Crash(bug, source) from bug
         self._report(source, found)
         return emitted
 
     def _steps(self, source: Source, found: list[Diagnostic]) -> str:
         settings, clock = self.settings, self.clock
+        self.step = "parsing"
         module = parse_source(source)
         clock.lap("parse")
+        self.step = "verifying"
         found += verify(module)
         if any(d.severity == "error" for d in found):
             raise DiagnosticError(())
@@ -76,20 +87,14 @@ class Session:
         self._roundtrip(module)
         remarks: list[Remark] = []
         if self.manager is not None:
-            remarks = self._passes(self.manager, module, source, found)
+            remarks = self._passes(self.manager, module, found)
+        self.step = f"emitting {settings.emit}"
         text = emit.emit(module, settings, self.manager, remarks, self.statistics)
         clock.lap(f"emit {settings.emit}")
         return text
 
-    def _passes(
-        self, manager: PassManager, module: Module, source: Source, found: list[Diagnostic]
-    ) -> list[Remark]:
-        try:
-            result = manager.run(module)
-        except (DiagnosticError, MemoryError):
-            raise
-        except Exception as bug:
-            raise PassCrash(self.running.name, bug, source) from bug
+    def _passes(self, manager: PassManager, module: Module, found: list[Diagnostic]) -> list[Remark]:
+        result = manager.run(module)
         for name, seconds in result.seconds:
             self.clock.add(f"pass {name}", seconds)
         self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
@@ -116,17 +121,18 @@ class Session:
 
             found = compare(source, found)
         if found:
-            write_stderr("".join(f"{render(d, self.settings.color)}\n" for d in found))
+            conduct.show(found, self.settings.color)
             self.failed |= any(d.severity == "error" for d in found)
 
 
-class _Running:
-    """Knows which pass runs, for the report of a crash."""
+class _Steps:
+    """Tells the session which pass runs, for the report of a crash."""
 
-    name = ""
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
     def before(self, running: Pass, module: Module) -> None:
-        self.name = running.name
+        self.session.step = f"running pass {running.name}"
 
     def after(self, running: Pass, module: Module, changed: bool) -> None:
         pass

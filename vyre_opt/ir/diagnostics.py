@@ -1,10 +1,10 @@
 """Located messages: what is wrong, where, why, and what to do.
 
-    file.vyre:7:12: error: type mismatch: %a is u32, %b is f32
-        %c = add %a, %b : u32
-                     ^~
-    file.vyre:6:3: note: %b is defined here
-    help: cast %b to u32 first
+file.vyre:7:12: error: type mismatch: %a is u32, %b is f32
+    %c = add %a, %b : u32
+                 ^~
+file.vyre:6:3: note: %b is defined here
+help: cast %b to u32 first
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
     if len(text) > MAX_SHOWN_LINE:  # show a window of a very long line
         first = max(0, min(column - 1 - MAX_SHOWN_LINE // 2, len(text) - MAX_SHOWN_LINE))
         width = min(width, first + MAX_SHOWN_LINE - (column - 1))
-    shown = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text[first : first + MAX_SHOWN_LINE])
+    shown = "".join(
+        c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}"
+        for c in text[first : first + MAX_SHOWN_LINE]
+    )
     pad = "".join("\t" if c == "\t" else " " for c in shown[: column - 1 - first])
     carets = _paint("^" + "~" * (width - 1), severity, color)
     return [f"{loc.source.name}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]

@@ -42,6 +42,8 @@ def check_kernel(
             found.append(Diagnostic("error", message, loc, help=suggest(key, kernel.params)))
     for key, default in kernel.params.items():
         if key not in params and default is None:
-            found.append(Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}"))
+            found.append(
+                Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}")
+            )
         elif params.get(key, 1) < 0:
             found.append(Diagnostic("error", f"{name}: {key} is at least 0", loc))

@@ -19,7 +19,6 @@ from .program import (
     Dim3,
     Func,
     HostRead,
-    KernelStage,
     Launch,
     Module,
     Op,
@@ -36,9 +35,7 @@ __all__ = ["canonical_text", "print_program"]
 HEADER = "vyre 1\n"
 
 
-def print_program(
-    item: Module | Program | Func | Pipeline, generic: bool = False
-) -> str:
+def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
     """The text of a module, or of one item as a module of its own."""
     printer = _Printer(generic)
     for part in item.order if isinstance(item, Module) else [item]:
@@ -194,16 +191,13 @@ class _Printer:
             slot = len(self.lines)
             self.lines.append("")
             opening = ", " if number else ""
-            self.lines[slot] = opening + self.block(
-                block, lambda block=block: f"{{ ^({self.params(block.args)})\n"
-            )  # type: ignore[misc]
+            params = ", ".join(f"{self.define(arg)} : {arg.type}" for arg in block.args)
+            self.lines[slot] = f"{opening}{{ ^({params})\n"
+            self.block(block)
             self.lines.append(self.indent + "}")
         attrs = _generic_attrs(op)
         types = f"({_list(op.operands)}) -> ({_list(op.results)})"
         return f"{')' if op.regions else ''}{attrs} : {types}\n"
-
-    def params(self, args: tuple[Value, ...]) -> str:
-        return ", ".join(f"{self.define(arg)} : {arg.type}" for arg in args)
 
     def iteration(self, args: tuple[Value, ...], initial: tuple[Value, ...]) -> str:
         if not args:
@@ -351,9 +345,13 @@ _FORMS: dict[str, Callable[[_Printer, Op], str]] = {
     "spec": lambda p, op: f"spec @{op.attrs['spec']} : {op.results[0].type}",
     "id": lambda p, op: f"{op.name} {op.attrs['axis']}",
     "size": lambda p, op: op.name,
-    "len": lambda p, op: f"len @{op.attrs['buffer']}"
-    + ("" if op.results[0].type is DataType.U32 else f" : {op.results[0].type}"),
-    "convert": lambda p, op: f"{op.name} {p.uses(op.operands)} : {op.operands[0].type} -> {op.results[0].type}",
+    "len": lambda p, op: (
+        f"len @{op.attrs['buffer']}"
+        + ("" if op.results[0].type is DataType.U32 else f" : {op.results[0].type}")
+    ),
+    "convert": lambda p, op: (
+        f"{op.name} {p.uses(op.operands)} : {op.operands[0].type} -> {op.results[0].type}"
+    ),
     "extract": lambda p, op: f"extract {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[0].type}",
     "insert": lambda p, op: f"insert {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[1].type}",
     "load": lambda p, op: f"load @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}",
@@ -399,5 +397,3 @@ def _generic_attrs(op: Op) -> str:
     if "fastmath" in op.attrs:
         shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
     return f" {{{', '.join(shown)}}}" if shown else ""
-
-

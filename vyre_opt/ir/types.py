@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-__all__ = ["DataType", "MAX_VECTOR_LANES", "TypeNameError"]
+__all__ = ["DataType", "MAX_VECTOR_LANES", "TypeNameError", "UNKNOWN"]
 
 MAX_VECTOR_LANES = 64
 
@@ -229,6 +229,11 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     text = f"{name}<{', '.join(p.name if isinstance(p, DataType) else str(p) for p in params)}>"
     return _make(text, tag, "opaque", bits, params)
 
+
+UNKNOWN = DataType.__new__(DataType)
+"""Stands for a type while a text with errors is read; no verified module holds it."""
+UNKNOWN.name, UNKNOWN.tag, UNKNOWN.kind, UNKNOWN.bits, UNKNOWN.params = "?", -1, "opaque", None, ()
+UNKNOWN.element, UNKNOWN.lanes = UNKNOWN, 1
 
 for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():
     setattr(DataType, _attribute, _make(_name, _tag, _kind, _bits, ()))

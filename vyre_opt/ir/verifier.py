@@ -27,9 +27,11 @@ Warnings: a program that writes a buffer nobody can observe.
 
 from __future__ import annotations
 
+from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
+from .kernel_rules import check_kernel
 from .program import Access, Buffer, Func, HostRead, KernelStage, Module, Pipeline, Program, Stage
-from .type_rules import BodyChecker
+from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
 
@@ -84,12 +86,9 @@ class _ModuleChecker:
             if spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
-        before = len(self.found)
         body = BodyChecker(self.module, program, self.found)
         body.run(program.body)
-        if len(self.found) == before and body.has_sync:
-            from .uniformity import check_sync
-
+        if body.has_sync:
             check_sync(program, self.found)
         self.unobserved(program, body.written, body.read)
 
@@ -152,7 +151,9 @@ class _ModuleChecker:
             buffer = program.buffers[name]
             lost = buffer.is_transient or (buffer.access is Access.WRITE and not buffer.is_output)
             if lost and not buffer.live_out and name not in read:
-                made = Diagnostic("warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc)
+                made = Diagnostic(
+                    "warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc
+                )
                 made.note("written here", loc)
                 made.help = "mark it live_out, or remove the stores"
                 self.found.append(made)
@@ -207,14 +208,18 @@ class _ModuleChecker:
             if name not in pipeline.buffers:
                 where = stage.loc.find(f"@{name}") if stage.loc else None
                 self.error(
-                    f"pipeline @{pipeline.name} has no buffer @{name}", where, suggest(name, pipeline.buffers, "@")
+                    f"pipeline @{pipeline.name} has no buffer @{name}",
+                    where,
+                    suggest(name, pipeline.buffers, "@"),
                 )
-        if isinstance(stage, HostRead) or not all(name in pipeline.buffers for name in names):
+        if isinstance(stage, HostRead):
             return
+        known = all(name in pipeline.buffers for name in names)
         if isinstance(stage, KernelStage):
-            from .kernel_rules import check_kernel
-
-            check_kernel(stage.kernel, stage.buffers, stage.attrs, pipeline.buffers, stage.loc, self.found)
+            if known:
+                check_kernel(
+                    stage.kernel, stage.buffers, stage.attrs, pipeline.buffers, stage.loc, self.found
+                )
             return
         program = self.module.programs.get(stage.program)
         if program is None:
@@ -237,7 +242,7 @@ class _ModuleChecker:
             )
             made.note(f"@{program.name} is declared here", program.loc)
             return
-        for name, formal in zip(names, bound, strict=True):
+        for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:

@@ -67,8 +67,8 @@ class Decision:
     @property
     def bytes(self) -> int:
         """Bytes of the tile."""
-        assert self.dtype is not None and self.dtype.size_bytes is not None
-        return self.count * self.dtype.size_bytes
+        size = self.dtype.size_bytes if self.dtype is not None else None
+        return self.count * (size or 0)
 
 
 def count_opportunities(program: Program) -> int:
@@ -93,7 +93,11 @@ def decide(
     `budget` is what the program's workgroup buffers may take in all, in bytes; the
     first declared are served first.  `module` shows which pipelines use the program.
     """
-    decisions = [Decision(b, refusal=_unfit(b, program, module)) for b in program.buffers.values() if not b.is_workgroup]
+    decisions = [
+        Decision(b, refusal=_unfit(b, program, module))
+        for b in program.buffers.values()
+        if not b.is_workgroup
+    ]
     open_cases = [d for d in decisions if d.promoted]
     if not open_cases:
         return decisions
@@ -160,7 +164,11 @@ def _names(stage: Any) -> tuple[str, ...]:
 
 
 def _judge(
-    decision: Decision, program: Program, footprints: Footprints, verdict: Local | Refusal | None, narrow: bool
+    decision: Decision,
+    program: Program,
+    footprints: Footprints,
+    verdict: Local | Refusal | None,
+    narrow: bool,
 ) -> None:
     """Settle a buffer that is transient: its tile, or what its accesses lack."""
     buffer = decision.buffer
@@ -174,7 +182,9 @@ def _judge(
         return
     sync = _grid_sync(program)
     if sync is not None:
-        message = f"@{buffer.name}: the program synchronises its whole grid, so workgroups may exchange values"
+        message = (
+            f"@{buffer.name}: the program synchronises its whole grid, so workgroups may exchange values"
+        )
         decision.refusal = Refusal("grid-wide", message, sync.loc)
     elif isinstance(verdict, Refusal):
         decision.refusal = verdict

@@ -28,7 +28,7 @@ class Site:
 
     def const(self, value: int, dtype: DataType, like: Op) -> Value:
         """A new constant, in all lanes of a vector type."""
-        made = constant(value, dtype, "c", like)
+        made = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
         self.out.append(made)
         return made.result
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..ir.program import Block, Func, Module, Op, Program, Value
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import MAX_NESTING, clone, splittable, substitute
+from .rewrite import MAX_NESTING, clone, every_op, splittable, substitute
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Inliner:
         self.replaced: dict[Value, Value] = {}
 
     def item(self, item: Program | Func) -> None:
-        self.size = sum(1 for _ in item.walk())
+        self.size = sum(1 for _ in every_op(item.body))
         self.height = 0
         self.replaced = {}
         self.block(item.body, 1)
@@ -109,7 +109,7 @@ class _Inliner:
 def _callees_first(module: Module) -> list[Func]:
     """The functions, each after those that it calls; the verifier has excluded recursion."""
     callees = {
-        func.name: [op.attrs["callee"] for op in func.walk() if op.name == "call"]
+        func.name: [op.attrs["callee"] for op in every_op(func.body) if op.name == "call"]
         for func in module.funcs.values()
     }
     order: dict[str, Func] = {}
@@ -132,7 +132,7 @@ def _uncalled(module: Module, inlined: set[str]) -> list[Func]:
     roots = [func for func in module.funcs.values() if func.name not in inlined]
     reached: list[Program | Func] = [*module.programs.values(), *roots]
     while reached:
-        for op in reached.pop().walk():
+        for op in every_op(reached.pop().body):
             if op.name == "call" and op.attrs["callee"] not in needed:
                 needed.add(op.attrs["callee"])
                 reached.append(module.funcs[op.attrs["callee"]])

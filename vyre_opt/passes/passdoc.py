@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import sys
 from collections.abc import Iterator
 from typing import get_type_hints
 
@@ -42,6 +44,9 @@ def page() -> str:
 def _section(described: type[Pass]) -> Iterator[str]:
     yield f"\n## {described.name}\n"
     yield f"{described.summary}\n"
+    _, _, more = (inspect.getdoc(sys.modules[described.__module__]) or "").partition("\n\n")
+    if more:
+        yield f"{more}\n"
     yield f"- Requires: {_names(described.requires)}"
     yield f"- Invalidates: {_names(described.invalidates)}"
     yield f"- Preserves: {_names(described.preserves)}"
@@ -54,6 +59,9 @@ def _section(described: type[Pass]) -> Iterator[str]:
     for option in fields:
         default = str(option.default).lower() if isinstance(option.default, bool) else repr(option.default)
         yield f"| `{option.name}` | {hints[option.name].__name__} | `{default}` |"
+    more = inspect.getdoc(described.Options) or ""
+    if not more.startswith(f"{described.Options.__name__}("):  # what a dataclass says if its author does not
+        yield f"\n{more}"
 
 
 def _names(names: tuple[str, ...]) -> str:

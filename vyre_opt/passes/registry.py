@@ -94,6 +94,8 @@ def register(cls: type[Pass]) -> type[Pass]:
     taken = _registered.get(cls.name)
     if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
         raise PassError(f"pass {cls.name} is registered twice: by {taken.__module__} and {cls.__module__}")
+    if cls.name in BUILTIN and cls.__module__ != f"{__package__}.{cls.name}":
+        raise PassError(f"pass {cls.name} is built in; {cls.__module__} must give its own another name")
     _registered[cls.name] = cls
     return cls
 

@@ -125,6 +125,7 @@ class _Walk:
             self.replaced[op.result] = value
             gone.add(op)
             self.loads += 1
+            self.ctx.remark("applied", f"this load of @{buffer} gives a value that is known here", op.loc)
             return
         if buffer in unread:
             unread[buffer].touch(place)

@@ -136,7 +136,9 @@ class _Rewrite:
         total: Value | None = None
         for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
             factor = abs(coefficient)
-            scaled = value if factor == 1 else self.put("mul", value, self.const(factor, op, ops), name, op, ops)
+            scaled = (
+                value if factor == 1 else self.put("mul", value, self.const(factor, op, ops), name, op, ops)
+            )
             if total is None and coefficient < 0:
                 total, constant = self.const(constant, op, ops), 0
             if total is None:
@@ -171,7 +173,9 @@ class _Rewrite:
         """A local id, at the top of the body if no op before the first access gives it."""
         if symbol.name not in self.ids:
             axis = symbol.name.partition(".")[2]
-            made = Op(OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc)
+            made = Op(
+                OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc
+            )
             self.header.append(made)
             self.ids[symbol.name] = made.result
         return self.ids[symbol.name]

@@ -88,6 +88,8 @@ class Memory:
         self.shared: list[Storage] = []
         self.counters: list[tuple[Buffer, str]] = []
         self.binding = 0
+        self.places: dict[tuple[str, int], Value] = {}
+        """Indices in scope, by buffer and slot, to be used again."""
         self._declare()
 
     # --- declarations -------------------------------------------------------------------
@@ -158,13 +160,17 @@ class Memory:
 
     def own_index(self, storage: Storage, slot: int) -> Value:
         b = self.b
+        key = storage.buffer.name, slot
+        if key in self.places and self.rng.random() < 0.5:
+            return self.places[key]
         lane = self.lane()
         if storage.interleaved:
             place = b.add(lane, slot * storage.lanes) if slot else lane
         else:
             place = b.mul(lane, storage.slots) if storage.slots > 1 else lane
             place = b.add(place, slot) if slot else place
-        return self._rebase(storage, place)
+        index = self.places[key] = self._rebase(storage, place)
+        return index
 
     def _rebase(self, storage: Storage, place: Value) -> Value:
         base = self.base(storage)

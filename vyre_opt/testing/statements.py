@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import arith
 from ..ir.builder import Nest, Operand
 from ..ir.ops import COMBINERS, OPS
 from ..ir.types import DataType
@@ -131,8 +130,11 @@ class Statements:
         outside = self.uniform
         self.uniform = outside and uniform
         self.nesting += 1
+        places = dict(self.memory.places) if self.memory else {}
         with self.e.pool.scope():
             body()
+        if self.memory:
+            self.memory.places = places
         self.nesting -= 1
         self.uniform = outside
 
@@ -151,7 +153,7 @@ class Statements:
         step = rng.randrange(1, 4)
         lower = rng.randrange(-3 if dtype.is_signed else 0, 4)
         if rng.random() < 0.5:
-            return lower, arith.wrap(lower + trips * step - rng.randrange(step), dtype), step
+            return lower, max(lower, lower + trips * step - rng.randrange(step)), step
         if uniform:
             upper = b.rem(e.uniform(DataType.U32), MAX_TRIPS + 1)
             return (0 if rng.random() < 0.5 else b.const(1)), upper, 1
@@ -164,8 +166,6 @@ class Statements:
         uniform = self.uniform and self.rng.random() < 0.5
         dtype = DataType.U32 if uniform or self.rng.random() < 0.5 else self.rng.choice(INTEGERS)
         lower, upper, step = self._bound(dtype, uniform)
-        if isinstance(upper, int) and isinstance(lower, int) and upper < lower:
-            upper = lower
         types = self._types()
         carry = [self.e.value(dtype) for dtype in types]
         before = self._enter_loop(uniform)

@@ -10,7 +10,7 @@ from . import tables
 from .actions import ModuleActions
 from .driver import run
 from .messages import explain
-from .op_actions import TooDeep
+from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
@@ -44,7 +44,7 @@ def parse_source(source: Source) -> Module:
     except TooDeep:
         pass
     if actions.diagnostics:
-        raise DiagnosticError(actions.diagnostics)
+        raise DiagnosticError(sorted(actions.diagnostics, key=lambda d: d.loc.start if d.loc else 0))
     return actions.module
 
 

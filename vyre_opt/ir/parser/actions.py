@@ -28,14 +28,13 @@ from ..program import (
     Spec,
     Value,
 )
-from ..types import DataType, TypeNameError
-from .op_actions import OpActions
+from ..types import UNKNOWN, DataType, TypeNameError
+from .generic_actions import GenericActions
 
 FORMAT_VERSION = 1
-MAX_NESTING = 200
 
 
-class ModuleActions(OpActions):
+class ModuleActions(GenericActions):
     """Builds a Module; `diagnostics` collects what is wrong."""
 
     def __init__(self, source: Source) -> None:
@@ -66,7 +65,11 @@ class ModuleActions(OpActions):
     # --- programs and functions -----------------------------------------------------
 
     def program_head(
-        self, place: int, end: int, symbol: tuple[str, Location], flags: list[tuple[str, Any, int]] | None = None
+        self,
+        place: int,
+        end: int,
+        symbol: tuple[str, Location],
+        flags: list[tuple[str, Any, int]] | None = None,
     ) -> Program:
         self.open_scope()
         program = Program(symbol[0], (1, 1, 1), loc=symbol[1])
@@ -141,7 +144,9 @@ class ModuleActions(OpActions):
     def params(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
         return [first, *(rest or ())]
 
-    def param(self, place: int, end: int, name: tuple[str, int], dtype: DataType) -> tuple[str, int, DataType]:
+    def param(
+        self, place: int, end: int, name: tuple[str, int], dtype: DataType
+    ) -> tuple[str, int, DataType]:
         return (*name, dtype)
 
     # --- declarations ---------------------------------------------------------------
@@ -194,7 +199,9 @@ class ModuleActions(OpActions):
     def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
         return Spec(symbol[0], dtype, None, symbol[1])
 
-    def spec(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType, value: Literal) -> Spec:
+    def spec(
+        self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType, value: Literal
+    ) -> Spec:
         return Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
 
     # --- pipelines ------------------------------------------------------------------
@@ -232,21 +239,21 @@ class ModuleActions(OpActions):
 
     # --- types ----------------------------------------------------------------------
 
-    def type_name(self, place: int, end: int, name: str) -> DataType | None:
+    def type_name(self, place: int, end: int, name: str) -> DataType:
         found = DataType._interned.get(name)
         return found if found is not None else self._type(place, end, name)
 
-    def _type(self, place: int, end: int, name: str, *params: Any) -> DataType | None:
-        if None in params:
-            return None
+    def _type(self, place: int, end: int, name: str, *params: Any) -> DataType:
+        if UNKNOWN in params:
+            return UNKNOWN
         try:
             return DataType.of(name, *params)
         except TypeNameError as wrong:
             known = DataType.all_names()
             self.error(str(wrong), place, end, help=None if name in known else suggest(name, known))
-            return None
+            return UNKNOWN
 
-    def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType | None:
+    def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
         return self._type(place, end, name, *flat)
 
@@ -276,7 +283,9 @@ class ModuleActions(OpActions):
     def value(self, place: int, end: int, token: str) -> tuple[str, int]:
         return token, place
 
-    def symbols(self, place: int, end: int, first: tuple[str, Any], rest: list[Any] | None = None) -> list[str]:
+    def symbols(
+        self, place: int, end: int, first: tuple[str, Any], rest: list[Any] | None = None
+    ) -> list[str]:
         return [name for name, _ in [first, *(rest or ())]]
 
     def ints(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
@@ -289,8 +298,8 @@ class ModuleActions(OpActions):
             self.error(str(wrong), place, end)
             return 1
 
-    def encoded(self, literal: Literal, dtype: DataType | None, place: int, end: int) -> Any:
-        if dtype is None:
+    def encoded(self, literal: Literal, dtype: DataType, place: int, end: int) -> Any:
+        if dtype is UNKNOWN:
             return 0
         try:
             return encode(literal, dtype.element)

@@ -58,6 +58,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     rules = reductions(tables, actions)
     table, gotos, keywords = tables.actions, tables.gotos, tables.keywords
     name, end_of_text = tables.number("NAME"), tables.number(END)
+    resumable = frozenset[int]()
     state = tables.start
     states = [state]
     values: list[Any] = []
@@ -75,8 +76,9 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
             if not skipping.resume(terminal, token, start, text):
                 continue
             skipping = None
-            reduces = terminal == end_of_text
-            state = _unwind(terminal, reduces, table, states, values, places, actions)
+            state = _unwind(
+                terminal, resumable, terminal == end_of_text, table, states, values, places, actions
+            )
             if state < 0:
                 return None
         while True:
@@ -85,6 +87,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
                 actions.syntax_error(state, terminal, start, stop)
                 if actions.error_count >= MAX_ERRORS or terminal == end_of_text:
                     return None
+                resumable = resumable or _list_states(tables)
                 skipping = _Skip(starters, end_of_text, token)
                 break
             if target > 0:  # shift
@@ -124,6 +127,20 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     raise AssertionError("the token pattern ends with the end of the text")
 
 
+def _list_states(tables: Tables) -> frozenset[int]:
+    """The states between two statements or items: those that could also go on to the list's end."""
+
+    def shifts(row: dict[int, int], name: str) -> bool:
+        return row.get(tables.number(name), 0) > 0
+
+    return frozenset(
+        state
+        for state, row in enumerate(tables.actions)
+        if shifts(row, "PROGRAM")
+        or (shifts(row, "RBRACE") and any(shifts(row, start) for start in ("RESULTS", "BUFFER", "LAUNCH")))
+    )
+
+
 class _Skip:
     """Skips tokens until one, outside the braces opened since, that starts a line and a statement."""
 
@@ -155,17 +172,18 @@ def _starts_line(text: str, start: int) -> bool:
 
 def _unwind(
     terminal: int,
-    reduces: bool,
+    resumable: frozenset[int],
+    at_end: bool,
     table: list[dict[int, int]],
     states: list[int],
     values: list[Any],
     places: list[int],
     actions: Actions,
 ) -> int:
-    """Pop to the nearest state that shifts `terminal` (or, at the end, reduces); -1 if none does."""
+    """Pop to the nearest list of statements or items that goes on with `terminal`; -1 if none does."""
     for depth in range(len(states) - 1, -1, -1):
         action = table[states[depth]].get(terminal, 0)
-        if action > 0 or (reduces and action):
+        if (action > 0 and states[depth] in resumable) or (at_end and action):
             for value in reversed(values[depth:]):
                 actions.abandon(value)
             del states[depth + 1 :], values[depth:], places[depth:]

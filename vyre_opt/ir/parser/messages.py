@@ -136,7 +136,10 @@ def explain(
             return "the text ends too early", help
         return message, help
     found = "the text ends here" if name == END else f"unexpected {token[:40].split(chr(10))[0]!r}"
-    wanted = [_FRIENDLY.get(t) or _spelling(tables, t) for t in map(tables.terminals.__getitem__, tables.actions[state])]
+    wanted = [
+        _FRIENDLY.get(t) or _spelling(tables, t)
+        for t in map(tables.terminals.__getitem__, tables.actions[state])
+    ]
     wanted = sorted(set(wanted))
     if len(wanted) <= 6:
         return f"{found}; expected {' or '.join(wanted)}", None

@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from blake3 import blake3
 
 VERSION = 1
 END = "$END"
@@ -70,11 +73,11 @@ def grammar_text() -> str:
 def load() -> Tables:
     """The tables, from the cache if it has them."""
     text = grammar_text()
-    key = sha256(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
+    key = blake3(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
     path = _cache_folder() / f"grammar-{key}.json"
     try:
         return _decode(json.loads(path.read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except Exception:  # whatever a cache that is missing or damaged may raise
         encoded = compile_grammar(text)
         _save(path, encoded)
         return _decode(encoded)
@@ -84,9 +87,9 @@ def _cache_folder() -> Path:
     named = os.environ.get("VYRE_CACHE_DIR")
     if named:
         return Path(named)
-    home = os.environ.get("XDG_CACHE_HOME")  # spares an import on the common path
-    if home and os.name == "posix":
-        return Path(home) / "vyre-opt"
+    if sys.platform == "linux":  # what platformdirs says, without its import on the common path
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return Path(os.devnull if cache.startswith("~") else cache) / "vyre-opt"  # a user without a home
     from platformdirs import user_cache_path
 
     return user_cache_path("vyre-opt")
@@ -99,7 +102,8 @@ def _save(path: Path, encoded: dict[str, Any]) -> None:
         partial.write_text(json.dumps(encoded, separators=(",", ":")))
         partial.replace(path)
     except OSError:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def _decode(encoded: dict[str, Any]) -> Tables:
@@ -176,9 +180,7 @@ def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
 def _action(rule: Any) -> tuple[str, list[int]]:
     """The method to call on a reduction, and which parts of the right-hand side it gets."""
     kept = [
-        place
-        for place, symbol in enumerate(rule.expansion)
-        if not (symbol.is_term and symbol.filter_out)
+        place for place, symbol in enumerate(rule.expansion) if not (symbol.is_term and symbol.filter_out)
     ]
     origin = rule.origin.name
     if origin.startswith("__"):  # Lark's name for a repetition: of one item, or recursive

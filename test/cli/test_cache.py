@@ -1,0 +1,27 @@
+"""The grammar's cache may be missing, damaged or impossible: the answer is the same."""
+
+import json
+import os
+
+import pytest
+
+TEXT = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
+DAMAGED = [b"", b"\xff\xfe", b"[1]", b'{"pattern": "("}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_cache_is_made_anew(content, run_opt, tmp_path):
+    environment = {**os.environ, "VYRE_CACHE_DIR": str(tmp_path)}
+    assert run_opt(text=TEXT, env=environment).stdout == TEXT
+    (cache,) = tmp_path.iterdir()
+    cache.write_bytes(content)
+    ran = run_opt(text=TEXT, env=environment)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, TEXT, "")
+    assert json.loads(cache.read_bytes())["rules"]
+
+
+@pytest.mark.parametrize("folder", [os.devnull, "none/x"])
+def test_cache_that_cannot_be_written(folder, run_opt, tmp_path):
+    (tmp_path / "none").write_text("a file where the folder should be")
+    ran = run_opt(text=TEXT, cwd=tmp_path, env={**os.environ, "VYRE_CACHE_DIR": folder})
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, TEXT, "")

@@ -1,0 +1,157 @@
+"""One walk over a body: dominance, terminators, buffer access; types are left to type_rules."""
+
+from __future__ import annotations
+
+from .diagnostics import Diagnostic, Location, suggest
+from .ops import FASTMATH
+from .program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from .type_rules import RULES
+from .types import DataType
+
+
+class BodyChecker:
+    """Checks one body.  `written` and `read` name the buffers its ops touch, with a place."""
+
+    def __init__(self, module: Module, owner: Program | Func, found: list[Diagnostic]) -> None:
+        self.module = module
+        self.owner = owner
+        self.found = found
+        self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
+        self.written: dict[str, Location | None] = {}
+        self.read: set[str] = set()
+        self.has_sync = False
+        self.visible: set[Value] = set()
+
+    def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
+        made = Diagnostic("error", message, loc or op.loc, help=help)
+        self.found.append(made)
+        return made
+
+    def run(self, body: Block) -> None:
+        results = self.owner.results if isinstance(self.owner, Func) else ()
+        self.block(body, tuple(results), None)
+
+    # --- blocks -----------------------------------------------------------------------
+
+    def block(self, block: Block, gives: tuple[DataType, ...], owner: Op | None) -> None:
+        """Check a block that ends in a yield of `gives` (none needed if empty)."""
+        visible = self.visible
+        visible.update(block.args)
+        last = len(block.ops) - 1
+        for place, op in enumerate(block.ops):
+            for operand in op.operands:
+                if operand not in visible:
+                    self.undefined(op, operand)
+            row = op.definition
+            if row.is_terminator and place != last:
+                self.error(op, f"{op.name} ends a block, but ops follow it")
+            rule = RULES[row.form]
+            problem = rule(self, op)
+            if problem is not None:
+                self.wrong(op, problem)
+            if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
+                self.error(op, f"{op.name}: unknown fastmath flag")
+            results = op.results
+            if len(results) == 1 and results[0] not in visible:
+                visible.add(results[0])
+            else:
+                for result in results:
+                    if result in visible:
+                        self.error(op, f"%{result.name} is defined twice")
+                    visible.add(result)
+        self.ending(block, gives, owner)
+        if owner is not None:
+            visible.difference_update(block.args)
+            for op in block.ops:
+                visible.difference_update(op.results)
+
+    def wrong(self, op: Op, problem: str | tuple[Value, str]) -> None:
+        """Report what a rule found, at the operand to blame if it names one."""
+        if isinstance(problem, str):
+            self.error(op, f"{op.name}: {problem}")
+            return
+        value, message = problem
+        where = op.loc.find(f"%{value.name}") if op.loc else None
+        made = self.error(op, f"{op.name}: {message}", where)
+        if isinstance(value.owner, Op) and value.owner is not op:
+            made.note(f"%{value.name} is defined here", value.owner.loc)
+
+    def undefined(self, op: Op, operand: Value) -> None:
+        where = op.loc.find(f"%{operand.name}") if op.loc else None
+        made = self.error(op, f"%{operand.name} does not dominate this use", where)
+        if isinstance(operand.owner, Op):
+            made.note("it is defined here", operand.owner.loc)
+        made.help = "give the value out of its block with yield"
+
+    def ending(self, block: Block, gives: tuple[DataType, ...], owner: Op | None) -> None:
+        end = block.terminator
+        wanted = (
+            "condition"
+            if owner is not None and block is owner.regions[0] and owner.name == "while"
+            else "yield"
+        )
+        if end is None:
+            if gives:
+                what = f"this {owner.name}" if owner else "the function"
+                loc = owner.loc if owner else self.owner.loc
+                needs = (
+                    "a condition %c : bool" if wanted == "condition" else f"a yield of {len(gives)} values"
+                )
+                self.found.append(
+                    Diagnostic("error", f"{what} has a block that does not end in {needs}", loc)
+                )
+            return
+        if owner is None and isinstance(self.owner, Program):
+            self.error(end, f"{end.name} outside of a block that gives values")
+            return
+        if end.name != wanted:
+            self.error(end, f"this block ends in {wanted}, not {end.name}")
+            return
+        if len(end.operands) != len(gives):
+            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(gives)} are wanted")
+            return
+        for value, dtype in zip(end.operands, gives, strict=True):
+            if value.type is not dtype:
+                self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
+
+    # --- buffers ------------------------------------------------------------------------
+
+    def access(self, op: Op, reads: bool, writes: bool) -> str | None:
+        name = op.attrs["buffer"]
+        buffer = self.buffers.get(name)
+        if buffer is None:
+            if isinstance(self.owner, Func):
+                return "a function cannot touch buffers"
+            where = op.loc.find(f"@{name}") if op.loc else None
+            message = f"program @{self.owner.name} has no buffer @{name}"
+            self.error(op, message, where, suggest(name, self.buffers, "@"))
+            return None
+        if reads:
+            self.read.add(name)
+            if buffer.access is Access.WRITE:
+                self.denied(op, buffer, "read", "write-only")
+        if writes:
+            self.written.setdefault(name, op.loc)
+            if buffer.access is Access.READ:
+                self.denied(op, buffer, "written", "read-only")
+        return None
+
+    def denied(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
+        where = op.loc.find(f"@{buffer.name}") if op.loc else None
+        made = self.error(
+            op, f"@{buffer.name} is {verb} here, but it is {mode}", where, "declare it read_write"
+        )
+        made.note(f"@{buffer.name} is declared here", buffer.loc)
+
+    def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
+        """The value moved is an element of the buffer, or a vector of them; the index is an integer."""
+        buffer = self.buffers.get(op.attrs["buffer"])
+        if not index.type.is_int:
+            return index, f"the index %{index.name} is {index.type}, not an integer"
+        if buffer is None:
+            return None
+        if buffer.dtype.size_bytes is None:
+            return f"elements of {buffer.dtype} cannot be moved one by one"
+        if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
+            return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
+        return None

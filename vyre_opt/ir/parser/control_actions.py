@@ -1,0 +1,175 @@
+"""What the rules for control flow, calls and named kernels build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..diagnostics import Location, suggest
+from ..literals import LiteralError, read_int
+from ..loops import BOUND_NAMES
+from ..ops import OPS
+from ..program import NO_ATTRS, Block, Op, Value
+from ..types import UNKNOWN, DataType
+from .op_actions import OpActions
+from .scopes import MAX_NESTING, TooDeep, result_names
+from .strings import unquote
+
+
+class ControlActions(OpActions):
+    """Blocks, for, while, if, region, call, trap, kernels."""
+
+    # --- control flow -----------------------------------------------------------------
+
+    def open(self, place: int, end: int) -> Block:
+        args, self.pending = self.pending or (), None
+        if self.scopes and len(self.scopes) > MAX_NESTING:
+            self.error(f"blocks are nested deeper than {MAX_NESTING}", place, place + 1)
+            raise TooDeep
+        self.open_scope()
+        for arg in args:
+            self.define(f"%{arg.name}", arg, place)
+        return Block(args)
+
+    def block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
+        self.close_scope()
+        block.ops = self.without_bare_yield([op for op in ops or () if op is not None])
+        return block
+
+    def without_bare_yield(self, ops: list[Op]) -> list[Op]:
+        """A block that gives no values needs no yield; drop one that is written."""
+        if ops and ops[-1].name == "yield" and not ops[-1].operands:
+            ops.pop()
+        return ops
+
+    def bound_int(self, place: int, end: int, text: str) -> int:
+        try:
+            return read_int(text)
+        except LiteralError as wrong:
+            self.error(str(wrong), place, end)
+            return 1
+
+    def bound_value(self, place: int, end: int, token: str) -> Value:
+        return self.use(token, place)
+
+    def absent(self, place: int, end: int) -> None:
+        return None
+
+    def step(self, place: int, end: int, bound: int | Value) -> int | Value:
+        return bound
+
+    def iter(
+        self, place: int, end: int, first: tuple[Any, ...], rest: list[Any] | None = None
+    ) -> list[tuple[str, Value, DataType]]:
+        return [first, *(rest or ())]
+
+    def iter_arg(self, place: int, end: int, name: str, init: str, dtype: DataType) -> tuple[Any, ...]:
+        at = Location(self.source, place, end).find(init)
+        return result_names(name)[0], self.use(init, at.start), dtype
+
+    def for_head(
+        self,
+        place: int,
+        end: int,
+        results: str | None,
+        variable: str,
+        lower: int | Value,
+        upper: int | Value,
+        step: int | Value | None,
+        args: list[tuple[str, Value, DataType]] | None,
+        dtype: DataType | None,
+    ) -> tuple[Any, ...]:
+        names = result_names(variable)
+        if len(names) != 1:
+            self.error("a for has one loop variable", place, end)
+        counter = Value(names[0][1:], dtype or DataType.U32)
+        self.pending = (counter, *(Value(name[1:], t) for name, _, t in args or ()))
+        given = dict(zip(BOUND_NAMES, (lower, upper, 1 if step is None else step), strict=True))
+        operands = (*(b for b in given.values() if isinstance(b, Value)), *(v for _, v, _ in args or ()))
+        attrs = {k: b if isinstance(b, int) else None for k, b in given.items()}
+        loc = Location(self.source, place, end)
+        return OPS["for"], operands, [t for _, _, t in args or ()], attrs, results, loc
+
+    def structured(self, place: int, end: int, head: tuple[Any, ...], *blocks: Block) -> Op:
+        row, operands, types, attrs, results, loc = head
+        return self.finish(row, operands, types, attrs, blocks, results, loc)
+
+    def while_head(
+        self, place: int, end: int, results: str | None, args: list[tuple[str, Value, DataType]] | None
+    ) -> tuple[Any, ...]:
+        self.pending = tuple(Value(name[1:], t) for name, _, t in args or ())
+        operands = tuple(value for _, value, _ in args or ())
+        loc = Location(self.source, place, end)
+        return OPS["while"], operands, [t for _, _, t in args or ()], NO_ATTRS, results, loc
+
+    def while_condition(self, place: int, end: int, head: tuple[Any, ...], block: Block) -> tuple[Any, ...]:
+        """The body sees the iteration arguments by the same names, as values of its own."""
+        self.pending = tuple(Value(arg.name, arg.type) for arg in block.args)
+        return *head, block
+
+    def while_op(self, place: int, end: int, head: tuple[Any, ...], body: Block) -> Op:
+        return self.structured(place, end, head[:-1], head[-1], body)
+
+    def if_head(
+        self, place: int, end: int, results: str | None, condition: str, types: list[DataType] | None
+    ) -> tuple[Any, ...]:
+        loc = Location(self.source, place, end)
+        value = self.use(condition, loc.find(condition).start)
+        return OPS["if"], (value,), types or (), NO_ATTRS, results, loc
+
+    def region_head(
+        self,
+        place: int,
+        end: int,
+        results: str | None,
+        symbol: tuple[str, Location],
+        types: list[DataType] | None,
+    ) -> tuple[Any, ...]:
+        loc = Location(self.source, place, end)
+        return OPS["region"], (), types or (), {"label": symbol[0]}, results, loc
+
+    def call(
+        self,
+        place: int,
+        end: int,
+        results: str | None,
+        symbol: tuple[str, Location],
+        operands: list[Value] | None,
+        params: list[DataType] | None,
+        types: list[DataType] | None,
+    ) -> Op:
+        loc = Location(self.source, place, end)
+        attrs = {"callee": symbol[0]}
+        if types is None and results:
+            self.error("a call that gives results needs their types", place, end)
+            types = [UNKNOWN] * len(result_names(results))
+        return self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+
+    def trap(self, place: int, end: int, message: str) -> Op:
+        attrs = {"message": unquote(message)}
+        return self.finish(OPS["trap"], (), (), attrs, (), None, Location(self.source, place, end))
+
+    # --- named kernels ----------------------------------------------------------------
+
+    def kernel(
+        self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
+    ) -> Op | None:
+        if OPS.get(name) is None or OPS[name].kernel is None:
+            self.kernel_params(name, attrs, place, end)
+            return None
+        built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
+        return self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
+
+    def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
+        """The integer parameters of a named kernel."""
+        row = OPS.get(name)
+        if row is None or row.kernel is None:
+            kernels = [r.name for r in OPS.values() if r.kernel]
+            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, kernels))
+            return {}
+        params: dict[str, Any] = {}
+        for key, value in (attrs or {}).items():
+            if isinstance(value, tuple) and value[0] == "int":
+                params[key] = self.bound_int(place, end, value[1])
+            else:
+                self.error(f"{name}: parameter {key} is an integer", place, end)
+        return params

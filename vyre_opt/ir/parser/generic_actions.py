@@ -1,0 +1,115 @@
+"""What the rules for the generic form build: any op as `"name"(operands) {attributes} : types`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..diagnostics import Location
+from ..literals import LiteralError, encode, read_int
+from ..ops import OPS, OpDef
+from ..program import NO_ATTRS, Block, Op, Value
+from ..types import DataType
+from .control_actions import ControlActions
+from .simple_forms import Malformed, fastmath_flags
+from .strings import unquote
+
+
+class GenericActions(ControlActions):
+    """Ops in the generic form."""
+
+    # --- the generic form ---------------------------------------------------------------
+
+    def generic_head(
+        self, place: int, end: int, results: str | None, name: str, operands: list[Value] | None
+    ) -> tuple[Any, ...]:
+        return results, unquote(name), operands or [], Location(self.source, place, end)
+
+    def generic_regions(
+        self, place: int, end: int, first: Block | None = None, rest: list[Block] | None = None
+    ) -> tuple[Block, ...]:
+        return () if first is None else (first, *(rest or ()))
+
+    def generic_open(self, place: int, end: int, params: list[tuple[str, int, DataType]] | None) -> Block:
+        self.pending = tuple(Value(name[1:], t) for name, _, t in params or ())
+        return self.open(place, end)
+
+    def generic_block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
+        return self.block(place, end, block, ops)
+
+    def generic(
+        self,
+        place: int,
+        end: int,
+        head: tuple[Any, ...],
+        regions: tuple[Block, ...] | None,
+        attrs: dict[str, Any] | None,
+        params: list[DataType] | None,
+        types: list[DataType] | None,
+    ) -> Op | None:
+        results, name, operands, loc = head
+        row = OPS.get(name)
+        if row is None:
+            self._unknown_op(name, loc)
+            if results:
+                self.abandon(results)
+            return None
+        built = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
+        return self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
+
+    def _generic_attrs(
+        self, row: OpDef, attrs: dict[str, Any], dtype: DataType | None, loc: Location
+    ) -> dict[str, Any]:
+        if row.kernel is not None:
+            buffers = attrs.pop("buffers", [])
+            names = tuple(
+                n for k, n in (buffers if isinstance(buffers, list) else [buffers]) if k == "symbol"
+            )
+            return {"buffers": names, "params": self.kernel_params(row.name, attrs, loc.start, loc.end)}
+        built: dict[str, Any] = {}
+        expected = {attr.name: attr for attr in row.attrs}
+        for key, value in attrs.items():
+            try:
+                if key == "fastmath":
+                    built[key] = fastmath_flags([text for _, text in value])
+                elif key not in expected:
+                    raise Malformed(f"has no attribute {key}")
+                else:
+                    built[key] = _generic_attr(expected[key].kind, value, dtype)
+            except (Malformed, LiteralError, TypeError, ValueError) as wrong:
+                self.error(f"{row.name}: attribute {key}: {wrong}", loc.start, loc.end)
+        missing = [key for key in expected if key not in built and key not in attrs]
+        if missing:
+            self.error(f"{row.name}: attribute {missing[0]} is missing", loc.start, loc.end)
+        return built or NO_ATTRS
+
+    def attrs(
+        self, place: int, end: int, first: tuple[str, Any] | None, rest: list[Any] | None = None
+    ) -> dict[str, Any]:
+        return dict([first, *(rest or ())]) if first else {}
+
+    def attr(self, place: int, end: int, key: str, value: Any) -> tuple[str, Any]:
+        return key, ("word", value) if isinstance(value, str) else value
+
+    def attr_symbol(self, place: int, end: int, symbol: tuple[str, Location]) -> tuple[str, str]:
+        return "symbol", symbol[0]
+
+    def attr_string(self, place: int, end: int, text: str) -> tuple[str, str]:
+        return "string", unquote(text)
+
+    def attr_list(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        return [("word", item) if isinstance(item, str) else item for item in [first, *(rest or ())]]
+
+
+def _generic_attr(kind: str, value: Any, dtype: DataType | None) -> Any:
+    if kind == "literal":
+        if dtype is None:
+            raise Malformed("needs a result type")
+        if isinstance(value, list):
+            return tuple(encode(lane, dtype.element) for lane in value)
+        return encode(value, dtype.element)
+    found, text = value
+    if kind == "int" and found == "word" and text == "dynamic":
+        return None
+    if found != kind:
+        raise Malformed(f"takes a{'n' * (kind == 'int')} {kind}, not a {found}")
+    return read_int(text) if kind == "int" else text

@@ -1,0 +1,190 @@
+"""What must hold of every program: of its text, and of what passes make of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.diagnostics import DiagnosticError, render
+from ..ir.fingerprint import fingerprint
+from ..ir.parser import parse
+from ..ir.printer import print_program
+from ..ir.program import Buffer, Dim3, Module, Program
+from ..ir.verifier import verify
+from ..passes.manager import PassFailure, PassManager, Result
+from ..passes.registry import all_names
+from ..runtime.dispatcher import ProgramError, dispatcher
+from .sample import Sample, random_inputs
+
+__all__ = [
+    "Baseline",
+    "Broken",
+    "baseline",
+    "check_backend",
+    "check_pipeline",
+    "check_text",
+    "random_pipeline",
+    "run",
+]
+
+Outputs = dict[str, np.ndarray[Any, Any]]
+
+
+class Broken(Exception):
+    """A property does not hold.  `text` is the program at fault."""
+
+    def __init__(self, what: str, text: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.text = text
+
+
+def check_text(sample: Sample) -> None:
+    """The program verifies; both forms of its text parse to it and print the same bytes."""
+    module = sample.module
+    text = print_program(module)
+    errors = [d for d in verify(module) if d.severity == "error"]
+    if errors:
+        raise Broken(f"does not verify: {render(errors[0])}", text)
+    print_ = fingerprint(module)
+    for generic in (False, True):
+        form = "generic" if generic else "short"
+        printed = print_program(module, generic=generic)
+        try:
+            again = parse(printed)
+        except DiagnosticError as wrong:
+            raise Broken(f"the {form} form does not parse: {wrong}", printed) from None
+        if print_program(again, generic=generic) != printed:
+            raise Broken(f"the {form} form prints as other bytes after parsing", printed)
+        if fingerprint(again) != print_:
+            raise Broken(f"the {form} form parses to another program", printed)
+
+
+def run(program: Program, module: Module, grid: Dim3, inputs: dict[str, Any], target: str = "ref") -> Outputs:
+    """The outputs by buffer name.  Raises ProgramError for a program at fault."""
+    given = [inputs[b.name] for b in program.bound_buffers]
+    arrays = dispatcher(target).dispatch(program, given, grid, module=module)
+    return dict(zip([b.name for b in outputs(program)], arrays, strict=True))
+
+
+def outputs(program: Program) -> list[Buffer]:
+    return [b for b in program.bound_buffers if b.is_output]
+
+
+def named_inputs(sample: Sample, seed: int) -> dict[str, Any]:
+    """Inputs by name, so that they fit a program that has lost a binding."""
+    arrays = random_inputs(sample.program, sample.grid, seed)
+    return {b.name: a for b, a in zip(sample.program.bound_buffers, arrays, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A program's text, inputs by name, and what the interpreter makes of them."""
+
+    text: str
+    inputs: dict[str, Any]
+    outcome: Outputs | ProgramError
+
+
+def baseline(sample: Sample, seed: int = 0) -> Baseline:
+    """Run a program as it is.  Raises Broken for one that is sound but at fault."""
+    text = print_program(sample.module)
+    inputs = named_inputs(sample, seed)
+    try:
+        return Baseline(text, inputs, run(sample.program, sample.module, sample.grid, inputs))
+    except ProgramError as fault:
+        if sample.sound:
+            raise Broken(f"a sound program is at fault: {fault}", text) from None
+        return Baseline(text, inputs, fault)
+
+
+def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None) -> Result:
+    """Run passes on a copy of the program: it must still verify, print, and compute the same bits.
+
+    A program that does not run clean is only checked to stay well-formed, and not to
+    have been proven a hand-off where it read what nobody wrote.
+    """
+    before = before or baseline(sample)
+    text, expected = before.text, before.outcome
+    module = parse(text)
+    try:
+        result = PassManager(pipeline, verify_each=True).run(module)
+    except PassFailure as failure:
+        why = "".join(f"\n{render(d)}" for d in failure.diagnostics[:3])
+        raise Broken(f"{pipeline}: {failure}{why}", text) from None
+    except Exception as crash:
+        raise Broken(f"{pipeline}: {type(crash).__name__}: {crash}", text) from crash
+    check_text(Sample(module, module.programs[sample.program.name], sample.grid, sample.seed))
+    if isinstance(expected, ProgramError):
+        _check_refusal(expected, result.remarks, pipeline, text)
+        return result
+    program = module.programs[sample.program.name]
+    try:
+        given = run(program, module, sample.grid, before.inputs)
+    except ProgramError as fault:
+        raise Broken(f"{pipeline}: the program is at fault after it:\n{fault}", text) from None
+    _compare(sample.program, expected, given, str(pipeline), text)
+    return result
+
+
+def check_backend(sample: Sample, target: str, seed: int = 0) -> None:
+    """Another target computes the interpreter's bits."""
+    text = print_program(sample.module)
+    inputs = named_inputs(sample, seed)
+    expected = run(sample.program, sample.module, sample.grid, inputs)
+    given = run(sample.program, sample.module, sample.grid, inputs, target)
+    _compare(sample.program, expected, given, f"target {target}", text)
+
+
+def _check_refusal(fault: ProgramError, remarks: Sequence[Any], pipeline: Any, text: str) -> None:
+    """No buffer that was read before it was written may have been proven a hand-off."""
+    promoted = {r.certificate.get("buffer") for r in remarks if r.kind == "applied"}
+    named = {name for name in promoted if name and f"@{name}" in fault.diagnostic.message}
+    if fault.kind == "uninitialised" and named:
+        raise Broken(f"{pipeline}: @{min(named)} was proven a hand-off, but:\n{fault}", text)
+
+
+def _compare(program: Program, expected: Outputs, given: Outputs, what: str, text: str) -> None:
+    if expected.keys() != given.keys():
+        raise Broken(f"{what}: outputs {sorted(expected)} became {sorted(given)}", text)
+    for name, wanted in expected.items():
+        dtype = program.buffers[name].dtype.element
+        a, b = _bits(wanted, dtype.name), _bits(given[name], dtype.name)
+        if a.shape != b.shape:
+            raise Broken(f"{what}: @{name} has shape {b.shape}, not {a.shape}", text)
+        places = np.argwhere(a != b)
+        if len(places):
+            where = tuple(int(i) for i in places[0])
+            raise Broken(
+                f"{what}: @{name}{list(where)} is {given[name][where]}, not {wanted[where]} "
+                f"({len(places)} of {a.size} differ)",
+                text,
+            )
+
+
+def _bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """The bit patterns, with one pattern for every NaN."""
+    if array.dtype.kind == "b":
+        return array.view(np.uint8)
+    unsigned = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    if name == "bf16":
+        return np.where((unsigned & 0x7FFF) > 0x7F80, 0x7FC0, unsigned)
+    return np.where(np.isnan(array), 0, unsigned + 0) if array.dtype.kind == "f" else unsigned
+
+
+def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
+    """Two to six passes in any order, some with options."""
+    known = list(names) or all_names()
+    chosen = [rng.choice(known) for _ in range(rng.randrange(2, 7))]
+    return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in chosen)
+
+
+_OPTIONS = {
+    "unroll": ("", "{factor=2}", "{full=true}", "{factor=3 max_ops=40}"),
+    "inline": ("", "{keep=true}", "{max_ops=50}"),
+    "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}", "{budget=64}"),
+}
