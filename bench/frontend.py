@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from frontend_inputs import CASES
+from frontend_inputs import CASES, write
 from measure import Sample, interleaved, machine, medians, save, today
 
 RESULT = Path(__file__).parent / "results" / "frontend.json"
@@ -73,9 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples: dict[str, dict[str, list[Sample]]] = {}
     left: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("frontend_inputs.py")), folder], check=True
-        )
+        write(Path(folder))
         for case in CASES:
             commands = {
                 name: [*command, f"{folder}/{case}.{'vyre' if name == 'vyre-opt' else 'mlir'}"]

@@ -2,8 +2,7 @@
 
     python bench/frontend_inputs.py FOLDER
 
-writes `CASE.vyre` and `CASE.mlir` for each case.  (A process of its own, since a child's
-peak memory begins at the size of the process that starts it.)
+writes `CASE.vyre` and `CASE.mlir` for each case.
 
 A body is random but fixed by its seed.  An op takes the value before it and one of the
 last 64; one in sixteen repeats an earlier op exactly, so that cse has something to find.

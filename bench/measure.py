@@ -7,12 +7,15 @@ import json
 import os
 import platform
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+
+LAUNCH = Path(__file__).with_name("launch.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,38 +32,13 @@ class CommandFailed(Exception):
 
 
 def run_once(command: Sequence[str]) -> Sample:
-    """Run `command` with its output discarded.  Raises CommandFailed.
-
-    A child's peak memory begins at the size of this process, so keep this one small.
-    """
-    started = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert child.stderr is not None
-    said = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - started
-    child.returncode = os.waitstatus_to_exitcode(status)
-    child.stderr.close()
-    if child.returncode != 0:
-        raise CommandFailed(
-            f"{' '.join(command)}: exit {child.returncode}\n{said.decode(errors='replace')[-2000:]}"
-        )
-    own = _own_peak()
-    if usage.ru_maxrss <= own:
-        raise CommandFailed(f"{command[0]}: its peak memory hides behind the {own} KiB of this process")
+    """Run `command` with its output discarded.  Raises CommandFailed."""
+    ran = subprocess.run([sys.executable, "-I", "-S", str(LAUNCH), *command], capture_output=True, text=True)
+    figures = ran.stdout.split()
+    if len(figures) != 4 or figures[3] != "0":
+        raise CommandFailed(f"{' '.join(command)}: exit {figures[3:]}\n{ran.stderr[-2000:]}")
     unit = 1 if platform.system() == "Darwin" else 1024
-    return Sample(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit)
-
-
-def _own_peak() -> int:
-    """Peak memory of this process since its exec, in KiB; 0 where the system does not tell."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return 0
+    return Sample(float(figures[0]), float(figures[1]), int(figures[2]) * unit)
 
 
 def interleaved(

@@ -357,7 +357,9 @@ class _Walk:
             message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
             return refusal("different-bases", message)
         spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
-        outside = missing.low > max(e.high for e in spans) or missing.high < min(e.low for e in spans)
+        outside = missing.low > max((e.high for e in spans), default=missing.low) or missing.high < min(
+            (e.low for e in spans), default=missing.high
+        )
         whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
         message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
         return refusal(
@@ -368,7 +370,6 @@ class _Walk:
         """One base for all accesses, and the span of the rest."""
         first, extent = accesses[0], EMPTY
         base = first.form.part(GROUP)
-        bits: set[int | None] = set()
         for access in accesses:
             found = _extent(access)
             if found is None:
@@ -380,13 +381,41 @@ class _Walk:
             if merged is None:
                 return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
             extent = merged
-            bits.add(access.index_value.type.bits)
-        narrowest = min(b for b in bits if b is not None)
         exact = all(self.footprints.forms.exact(a.index_value) is not None for a in accesses)
-        if not exact and (len(bits) > 1 or extent.high - extent.low >= 1 << narrowest):
+        if not exact and not self.wraps_alike(name, accesses, extent):
             return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
+        for loop in base.loops:
+            if not self.parted(loop, name):
+                message = f"the base {base} of @{name} moves in a loop without a barrier between its accesses and the next iteration's"
+                return Refusal("moving-base", message, loop.loc)
         reads = {a.op: self.order[a.op] for a in accesses if not a.is_write}
         return Local(base, extent, accesses, reads)
+
+    def wraps_alike(self, name: str, accesses: list[Access], extent: Elements) -> bool:
+        """Whether indices that wrap still tell the elements of `extent` apart, all in one way."""
+        types = {a.index_value.type.bits or 0 for a in accesses}
+        values = 1 << min(types)
+        # the elements of a vector come after its index, and do not wrap with it
+        in_step = all(a.width == 1 for a in accesses) or (self.program.buffers[name].count or 0) <= values
+        return len(types) == 1 and extent.high - extent.low < values and in_step
+
+    def parted(self, loop: Op, name: str) -> bool:
+        """Whether in every iteration of `loop` a barrier comes before or after all accesses of a buffer."""
+        events = self.footprints.events
+        start = next(i for i, e in enumerate(events) if isinstance(e, LoopStart) and e.op is loop)
+        depth, touched, before, after = 0, False, False, False
+        for event in events[start + 1 :]:
+            if isinstance(event, LoopEnd) and event.op is loop:
+                break
+            if isinstance(event, Access) and event.buffer == name:
+                touched, after = True, False
+            elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:
+                before, after = before or not touched, True
+            elif isinstance(event, BranchStart | LoopStart):
+                depth += 1
+            elif isinstance(event, BranchEnd | LoopEnd):
+                depth -= 1
+        return before or after
 
 
 def _within(access: Access, symbol: Symbol, limits: tuple[int, int]) -> bool:

@@ -59,6 +59,8 @@ class Elements:
 
     def minus(self, other: Elements) -> Elements:
         """What `other` does not have."""
+        if other.low > self.high or other.high < self.low:
+            return self  # perhaps far apart: no shift by that much
         offset = other.low - self.low
         taken = other.bits << offset if offset >= 0 else other.bits >> -offset
         bits = self.bits & ~taken

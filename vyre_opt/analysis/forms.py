@@ -117,8 +117,9 @@ class Forms:
             forms = [form for form in inputs if isinstance(form, Affine)]
             words = [str(op.attrs[a.name]) for a in op.definition.attrs]
             name = f"{op.name}({', '.join([*words, *map(str, forms)])})"
-            # symbols of equal names may differ, so the forms themselves are the identity
-            identity = (result.type.name, *forms)
+            # a name does not tell all: forms are modulo the types of the operands, an op may have more results
+            types = tuple(value.type.name for value in (result, *op.operands))
+            identity = (op.results.index(result), types, *forms)
             loops = frozenset().union(*(form.loops for form in forms))
             return Symbol(GROUP, name, kind_range, loops, result, identity)
         return Symbol(GROUP, f"%{result.name}", kind_range, frozenset(self.loops), result, result)

@@ -11,33 +11,37 @@ __all__ = ["value_range"]
 MAX_DEPTH = 24
 
 
-def value_range(value: Value, depth: int = 0) -> Range:
+def value_range(value: Value) -> Range:
     """Smallest and largest value that an integer or bool may have; its type's range where nothing is known."""
-    whole = arith.int_range(value.type)
-    op = value.owner
-    if not isinstance(op, Op) or depth > MAX_DEPTH or op.regions:
-        return whole
-    found = _of(op, depth + 1)
-    if found is None or found[0] < whole[0] or found[1] > whole[1]:
-        return whole  # unknown, or it may wrap
+    return _range(value, MAX_DEPTH, {})
+
+
+def _range(value: Value, depth: int, known: dict[Value, Range]) -> Range:
+    """`known` keeps what was found, so that a value used twice is followed once."""
+    found = known.get(value)
+    if found is None:
+        found = whole = arith.int_range(value.type)
+        op = value.owner
+        if depth and isinstance(op, Op) and all(v.type.is_int or v.type.is_bool for v in op.operands):
+            low, high = _of(op, [_range(v, depth - 1, known) for v in op.operands]) or whole
+            if whole[0] <= low and high <= whole[1]:  # else it may wrap
+                found = low, high
+        known[value] = found
     return found
 
 
-def _of(op: Op, depth: int) -> Range | None:
+def _of(op: Op, ranges: list[Range]) -> Range | None:
+    """The exact result of `op` for operands in `ranges`; None where nothing is known."""
     name = op.name
     if name == "const":
-        value = op.attrs["value"]
-        lanes = value if isinstance(value, tuple) else (value,)
-        return min(lanes), max(lanes)
-    if any(not (v.type.is_int or v.type.is_bool) for v in op.operands):
-        return None
+        return op.attrs["value"], op.attrs["value"]
     if name == "cast":
-        return value_range(op.operands[0], depth)
+        return ranges[0]
     if name == "select":
-        return _hull(value_range(op.operands[1], depth), value_range(op.operands[2], depth))
+        return _hull(ranges[1], ranges[2])
     if name not in ("and", "or", "xor", "add", "sub", "mul", "min", "max", "shr", "rem", "div"):
         return None
-    (a, b), (c, d) = (value_range(operand, depth) for operand in op.operands)
+    (a, b), (c, d) = ranges
     if name == "add":
         return a + c, b + d
     if name == "sub":

@@ -220,7 +220,7 @@ def _manager(settings: Settings) -> PassManager | None:
     from .session import ALL_REMARKS
 
     try:
-        manager = PassManager(settings.passes, verify_each=settings.verify_each)
+        manager = PassManager(settings.passes, verify_each=settings.verify_each, target=settings.target or "")
         for option in ("print_ir_before", "print_ir_after", "remarks"):
             names = getattr(settings, option)
             setattr(settings, option, tuple(n if n == ALL_REMARKS else find(n).name for n in names))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from .diagnostics import Diagnostic
+from .ops import SUBGROUP_SIZE
 from .program import Block, Func, Op, Program, Value
 
 __all__ = ["Level", "Uniformity", "check_sync"]
@@ -91,7 +92,9 @@ class Uniformity:
         if "atomic" in effects:
             return Level.INVOCATION
         if op.name in ("subgroup_reduce", "subgroup_ballot"):
-            return Level.SUBGROUP if level > Level.WORKGROUP else max(level, Level.WORKGROUP)
+            # of a value that all agree on, a subgroup of fewer lanes makes something else
+            alike = self._lanes <= SUBGROUP_SIZE or self._lanes % SUBGROUP_SIZE == 0
+            return Level.WORKGROUP if level <= Level.WORKGROUP and alike else Level.SUBGROUP
         if "subgroup" in effects:
             return Level.INVOCATION
         if op.name == "load":

@@ -90,13 +90,15 @@ class _Walk:
         """Remove barriers in `block`; `is_whole` if nothing runs before it or after it."""
         barriers = [op for op in block.ops if op.name == "barrier"]
         if barriers:
-            gone: set[Op] = set()
-            for op in barriers:
-                if op.attrs["scope"] in self.useless:
-                    self.drop(op, "its scope is a single invocation")
-                    gone.add(op)
+            gone = {
+                op: "its scope is a single invocation" for op in barriers if op.attrs["scope"] in self.useless
+            }
             for scope in reversed(SCOPES):  # a wide barrier that goes no longer ends narrow segments
                 self.scope(block, scope, gone, is_whole)
+            for op in barriers:
+                if op in gone:
+                    message = f"the {op.attrs['scope']} barrier is removed: {gone[op]}"
+                    self.ctx.remark("applied", message, op.loc, reason=gone[op])
             if gone:
                 self.removed += len(gone)
                 block.ops = [op for op in block.ops if op not in gone]
@@ -104,8 +106,8 @@ class _Walk:
             for inner in op.regions:
                 self.block(inner)
 
-    def scope(self, block: Block, scope: str, gone: set[Op], is_whole: bool) -> None:
-        """Decide on the barriers of one scope."""
+    def scope(self, block: Block, scope: str, gone: dict[Op, str], is_whole: bool) -> None:
+        """Decide on the barriers of one scope; `gone` has the reason for each that goes."""
         ends = SCOPES[SCOPES.index(scope) :]
         is_open = bool(self.written) and not is_whole
         barriers: list[Op | None] = [None]
@@ -125,16 +127,11 @@ class _Walk:
             barrier, after = barriers[place], segments[place]
             assert barrier is not None
             if barrier.attrs["scope"] == scope and not before.conflicts(after):
-                is_last = place == len(barriers) - 1
-                self.drop(barrier, _reason(before, after, first, None if is_last else barriers[place + 1]))
-                gone.add(barrier)
+                following = barriers[place + 1] if place + 1 < len(barriers) else None
+                gone[barrier] = _reason(before, after, first, following)
                 before.merge(after)
             else:
                 before, first = after, barrier
-
-    def drop(self, barrier: Op, reason: str) -> None:
-        scope = barrier.attrs["scope"]
-        self.ctx.remark("applied", f"the {scope} barrier is removed: {reason}", barrier.loc, reason=reason)
 
 
 def _reason(before: _Segment, after: _Segment, first: Op | None, following: Op | None) -> str:

@@ -150,9 +150,11 @@ def _seen_by_pipelines(buffer: Buffer, program: Program, module: Module) -> Refu
             passed = stage.buffers[place]
             outer = pipeline.buffers[passed]
             uses = sum(_names(other).count(passed) for other in pipeline.stages)
-            if outer.live_in or outer.live_out or uses > 1:
+            # a pipeline gives back what it declares `write`, as a program does
+            outside = outer.live_in or outer.live_out or outer.access is Access.WRITE
+            if outside or uses > 1:
                 host = any(isinstance(s, HostRead) and s.buffer == passed for s in pipeline.stages)
-                who = "the host reads" if host or outer.live_in or outer.live_out else "another launch uses"
+                who = "the host reads" if host or outside else "another launch uses"
                 code = "host-use" if who.startswith("the host") else "shared"
                 message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
                 return Refusal(code, message, stage.loc)

@@ -118,18 +118,20 @@ class _Rewrite:
         The iterations done are (counter - lower) / step.
         """
         times, rest = divmod(coefficient, counter.step)
-        value = self.as_u32(counter.value, op, ops)
         if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
-            terms.append((value, times))
+            terms.append((self.cast(counter.value, DataType.U32, op, ops), times))
             return counter.lower.scaled(-times)
+        # u32 will do modulo 2^32, but not for a division
+        dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
+        value = self.cast(counter.value, dtype, op, ops)
         if counter.lower_value is not None:
-            value = self.put("sub", value, self.as_u32(counter.lower_value, op, ops), "done", op, ops)
+            value = self.put("sub", value, self.cast(counter.lower_value, dtype, op, ops), "done", op, ops)
         elif counter.lower.const:
-            value = self.put("sub", value, self.const(counter.lower.const, op, ops), "done", op, ops)
+            value = self.put("sub", value, self.const(counter.lower.const, op, ops, dtype), "done", op, ops)
         if rest:
-            value = self.put("div", value, self.const(counter.step, op, ops), "done", op, ops)
+            value = self.put("div", value, self.const(counter.step, op, ops, dtype), "done", op, ops)
             times = coefficient
-        terms.append((value, times))
+        terms.append((self.cast(value, DataType.U32, op, ops), times))
         return Affine()
 
     def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
@@ -152,20 +154,20 @@ class _Rewrite:
         return self.put("add", total, self.const(constant, op, ops), name, op, ops)
 
     def put(self, kind: str, a: Value, b: Value, name: str, op: Op, ops: list[Op]) -> Value:
-        made = Op(OPS[kind], (a, b), (Value(name, DataType.U32),), loc=op.loc)
+        made = Op(OPS[kind], (a, b), (Value(name, a.type),), loc=op.loc)
         ops.append(made)
         return made.result
 
-    def const(self, number: int, op: Op, ops: list[Op]) -> Value:
-        encoded = number & 0xFFFFFFFF
-        made = Op(OPS["const"], (), (Value(f"c{encoded}", DataType.U32),), {"value": encoded}, loc=op.loc)
+    def const(self, number: int, op: Op, ops: list[Op], dtype: DataType = DataType.U32) -> Value:
+        encoded = wrap(number, dtype)
+        made = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, loc=op.loc)
         ops.append(made)
         return made.result
 
-    def as_u32(self, value: Value, op: Op, ops: list[Op]) -> Value:
-        if value.type is DataType.U32:
+    def cast(self, value: Value, dtype: DataType, op: Op, ops: list[Op]) -> Value:
+        if value.type is dtype:
             return value
-        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_u32", DataType.U32),), loc=op.loc)
+        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{dtype}", dtype),), loc=op.loc)
         ops.append(cast)
         return cast.result
 

@@ -45,6 +45,7 @@ def random_program(seed: int, settings: Settings | None = None) -> Sample:
     statements.several(settings.statements)
     for storage in memory.owned:
         memory.store_own(storage)
+    memory.add_to_digest(statements.digest(16))
     if rng.random() < 0.5:
         b.program.grid = None
     _rename(b.program, rng)

@@ -62,7 +62,7 @@ class _Handoff:
         b = self.b
         x = getattr(b, name)("x")
         if dims[1] == 1:
-            return x  # type: ignore[no-any-return]
+            return x
         y = getattr(b, name)("y")
         if dims[0] & (dims[0] - 1) == 0 and self.rng.random() < 0.4:
             return b.or_(b.shl(y, dims[0].bit_length() - 1), x)

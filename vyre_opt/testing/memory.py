@@ -109,6 +109,9 @@ class Memory:
                 made = self._bound("state", self._element(), count, "read_write", live_in=True, live_out=True)
             filled = frozenset(range(slots)) if made.live_in else frozenset()
             self.owned.append(Storage(made, slots, rng.random() < 0.3, self.lanes, Track(filled=filled)))
+        self.digests = self._bound(
+            "digest", DataType.U64, everyone, "read_write", live_in=True, live_out=True
+        )
         for number in range(rng.randrange(0, 3)):
             slots = rng.randrange(1, MAX_SLOTS + 1)
             tile = slots * self.lanes
@@ -142,7 +145,7 @@ class Memory:
         b = self.b
         extents = list(dims)
         if extents[1:] == [1, 1]:
-            return getattr(b, name)("x")  # type: ignore[no-any-return]
+            return getattr(b, name)("x")
         row = b.mul(getattr(b, name)("z"), extents[1])
         plane = b.mul(b.add(row, getattr(b, name)("y")), extents[0])
         return b.add(plane, getattr(b, name)("x"))
@@ -308,6 +311,13 @@ class Memory:
         order = self.rng.choice(("relaxed", "relaxed", "acq_rel", "seq_cst"))
         made: Value = getattr(self.b, f"atomic_{name}")(buffer, index, *values, order=order)
         return made
+
+    def add_to_digest(self, word: Value) -> None:
+        """Mix a u64 into what this invocation gives out."""
+        b = self.b
+        storage = Storage(self.digests, 1, False, self.lanes)
+        index = self.own_index(storage, 0)
+        b.store(b.add(b.rotl(b.load(self.digests, index), 9), word), self.digests, index)
 
     def barrier(self) -> None:
         self.b.barrier("workgroup")

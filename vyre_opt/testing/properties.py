@@ -35,12 +35,20 @@ Outputs = dict[str, np.ndarray[Any, Any]]
 
 
 class Broken(Exception):
-    """A property does not hold.  `text` is the program at fault."""
+    """A property does not hold of the program `text`, after `pipeline` if one is named.
 
-    def __init__(self, what: str, text: str) -> None:
-        super().__init__(what)
-        self.what = what
+    `kind` is text, fault, crash, contract, proof or result.
+    """
+
+    def __init__(self, kind: str, what: str, text: str, pipeline: str = "") -> None:
+        super().__init__(f"{pipeline}: {what}" if pipeline else what)
+        self.kind = kind
         self.text = text
+        self.pipeline = pipeline
+
+    @property
+    def what(self) -> str:
+        return str(self)
 
 
 def check_text(sample: Sample) -> None:
@@ -49,7 +57,7 @@ def check_text(sample: Sample) -> None:
     text = print_program(module)
     errors = [d for d in verify(module) if d.severity == "error"]
     if errors:
-        raise Broken(f"does not verify: {render(errors[0])}", text)
+        raise Broken("text", f"does not verify: {render(errors[0])}", text)
     print_ = fingerprint(module)
     for generic in (False, True):
         form = "generic" if generic else "short"
@@ -57,11 +65,11 @@ def check_text(sample: Sample) -> None:
         try:
             again = parse(printed)
         except DiagnosticError as wrong:
-            raise Broken(f"the {form} form does not parse: {wrong}", printed) from None
+            raise Broken("text", f"the {form} form does not parse: {wrong}", printed) from None
         if print_program(again, generic=generic) != printed:
-            raise Broken(f"the {form} form prints as other bytes after parsing", printed)
+            raise Broken("text", f"the {form} form prints as other bytes after parsing", printed)
         if fingerprint(again) != print_:
-            raise Broken(f"the {form} form parses to another program", printed)
+            raise Broken("text", f"the {form} form parses to another program", printed)
 
 
 def run(program: Program, module: Module, grid: Dim3, inputs: dict[str, Any], target: str = "ref") -> Outputs:
@@ -98,7 +106,7 @@ def baseline(sample: Sample, seed: int = 0) -> Baseline:
         return Baseline(text, inputs, run(sample.program, sample.module, sample.grid, inputs))
     except ProgramError as fault:
         if sample.sound:
-            raise Broken(f"a sound program is at fault: {fault}", text) from None
+            raise Broken("fault", f"a sound program is at fault: {fault}", text) from None
         return Baseline(text, inputs, fault)
 
 
@@ -115,10 +123,13 @@ def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None
         result = PassManager(pipeline, verify_each=True).run(module)
     except PassFailure as failure:
         why = "".join(f"\n{render(d)}" for d in failure.diagnostics[:3])
-        raise Broken(f"{pipeline}: {failure}{why}", text) from None
+        raise Broken("contract", f"{failure}{why}", text, pipeline) from None
     except Exception as crash:
-        raise Broken(f"{pipeline}: {type(crash).__name__}: {crash}", text) from crash
-    check_text(Sample(module, module.programs[sample.program.name], sample.grid, sample.seed))
+        raise Broken("crash", f"{type(crash).__name__}: {crash}", text, pipeline) from crash
+    try:
+        check_text(Sample(module, module.programs[sample.program.name], sample.grid, sample.seed))
+    except Broken as broken:
+        raise Broken("text", f"after it, {broken}", text, pipeline) from None
     if isinstance(expected, ProgramError):
         _check_refusal(expected, result.remarks, pipeline, text)
         return result
@@ -126,8 +137,8 @@ def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None
     try:
         given = run(program, module, sample.grid, before.inputs)
     except ProgramError as fault:
-        raise Broken(f"{pipeline}: the program is at fault after it:\n{fault}", text) from None
-    _compare(sample.program, expected, given, str(pipeline), text)
+        raise Broken("fault", f"the program is at fault after it: {fault}", text, pipeline) from None
+    _compare(sample.program, expected, given, text, pipeline)
     return result
 
 
@@ -137,33 +148,30 @@ def check_backend(sample: Sample, target: str, seed: int = 0) -> None:
     inputs = named_inputs(sample, seed)
     expected = run(sample.program, sample.module, sample.grid, inputs)
     given = run(sample.program, sample.module, sample.grid, inputs, target)
-    _compare(sample.program, expected, given, f"target {target}", text)
+    _compare(sample.program, expected, given, text, f"target {target}")
 
 
-def _check_refusal(fault: ProgramError, remarks: Sequence[Any], pipeline: Any, text: str) -> None:
+def _check_refusal(fault: ProgramError, remarks: Sequence[Any], pipeline: str, text: str) -> None:
     """No buffer that was read before it was written may have been proven a hand-off."""
     promoted = {r.certificate.get("buffer") for r in remarks if r.kind == "applied"}
     named = {name for name in promoted if name and f"@{name}" in fault.diagnostic.message}
     if fault.kind == "uninitialised" and named:
-        raise Broken(f"{pipeline}: @{min(named)} was proven a hand-off, but:\n{fault}", text)
+        raise Broken("proof", f"@{min(named)} was proven a hand-off, but: {fault}", text, pipeline)
 
 
-def _compare(program: Program, expected: Outputs, given: Outputs, what: str, text: str) -> None:
+def _compare(program: Program, expected: Outputs, given: Outputs, text: str, pipeline: str) -> None:
     if expected.keys() != given.keys():
-        raise Broken(f"{what}: outputs {sorted(expected)} became {sorted(given)}", text)
+        raise Broken("result", f"outputs {sorted(expected)} became {sorted(given)}", text, pipeline)
     for name, wanted in expected.items():
         dtype = program.buffers[name].dtype.element
         a, b = _bits(wanted, dtype.name), _bits(given[name], dtype.name)
         if a.shape != b.shape:
-            raise Broken(f"{what}: @{name} has shape {b.shape}, not {a.shape}", text)
+            raise Broken("result", f"@{name} has shape {b.shape}, not {a.shape}", text, pipeline)
         places = np.argwhere(a != b)
         if len(places):
             where = tuple(int(i) for i in places[0])
-            raise Broken(
-                f"{what}: @{name}{list(where)} is {given[name][where]}, not {wanted[where]} "
-                f"({len(places)} of {a.size} differ)",
-                text,
-            )
+            shown = f"@{name}{list(where)} is {given[name][where]}, not {wanted[where]}"
+            raise Broken("result", f"{shown} ({len(places)} of {a.size} differ)", text, pipeline)
 
 
 def _bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ..ir.builder import Nest, Operand
 from ..ir.ops import COMBINERS, OPS
+from ..ir.program import Value
 from ..ir.types import DataType
 from .expressions import INTEGERS, SCALARS, Expressions
 from .memory import Memory, Storage
@@ -140,6 +141,8 @@ class Statements:
 
     def _body(self, nest: Nest, types: list[DataType]) -> None:
         self.several(self.rng.randrange(1, 5))
+        if self.memory and self.rng.random() < 0.4:
+            self.memory.add_to_digest(self.digest(4))
         if types:
             nest.yield_(*[self.e.value(dtype) for dtype in types])
 
@@ -252,3 +255,24 @@ class Statements:
     def _results(self, nest: Nest) -> None:
         for value in nest.results:
             self.e.pool.add(value)
+
+    # --- the end --------------------------------------------------------------------------
+
+    def digest(self, count: int) -> Value:
+        """A u64 in which `count` values in scope are mixed, so that what was computed matters."""
+        b = self.b
+        known = [value for values in self.e.pool.by_type.values() for value in values]
+        mixed = b.const(0, DataType.U64)
+        for value in self.rng.sample(known, min(count, len(known))):
+            mixed = b.xor(b.rotl(mixed, 7), self._word(value))
+        return mixed
+
+    def _word(self, value: Value) -> Value:
+        """The bits of one lane of a value; a NaN counts as 0.0."""
+        b = self.b
+        if value.type.is_vec:
+            value = b.extract(value, self.rng.randrange(value.type.lanes))
+        if value.type.is_float:
+            value = b.select(b.eq(value, value), value, 0.0)
+            value = b.bitcast(value, DataType.of(f"u{value.type.bits}"))
+        return value if value.type is DataType.U64 else b.cast(value, DataType.U64)

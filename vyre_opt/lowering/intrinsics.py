@@ -1,0 +1,50 @@
+"""The LLVM intrinsics that lowering may call.
+
+An unknown `llvm.` name passes LLVM's verifier and becomes a call of nothing, and some
+known ones abort the process in a back end that cannot select them; so every call goes
+through this list.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["UnknownIntrinsic", "check"]
+
+_ANY_TARGET = """
+abs smin smax umin umax uadd.sat sadd.sat usub.sat ssub.sat fshl fshr ctpop ctlz cttz bitreverse
+fabs copysign fma sqrt floor ceil trunc roundeven minnum maxnum minimumnum maximumnum
+fptosi.sat fptoui.sat assume
+""".split()
+
+_HOST = """
+masked.load masked.store masked.gather masked.scatter vector.reduce.or vector.reduce.and vector.reduce.add
+vector.reduce.mul vector.reduce.xor vector.reduce.smin vector.reduce.smax vector.reduce.umin vector.reduce.umax
+memcpy memset
+""".split()
+
+_NVPTX = """
+nvvm.read.ptx.sreg.tid.x nvvm.read.ptx.sreg.tid.y nvvm.read.ptx.sreg.tid.z
+nvvm.read.ptx.sreg.ctaid.x nvvm.read.ptx.sreg.ctaid.y nvvm.read.ptx.sreg.ctaid.z
+nvvm.read.ptx.sreg.nctaid.x nvvm.read.ptx.sreg.nctaid.y nvvm.read.ptx.sreg.nctaid.z
+nvvm.read.ptx.sreg.laneid
+nvvm.barrier.cta.sync.aligned.all nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
+nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
+nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
+nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
+nvvm.ex2.approx.f nvvm.ex2.approx.ftz.f nvvm.exit
+""".split()
+
+_ALLOWED = {*_ANY_TARGET, *_HOST, *_NVPTX}
+_SUFFIX = re.compile(r"(\.(v\d+)?(i\d+|f\d+|p\d+))+$")
+
+
+class UnknownIntrinsic(Exception):
+    """A bug of the lowering: it asked for an LLVM function that is not on the list."""
+
+
+def check(name: str) -> None:
+    """Raises UnknownIntrinsic unless `name` (`llvm.fma.v32f32`) is on the list, its type suffix aside."""
+    stem = name.removeprefix("llvm.")
+    if stem not in _ALLOWED and _SUFFIX.sub("", stem) not in _ALLOWED:
+        raise UnknownIntrinsic(name)

@@ -1,0 +1,104 @@
+"""Writes LLVM IR as text.
+
+Text is what llvmlite's parser takes in any case, and writing it costs a tenth of
+building the same module through objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import intrinsics
+
+__all__ = ["ModuleText", "Writer"]
+
+
+class ModuleText:
+    """A module in the making: globals, declarations, attribute groups, functions."""
+
+    def __init__(self, triple: str, layout: str) -> None:
+        self.triple = triple
+        self.layout = layout
+        self.globals: list[str] = []
+        self.functions: list[str] = []
+        self.metadata: list[str] = []
+        self._declared: dict[str, str] = {}
+        self._defined: set[str] = set()
+
+    def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
+        """Declare a function once; an `llvm.` name must be an allowed intrinsic."""
+        if name in self._declared or name in self._defined:
+            return
+        if name.startswith("llvm."):
+            intrinsics.check(name)
+        suffix = f" {attributes}" if attributes else ""
+        self._declared[name] = f"declare {result} @{name}({', '.join(params)}){suffix}"
+
+    def define(self, name: str, text: str) -> None:
+        """Add a function's text unless one of this name is there."""
+        if name not in self._defined:
+            self._defined.add(name)
+            self.functions.append(text)
+
+    def defines(self, name: str) -> bool:
+        return name in self._defined
+
+    def text(self) -> str:
+        head = [f'target datalayout = "{self.layout}"', f'target triple = "{self.triple}"']
+        parts = [*head, *self.globals, *self._declared.values(), *self.functions, *self.metadata]
+        return "\n".join(parts) + "\n"
+
+
+class Writer:
+    """The body of one function: fresh names, instructions, basic blocks."""
+
+    def __init__(self, module: ModuleText) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self.block = "entry"
+        self._number = 0
+
+    def fresh(self, hint: str = "") -> str:
+        """A new value name, `%7` or `%hint.7`."""
+        self._number += 1
+        return f"%{hint}.{self._number}" if hint else f"%t{self._number}"
+
+    def label(self, hint: str) -> str:
+        """A new block name, without its `%`."""
+        self._number += 1
+        return f"{hint}.{self._number}"
+
+    def emit(self, instruction: str, hint: str = "") -> str:
+        """Write an instruction that gives a value; its name."""
+        name = self.fresh(hint)
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def line(self, instruction: str) -> None:
+        """Write an instruction that gives none."""
+        self.lines.append(f"  {instruction}")
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before must have ended in a branch."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def branch(self, label: str) -> None:
+        self.line(f"br label %{label}")
+
+    def branch_if(self, condition: str, then: str, otherwise: str) -> None:
+        self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def phi(self, dtype: str, incoming: Sequence[tuple[str, str]], hint: str = "") -> str:
+        """A phi of (value, block) pairs; it must stand first in its block."""
+        pairs = ", ".join(f"[ {value}, %{block} ]" for value, block in incoming)
+        return self.emit(f"phi {dtype} {pairs}", hint)
+
+    def call(self, name: str, result: str, args: Sequence[tuple[str, str]], attributes: str = "") -> str:
+        """Call a function of (type, value) arguments, declaring it; the result's name, "" for void."""
+        self.module.declare(name, result, [dtype for dtype, _ in args], attributes)
+        text = f"call {result} @{name}({', '.join(f'{dtype} {value}' for dtype, value in args)})"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.emit(text)
