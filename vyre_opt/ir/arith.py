@@ -51,6 +51,8 @@ def round_float(value: float, dtype: DataType) -> float:
     if dtype.name == "f64" or value == 0.0 or math.isinf(value) or math.isnan(value):
         return value
     precision, least, most = _FLOATS[dtype.name]
+    if abs(value) >= math.ldexp(1.0, most):
+        return math.copysign(math.inf, value)
     _, exponent = math.frexp(value)
     unit = max(exponent - precision, least)
     rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
@@ -189,6 +191,8 @@ def float_fma(a: float, b: float, c: float, dtype: DataType) -> int:
     """Encoded a*b + c with one rounding, through exact rationals."""
     from fractions import Fraction
 
+    if math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
+        return encode_float(c, dtype)  # whatever the product overflows to
     if not all(map(math.isfinite, (a, b, c))):
         return encode_float(a * b + c, dtype)
     exact = Fraction(a) * Fraction(b) + Fraction(c)

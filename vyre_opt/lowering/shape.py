@@ -50,19 +50,21 @@ class Shape:
         """A constant in every lane."""
         return constant if self.lanes == 1 else f"splat ({element} {constant})"
 
-    def int(self, element: str, value: int) -> str:
+    def integer(self, element: str, value: int) -> str:
         return self.splat(element, str(value))
 
-    def float(self, element: str, value: float) -> str:
+    def real(self, element: str, value: float) -> str:
+        if element == "float":
+            value = arith.round_float(value, DataType.F32)
         return self.splat(element, float_literal(value))
 
     def const(self, value: int, dtype: DataType) -> str:
         """An encoded constant of a scalar type in every lane."""
         if dtype.is_float:
-            return self.float(carrier(dtype), arith.decode_float(value, dtype))
+            return self.real(carrier(dtype), arith.decode_float(value, dtype))
         if dtype.is_bool:
             return self.splat("i1", "true" if value else "false")
-        return self.int(carrier(dtype), value)
+        return self.integer(carrier(dtype), value)
 
 
 SCALAR = Shape()

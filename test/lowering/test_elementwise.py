@@ -1,0 +1,292 @@
+"""Elementwise lowering, compiled for this machine, against the op table's own semantics.
+
+Every op, every scalar type, edge values in all pairs and random ones, as scalars and as
+vectors of lanes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt.ir import arith
+from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir.types import DataType
+from vyre_opt.lowering import elementwise
+from vyre_opt.lowering.shape import SCALAR, Shape
+from vyre_opt.lowering.text import ModuleText, Writer
+
+INTS = [DataType.of(name) for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64")]
+FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
+SHAPES = [SCALAR, Shape(8)]
+RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(scope="module")
+def jit() -> Callable[[str], int]:
+    """Compiles a module with one function `f`; its address."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    alive: list[Any] = []
+
+    def compile_(text: str) -> int:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
+        )
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        alive.append(engine)
+        return int(engine.get_function_address("f"))
+
+    return compile_
+
+
+def kernel(
+    shape: Shape, sources: list[DataType], target: DataType, body: Callable[[Writer, list[str]], str]
+) -> str:
+    """A loop over packed bit patterns: reads each source, writes the result."""
+    import llvmlite.binding as llvm
+
+    module = ModuleText(llvm.get_default_triple(), "")
+    w = Writer(module)
+    count = shape.lanes
+    args = []
+    for number, dtype in enumerate(sources):
+        raw_type = shape.of(f"i{dtype.bits}")
+        at = w.emit(f"getelementptr i{dtype.bits}, ptr %in{number}, i64 %i")
+        raw = w.emit(f"load {raw_type}, ptr {at}, align 1")
+        args.append(elementwise.from_bits(w, shape, dtype, raw))
+    result = elementwise.bits_of(w, shape, target, body(w, args))
+    out = w.emit(f"getelementptr i{target.bits}, ptr %out, i64 %i")
+    w.line(f"store {shape.of(f'i{target.bits}')} {result}, ptr {out}, align 1")
+    params = ", ".join(f"ptr %in{n}" for n in range(len(sources)))
+    loop = "\n".join(w.lines)
+    module.define(
+        "f",
+        f"""define void @f({params}, ptr %out, i64 %n) {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %j, %body ]
+  %more = icmp ult i64 %i, %n
+  br i1 %more, label %body, label %end
+body:
+{loop}
+  %j = add i64 %i, {count}
+  br label %head
+end:
+  ret void
+}}""",
+    )
+    return module.text().replace('target datalayout = ""\n', "")
+
+
+def run(
+    jit: Any, shape: Shape, sources: list[DataType], target: DataType, body: Any, columns: list[list[int]]
+) -> list[int]:
+    """The encoded results of a body on columns of encoded inputs."""
+    address = jit(kernel(shape, sources, target, body))
+    count = len(columns[0])
+    padded = -(-count // 8) * 8
+    arrays = []
+    for dtype, column in zip(sources, columns, strict=True):
+        bits = [arith.to_bits(v, dtype) for v in column] + [0] * (padded - count)
+        arrays.append(np.array(bits, dtype=f"u{(dtype.bits or 8) // 8}"))
+    out = np.zeros(padded, dtype=f"u{(target.bits or 8) // 8}")
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*arrays, out)]
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers), ctypes.c_int64)(address)
+    function(*pointers, padded)
+    return [arith.from_bits(int(b), target) if not target.is_bool else int(b) & 1 for b in out[:count]]
+
+
+def edges(dtype: DataType) -> list[int]:
+    """Encoded values where things go wrong, and random ones."""
+    if dtype.is_bool:
+        return [0, 1]
+    if dtype.is_float:
+        least = {"f16": 5.96e-8, "bf16": 9.2e-41, "f32": 1.4e-45, "f64": 5e-324}[dtype.name]
+        most = {"f16": 65504.0, "bf16": 3.39e38, "f32": 3.4028235e38, "f64": 1.797e308}[dtype.name]
+        plain = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 7.0, 0.1, -0.3, 1e-3, 1000.0, 127.5, 255.0, 65535.0,
+                 2.0**31, -(2.0**31), 2.0**32, 2.0**63, 2.0**64, least, -least, 3 * least, most, -most,
+                 math.inf, -math.inf, math.nan]  # fmt: skip
+        random = [float(v) for v in RNG.normal(size=12) * 10.0 ** RNG.integers(-6, 6, 12)]
+        return [arith.encode_float(v, dtype) for v in (*plain, *random)]
+    low, high = arith.int_range(dtype)
+    bits = dtype.bits or 0
+    plain_ints = [
+        0,
+        1,
+        2,
+        3,
+        5,
+        7,
+        bits - 1,
+        bits,
+        bits + 1,
+        100,
+        high,
+        high - 1,
+        low,
+        low + 1,
+        high // 2,
+        high // 2 + 1,
+    ]
+    if dtype.is_signed:
+        plain_ints += [-1, -2, -7, -100]
+    random_ints = [arith.wrap(int.from_bytes(RNG.bytes(8), "little"), dtype) for _ in range(12)]
+    return [arith.wrap(v, dtype) for v in plain_ints] + random_ints
+
+
+def same(got: int, expected: int, dtype: DataType) -> bool:
+    if dtype.is_float:
+        a, b = arith.decode_float(got, dtype), arith.decode_float(expected, dtype)
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+    return got == expected
+
+
+def fold(row: OpDef, dtype: DataType, args: list[int]) -> int:
+    """The op table's own answer."""
+    if row.name == "fma":
+        a, b, c = (arith.decode_float(v, dtype) for v in args)
+        return arith.float_fma(a, b, c, dtype)
+    if dtype.is_float:
+        assert row.fold_float is not None
+        value = row.fold_float(*[arith.decode_float(v, dtype) for v in args])
+        return int(value) if row.form == "compare" else arith.encode_float(value, dtype)
+    assert row.fold_int is not None
+    value = row.fold_int(*args, dtype)
+    return int(value) if row.form == "compare" else arith.wrap(int(value), dtype)
+
+
+EXACT = [
+    (row, dtype)
+    for row in OPS.values()
+    if row.form in ("unary", "binary", "ternary", "compare") and not row.ulp
+    for dtype in [*INTS, *FLOATS, DataType.BOOL]
+    if row.accepts(dtype)
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
+@pytest.mark.parametrize(("row", "dtype"), EXACT, ids=[f"{r.name}-{t}" for r, t in EXACT])
+def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: Shape) -> None:
+    values = edges(dtype)
+    arity = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[row.form]
+    if arity == 1:
+        columns = [values]
+    elif arity == 2:
+        columns = [[a for a in values for _ in values], [b for _ in values for b in values]]
+    else:
+        columns = [[values[i] for i in RNG.integers(0, len(values), 2000)] for _ in range(3)]
+    if row.form == "compare":
+        got = run(jit, shape, [dtype] * 2, DataType.BOOL,
+                  lambda w, a: elementwise.compare(w, shape, row.name, dtype, *a), columns)  # fmt: skip
+        result = DataType.BOOL
+    else:
+        got = run(jit, shape, [dtype] * arity, dtype,
+                  lambda w, a: elementwise.apply(w, shape, row.name, dtype, a), columns)  # fmt: skip
+        result = dtype
+    for number, value in enumerate(got):
+        args = [column[number] for column in columns]
+        expected = fold(row, dtype, args)
+        assert same(value, expected, result), (row.name, dtype.name, args, value, expected)
+
+
+ALL = [*INTS, *FLOATS, DataType.BOOL]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
+@pytest.mark.parametrize("source", ALL, ids=str)
+@pytest.mark.parametrize("target", ALL, ids=str)
+def test_cast(jit: Any, source: DataType, target: DataType, shape: Shape) -> None:
+    values = edges(source)
+    if source.bits == 64 and not source.is_float:  # near ties of every precision
+        values += [
+            arith.wrap((1 << k) + d, source)
+            for k in range(8, 64)
+            for d in (-1, 1, 1 << max(0, k - 9), (1 << max(0, k - 9)) + 1)
+        ]
+    got = run(
+        jit,
+        shape,
+        [source],
+        target,
+        lambda w, a: elementwise.convert(w, shape, source, target, a[0]),
+        [values],
+    )
+    for value, result in zip(values, got, strict=True):
+        expected = arith.convert(value, source, target)
+        assert same(result, expected, target), (value, result, expected)
+
+
+def ulps(got: float, expected: float, dtype: DataType) -> float:
+    """The distance in units in the last place of the type at the expected value."""
+    if math.isnan(got) or math.isnan(expected):
+        return 0.0 if math.isnan(got) and math.isnan(expected) else math.inf
+    if got == expected:
+        return 0.0
+    if math.isinf(got) or math.isinf(expected):
+        return math.inf
+    precision, least = {"f16": (11, -24), "bf16": (8, -133), "f32": (24, -149), "f64": (53, -1074)}[
+        dtype.name
+    ]
+    unit = max(math.frexp(expected)[1] - precision, least)
+    return abs(got - expected) / 2.0**unit
+
+
+REFERENCE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", REFERENCE)
+def test_approximate_ops_keep_their_bound(jit: Any, name: str, dtype: DataType, shape: Shape) -> None:
+    values = edges(dtype)
+    spread = [*RNG.normal(size=1500), *(RNG.normal(size=1500) * 30), *(1 + RNG.normal(size=1000) * 1e-3),
+              *(RNG.normal(size=500) * 1e-6), *(RNG.uniform(-104, 89, 1000)), *(RNG.uniform(-745, 710, 500))]  # fmt: skip
+    values += [arith.encode_float(float(v), dtype) for v in spread]
+    got = run(jit, shape, [dtype], dtype, lambda w, a: elementwise.apply(w, shape, name, dtype, a), [values])
+    exact = np.longdouble([arith.decode_float(v, dtype) for v in values])
+    with np.errstate(all="ignore"):
+        expected = REFERENCE[name](exact)
+    bound = OPS[name].ulp
+    for value, result, wanted in zip(exact, got, expected, strict=True):
+        rounded = arith.decode_float(arith.encode_float(float(wanted), dtype), dtype)
+        distance = ulps(arith.decode_float(result, dtype), rounded, dtype)
+        assert distance <= bound, (
+            name,
+            dtype.name,
+            float(value),
+            arith.decode_float(result, dtype),
+            rounded,
+            distance,
+        )
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_memory_and_bits_round_trip(jit: Any, dtype: DataType) -> None:
+    """To memory and back changes nothing but the bits of a NaN."""
+    shape = Shape(8)
+
+    def body(w: Writer, args: list[str]) -> str:
+        raw = elementwise.store_value(w, shape, dtype, args[0])
+        return elementwise.load_value(w, shape, dtype, raw)
+
+    values = edges(dtype)
+    got = run(jit, shape, [dtype], dtype, body, [values])
+    assert all(same(a, b, dtype) for a, b in zip(got, values, strict=True))
+    assert struct.calcsize("P") == 8
