@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-
 LAUNCH = Path(__file__).with_name("launch.py")
 
 

@@ -93,17 +93,34 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "%x = mul %lx, %lx : u32",
-        "%x = div %lx, %lx : u32",
+        "%a = sub %lx, %c8 : u32 %x = mul %a, %lx : u32",
         "%a = sub %lx, %c8 : u32 %x = div %a, %c3 : u32",
         "%x = popcount %lx : u32",
-        "%p = lt %lx, %c3 : u32 %x = select %p, %lx, %c1 : u32",
     ],
 )
 def test_what_is_not_affine_has_no_form(body: str) -> None:
     program = parse(HEAD + body + TAIL).programs["p"]
     facts = Footprints(program)
     assert isinstance(facts.forms.form(facts.accesses("out")[0].op.operands[0]), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("body", "limits"),
+    [
+        ("%x = mul %lx, %lx : u32", (0, 49)),
+        ("%x = div %lx, %lx : u32", (0, 7)),
+        ("%p = lt %lx, %c3 : u32 %x = select %p, %lx, %c1 : u32", (0, 7)),
+        ("%a = mul %gx, %gx : u32 %x = rem %a, %c32 : u32", (0, 31)),
+        ("%a = add %gx, %c3 : u32 %x = min %a, %c8 : u32", (3, 8)),
+    ],
+)
+def test_a_value_of_small_range_is_a_symbol_of_that_range(body: str, limits: tuple[int, int]) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    form = facts.forms.form(facts.accesses("out")[0].op.operands[0])
+    assert isinstance(form, Affine)
+    ((symbol, coefficient),) = form.terms.items()
+    assert (symbol.kind, coefficient, symbol.range) == (SymbolKind.VALUE, 1, limits)
 
 
 def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:

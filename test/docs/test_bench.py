@@ -56,7 +56,7 @@ def test_both_languages_have_the_same_ops(inputs: dict[str, Any]) -> None:
 
 
 def test_a_failing_command_is_an_error_and_not_a_fast_run(measure: dict[str, Any]) -> None:
-    with pytest.raises(measure["CommandFailed"], match="exit .*3"):
+    with pytest.raises(measure["CommandFailed"], match=r"exit .*3"):
         measure["run_once"]([sys.executable, "-c", "raise SystemExit(3)"])
 
 

@@ -33,7 +33,6 @@ def own_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in registry.BUILTIN:
         registry.find(name)
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    yield
 
 
 def declare(name: str, run: Any = None, **declared: Any) -> type[Pass]:

@@ -7,13 +7,15 @@ before it goes through an op that a wrap would break (a widening cast, a divisio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
-from ..ir.program import Op, Value
+from ..ir.program import Op
 
-__all__ = ["Affine", "Range", "Symbol", "SymbolKind"]
+__all__ = ["Affine", "Digit", "Range", "Symbol", "SymbolKind"]
 
 Range = tuple[int, int]
 """Smallest and largest value, both included."""
@@ -23,8 +25,18 @@ class SymbolKind(Enum):
     """What a symbol varies with."""
 
     GROUP = "group"  # the same for a whole workgroup, whatever it is
-    LOCAL = "local"  # local id along an axis
+    LOCAL = "local"  # local id along an axis, or a digit of it
     LOOP = "loop"  # iterations done of a for: 0, 1, ..., trip count - 1
+    VALUE = "value"  # a lane's own value, of which no more is known than its range
+
+
+class Digit(NamedTuple):
+    """What a local symbol is: `local id / stride % radix`, for ids of `size` lanes; all of the id if radix = size."""
+
+    axis: str
+    stride: int
+    radix: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,8 @@ class Symbol:
     name: str
     range: Range = field(compare=False)
     loops: frozenset[Op] = field(default=frozenset(), compare=False)
-    value: Value | None = field(default=None, compare=False, repr=False)
     identity: object = None
+    digit: Digit | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -94,6 +106,21 @@ class Affine:
         dropped = set(symbols)
         return Affine(self.const, {s: c for s, c in self.terms.items() if s not in dropped})
 
+    def by_id(self) -> tuple[dict[str, int], dict[Symbol, int]]:
+        """The terms: coefficients of whole local ids by axis, put together from their digits, and the rest."""
+        ids: dict[str, int] = {}
+        rest = dict(self.terms)
+        digits = {s: s.digit for s in rest if s.digit is not None}
+        for axis in sorted({digit.axis for digit in digits.values()}):
+            mine = {s: digit for s, digit in digits.items() if digit.axis == axis}
+            times = {divmod(rest[s], digit.stride) for s, digit in mine.items()}
+            complete = math.prod(digit.radix for digit in mine.values()) == next(iter(mine.values())).size
+            (factor, left), *others = times
+            if complete and not left and not others:
+                ids[axis] = factor
+                rest = {s: c for s, c in rest.items() if s not in mine}
+        return ids, rest
+
     @property
     def key(self) -> frozenset[tuple[Symbol, int]]:
         """The terms, hashable."""
@@ -111,8 +138,13 @@ class Affine:
         return hash((self.const, self.key))
 
     def __str__(self) -> str:
-        ordered = sorted(self.terms.items(), key=lambda item: (item[0].kind.value, item[0].name))
-        parts = [("-" if c < 0 else "+", s.name if abs(c) == 1 else f"{abs(c)}*{s.name}") for s, c in ordered]
+        ids, rest = self.by_id()
+        named = [(s.kind.value, s.name, c) for s, c in rest.items()]
+        named += [(SymbolKind.LOCAL.value, f"local_id.{axis}", c) for axis, c in ids.items()]
+        parts = [
+            ("-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}*{name}")
+            for _, name, c in sorted(named)
+        ]
         if self.const or not parts:
             parts.append(("-" if self.const < 0 else "+", str(abs(self.const))))
         text = " ".join(f"{sign} {part}" for sign, part in parts)

@@ -35,7 +35,7 @@ from .forms import Counter, Unknown
 
 __all__ = ["Local", "Refusal", "prove_local"]
 
-GROUP, LOCAL, LOOP = SymbolKind.GROUP, SymbolKind.LOCAL, SymbolKind.LOOP
+GROUP, LOCAL, LOOP, VALUE = SymbolKind
 Key = frozenset[tuple[Symbol, int]]
 Atoms = frozenset[Atom]
 
@@ -189,10 +189,12 @@ class _Walk:
         if access.is_atomic:
             message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
             self.refuse(access, "atomic", message)
+        elif (source := self.footprints.forms.loaded.get(access.index_value)) is not None:
+            message = f"the index of this {access.op.name} depends on data loaded from @{source}"
+            self.refuse(access, "data-dependent", message)
         elif isinstance(access.index, Unknown):
             reason = access.index.reason
-            code = "data-dependent" if "data" in reason else "not-affine"
-            self.refuse(access, code, f"the index of this {access.op.name} is not affine: {reason}")
+            self.refuse(access, "not-affine", f"the index of this {access.op.name} is not affine: {reason}")
         elif access.is_write:
             self.write(access)
         elif access.buffer not in self.failed:
@@ -212,9 +214,8 @@ class _Walk:
         lanes = frozenset((s, r) for s, r in access.lanes.items())
         lane_elements = Elements.single(access.form.const).spread(1, access.width)
         if lane_elements is not None:
-            key = (access.buffer, access.form.part(GROUP, LOCAL, LOOP).key)
-            self.own.add(key, (atoms, lanes), lane_elements)
-        if all(atom.kind != "lane" for atom in atoms):
+            self.own.add((access.buffer, access.form.key), (atoms, lanes), lane_elements)
+        if not access.form.part(VALUE).terms and all(atom.kind != "lane" for atom in atoms):
             key = (access.buffer, access.form.part(GROUP, LOOP).key)
             self.pending.append(_Pending(key, atoms, elements))
 
@@ -278,7 +279,7 @@ class _Walk:
             self.order[access.op] = "same lane"
             return
         atoms = access.atoms
-        group_key, lane_key = access.form.part(GROUP, LOOP), access.form.part(GROUP, LOCAL, LOOP)
+        group_key, lane_key = access.form.part(GROUP, LOOP), access.form
         for counter in (None, *reversed(access.loops)):
             if counter is not None:
                 coefficient = access.form.terms.get(counter.symbol, 0)
@@ -343,6 +344,12 @@ class _Walk:
                 f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
             )
             return refusal("no-barrier", message)
+        scattered = next((a for a in before if a.form.part(VALUE).terms), None)
+        if scattered is not None:
+            message = (
+                f"which elements {scattered.describe()} writes is not known, only in which range they are"
+            )
+            return refusal("not-affine", message)
         if before and _covers(read, before):
             message = f"@{name} is written only under a condition that need not hold where it is read"
             return refusal("partial-write", message)
@@ -357,9 +364,8 @@ class _Walk:
             message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
             return refusal("different-bases", message)
         spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
-        outside = missing.low > max((e.high for e in spans), default=missing.low) or missing.high < min(
-            (e.low for e in spans), default=missing.high
-        )
+        above, below = (missing.low > e.high for e in spans), (missing.high < e.low for e in spans)
+        outside = bool(spans) and (all(above) or all(below))
         whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
         message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
         return refusal(
@@ -384,9 +390,9 @@ class _Walk:
         exact = all(self.footprints.forms.exact(a.index_value) is not None for a in accesses)
         if not exact and not self.wraps_alike(name, accesses, extent):
             return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
-        for loop in base.loops:
+        for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
             if not self.parted(loop, name):
-                message = f"the base {base} of @{name} moves in a loop without a barrier between its accesses and the next iteration's"
+                message = f"the base {base} of @{name} moves in a loop, and no barrier parts its iterations"
                 return Refusal("moving-base", message, loop.loc)
         reads = {a.op: self.order[a.op] for a in accesses if not a.is_write}
         return Local(base, extent, accesses, reads)

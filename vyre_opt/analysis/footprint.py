@@ -8,15 +8,18 @@ elements a workgroup touches.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
+from operator import mul
 
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Range, Symbol, SymbolKind
 from .elements import Elements
-from .forms import Counter, Forms, Unknown
+from .forms import Counter, Cut, Forms, Unknown
 
 __all__ = [
     "Access",
@@ -126,10 +129,13 @@ class Access:
         return frozenset(guard.atom(form, dtype) for guard in self.guards)
 
     def elements(self) -> Elements | None:
-        """What the lanes of a workgroup touch in one iteration, less the group's and loops' terms."""
+        """What the lanes of a workgroup may touch in one iteration, less the group's and loops' terms.
+
+        It is all that they touch, and no more if the index has no value symbol.
+        """
         found: Elements | None = Elements.single(self.form.const).spread(1, self.width)
         for symbol, coefficient in self.form.terms.items():
-            if symbol.kind is SymbolKind.LOCAL and found is not None:
+            if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and found is not None:
                 least, most = self.lanes.get(symbol, symbol.range)
                 found = found.shifted(coefficient * least).spread(coefficient, most - least + 1)
         if found is not None and any(most < least for least, most in self.lanes.values()):
@@ -184,14 +190,22 @@ class Footprints:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.uniformity = Uniformity(program)
-        self.forms = Forms(program, self.uniformity)
-        self.events: list[Event] = []
-        self.comparisons: dict[Value, Op] = {}
-        self.kernels: list[Op] = []
-        self._guards: tuple[Guard, ...] = ()
-        self._lanes: dict[Symbol, Range] = {}
-        self._loops: tuple[Counter | None, ...] = ()
-        self._block(program.body)
+        cuts = frozenset[Cut]()
+        while True:
+            self.forms = Forms(program, self.uniformity, cuts)
+            self.events: list[Event] = []
+            self.comparisons: dict[Value, Op] = {}
+            self.kernels: list[Op] = []
+            self._guards: tuple[Guard, ...] = ()
+            self._lanes: dict[Symbol, Range] = {}
+            self._loops: tuple[Counter | None, ...] = ()
+            self._block(program.body)
+            if not self.forms.wanted:
+                break
+            for axis, at in sorted(self.forms.wanted):
+                others = [other for name, other in cuts if name == axis]
+                if all(at % other == 0 or other % at == 0 for other in others):
+                    cuts |= {(axis, at)}
 
     def accesses(self, buffer: str) -> list[Access]:
         """The accesses of one buffer, in program order."""
@@ -256,8 +270,10 @@ class Footprints:
     def _result(self, op: Op, place: int, result: Value) -> None:
         if op.name == "region":
             end = op.regions[0].terminator
-            if end is not None:
-                self.forms.known[result] = self.forms.form(end.operands[place])
+            form = self.forms.form(end.operands[place]) if end is not None else None
+            # a value of the region's own may not be named outside
+            if isinstance(form, Affine) and not form.part(SymbolKind.VALUE).terms:
+                self.forms.known[result] = form
                 return
         what = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
         self.forms.argument(result, self.uniformity.level(result), what)
@@ -301,9 +317,12 @@ class Footprints:
     def _conjuncts(self, value: Value, holds: bool) -> list[Guard]:
         """What must be so for `value` to be `holds`, as far as it falls apart by and, or, not."""
         found: list[Guard] = []
-        stack = [(value, holds)]
+        stack, seen = [(value, holds)], set()
         while stack:
             current, wanted = stack.pop()
+            if (current, wanted) in seen:
+                continue
+            seen.add((current, wanted))
             op = self.comparisons.get(current)
             if op is not None and op.name == "not":
                 stack.append((op.operands[0], not wanted))
@@ -317,10 +336,7 @@ class Footprints:
         level = self.uniformity.level(value)
         form = self.forms.known.get(value)
         known = form if isinstance(form, Affine) else None
-        owner = value.owner
-        varies = (
-            known.loops if known is not None else frozenset(self.forms.loops if owner is not None else ())
-        )
+        varies = known.loops if known is not None else frozenset(self.forms.loops)
         if op is None or op.definition.form != "compare" or not op.operands[0].type.is_int:
             return Guard(value, holds, level, loops=varies, form=known)
         left, right = (self.forms.known.get(operand) for operand in op.operands)
@@ -331,21 +347,25 @@ class Footprints:
         return Guard(value, holds, level, relation, left, right, op.operands[0].type, varies, known)
 
     def _narrow(self, guard: Guard) -> dict[Symbol, Range] | None:
-        """The guard as a range of one local id, if it is exactly that."""
+        """The guard as ranges of local ids, if it is exactly that."""
         op = self.comparisons.get(guard.value)
         if guard.left is None or guard.right is None or op is None:
             return None
         if any(self.forms.exact(operand) is None for operand in op.operands):
             return None
         difference = guard.left - guard.right
-        if len(difference.terms) != 1:
+        symbols, coefficients = list(difference.terms), list(difference.terms.values())
+        if not symbols or any(symbol.kind is not SymbolKind.LOCAL for symbol in symbols):
             return None
-        ((symbol, coefficient),) = difference.terms.items()
-        if symbol.kind is not SymbolKind.LOCAL:
-            return None
-        least, most = self._lanes.get(symbol, symbol.range)
+        spans = [self._lanes.get(symbol, symbol.range) for symbol in symbols]
         holds = _HOLDS[guard.relation]
-        kept = [v for v in range(least, most + 1) if holds(difference.const + coefficient * v)]
+        kept = [
+            point
+            for point in product(*(range(least, most + 1) for least, most in spans))
+            if holds(difference.const + sum(map(mul, coefficients, point)))
+        ]
         if not kept:
-            return {symbol: (1, 0)}
-        return {symbol: (kept[0], kept[-1])} if kept[-1] - kept[0] + 1 == len(kept) else None
+            return {symbols[0]: (1, 0)}
+        box = [(min(values), max(values)) for values in zip(*kept, strict=True)]
+        full = math.prod(most - least + 1 for least, most in box) == len(kept)
+        return dict(zip(symbols, box, strict=True)) if full else None

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 
 from ..ir import arith
 from ..ir.loops import bounds
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
-from .affine import Affine, Range, Symbol, SymbolKind
+from .affine import Affine, Digit, Range, Symbol, SymbolKind
+from .ranges import result_range
 
-__all__ = ["Counter", "Forms", "Unknown"]
+__all__ = ["Counter", "Cut", "Forms", "Unknown"]
 
-GROUP, LOCAL, LOOP = SymbolKind.GROUP, SymbolKind.LOCAL, SymbolKind.LOOP
+GROUP, LOCAL, LOOP, VALUE = SymbolKind
 AXES = "xyz"
+MAX_NAME = 80
+MAX_VALUES = 1 << 16
+"""What a lane's own value may be for it to be worth a symbol."""
+
+Cut = tuple[str, int]
+"""An axis and a number: its local id is to be taken apart into the quotient by it and the remainder."""
 
 
 class Unknown:
@@ -55,18 +65,26 @@ class Forms:
     """Forms of the values of a program, filled by `visit` in program order.
 
     A value that a whole workgroup agrees on, but that is not affine, becomes a
-    symbol itself; equal pure ops on equal forms give equal symbols.
+    symbol itself; equal pure ops on equal forms give equal symbols.  So does a lane's
+    own value if its range is small.
+
+    A quotient of a local id is affine only in its digits.  `wanted` collects the cuts
+    that would have given more forms; who starts again with those `cuts` gets them.
     """
 
-    def __init__(self, program: Program, uniformity: Uniformity) -> None:
+    def __init__(self, program: Program, uniformity: Uniformity, cuts: frozenset[Cut] = frozenset()) -> None:
         self.program = program
         self.uniformity = uniformity
+        self.wanted: set[Cut] = set()
         self.known: dict[Value, Affine | Unknown] = {}
+        self.loaded: dict[Value, str] = {}  # a lane's values that depend on data, and the buffer it is from
+        self.ranges: dict[Value, Range] = {}  # its type's where there is none
         self.counters: dict[Symbol, Counter] = {}
-        self.local = [
-            Symbol(LOCAL, f"local_id.{axis}", (0, size - 1))
+        self.symbols: dict[tuple[object, ...], Symbol] = {}  # of pure ops, by what makes their values equal
+        self.local = {
+            axis: _local_form(axis, size, sorted(at for name, at in cuts if name == axis))
             for axis, size in zip(AXES, program.workgroup, strict=True)
-        ]
+        }
         self.loops: list[Op] = []
 
     def form(self, value: Value) -> Affine | Unknown:
@@ -83,16 +101,41 @@ class Forms:
         least, most = arith.int_range(value.type)
         return form if least <= low and high <= most else None
 
+    def split(self, form: Affine, divisor: int) -> tuple[Affine, Affine] | None:
+        """`form = divisor * q + r` with r in [0, divisor), if the terms fall apart like that."""
+        quotient = Affine(
+            form.const // divisor, {s: c // divisor for s, c in form.terms.items() if c % divisor == 0}
+        )
+        rest = form - quotient.scaled(divisor)
+        low, high = rest.range()
+        if 0 <= low and high < divisor:
+            return quotient, rest
+        for symbol, coefficient in rest.terms.items():
+            digit, (at, uneven) = symbol.digit, divmod(divisor, abs(coefficient))
+            if digit is not None and not uneven and at < digit.radix and digit.radix % at == 0:
+                self.wanted.add((digit.axis, digit.stride * at))
+        return None
+
     # --- ops --------------------------------------------------------------------------
 
     def visit(self, op: Op) -> None:
         """Note the forms of the results of an op without regions."""
+        source = op.attrs["buffer"] if op.name == "load" else self._source(op)
         for result in op.results:
+            if source is not None and self.uniformity.level(result) > Level.WORKGROUP:
+                self.loaded[result] = source
             if result.type.is_int or result.type.is_bool:
-                form = self._op(op) if len(op.results) == 1 else None
+                form = None
+                if len(op.results) == 1:
+                    form, self.ranges[result] = self._op(op), result_range(op, self.ranges)
                 self.known[result] = form if form is not None else self._opaque(op, result)
+                if (exact := self.exact(result)) is not None:
+                    self.ranges[result] = exact.range()
             elif result.type.is_vec:
                 self.known[result] = Unknown("it is a vector", op)
+
+    def _source(self, op: Op) -> str | None:
+        return next((self.loaded[operand] for operand in op.operands if operand in self.loaded), None)
 
     def _op(self, op: Op) -> Affine | None:
         rule = _RULES.get(op.name)
@@ -102,8 +145,9 @@ class Forms:
         """A symbol for a value its workgroup agrees on; otherwise the reason it has no form."""
         if self.uniformity.level(result) <= Level.WORKGROUP:
             return Affine.of(self._group_symbol(op, result))
-        if op.name == "load":
-            return Unknown(f"it depends on data loaded from @{op.attrs['buffer']}", op)
+        low, high = self.ranges.get(result) or arith.int_range(result.type)
+        if result.type.is_int and high - low < MAX_VALUES:
+            return Affine.of(Symbol(VALUE, f"%{result.name}", (low, high), frozenset(self.loops), result))
         for operand in op.operands:
             found = self.known.get(operand)
             if isinstance(found, Unknown):
@@ -111,26 +155,30 @@ class Forms:
         return Unknown(f"{op.name} of a lane's value is not affine", op)
 
     def _group_symbol(self, op: Op, result: Value) -> Symbol:
-        kind_range: Range = arith.int_range(result.type)
         inputs = [self.known.get(operand) for operand in op.operands]
-        if op.definition.is_pure and all(isinstance(form, Affine) for form in inputs):
-            forms = [form for form in inputs if isinstance(form, Affine)]
-            words = [str(op.attrs[a.name]) for a in op.definition.attrs]
+        forms = [form for form in inputs if isinstance(form, Affine)]
+        if not op.definition.is_pure or len(forms) < len(inputs):
+            return self._symbol(result)
+        words = [str(op.attrs[a.name]) for a in op.definition.attrs]
+        # forms are modulo the types of the operands, and an op may have more results than one
+        types = tuple(value.type for value in (result, *op.operands))
+        same = (op.name, *words, op.results.index(result), types, *forms)
+        if same not in self.symbols:
             name = f"{op.name}({', '.join([*words, *map(str, forms)])})"
-            # a name does not tell all: forms are modulo the types of the operands, an op may have more results
-            types = tuple(value.type.name for value in (result, *op.operands))
-            identity = (op.results.index(result), types, *forms)
             loops = frozenset().union(*(form.loops for form in forms))
-            return Symbol(GROUP, name, kind_range, loops, result, identity)
-        return Symbol(GROUP, f"%{result.name}", kind_range, frozenset(self.loops), result, result)
+            self.symbols[same] = self._symbol(result, name if len(name) <= MAX_NAME else "", loops)
+        return self.symbols[same]
+
+    def _symbol(self, value: Value, name: str = "", loops: frozenset[Op] | None = None) -> Symbol:
+        """A symbol for a value of the group, which without `loops` may change in all loops around."""
+        varies = frozenset(self.loops) if loops is None else loops
+        limits = self.ranges.get(value) or arith.int_range(value.type)
+        return Symbol(GROUP, name or f"%{value.name}", limits, varies, value)
 
     def argument(self, value: Value, level: Level, what: str) -> None:
         """A block argument or a result of control flow: a symbol if its workgroup agrees on it."""
         if level <= Level.WORKGROUP and (value.type.is_int or value.type.is_bool):
-            symbol = Symbol(
-                GROUP, f"%{value.name}", arith.int_range(value.type), frozenset(self.loops), value, value
-            )
-            self.known[value] = Affine.of(symbol)
+            self.known[value] = Affine.of(self._symbol(value))
         else:
             self.known[value] = Unknown(f"it is {what}")
 
@@ -165,9 +213,7 @@ class Forms:
         limit = arith.int_range(variable.type)[1]
         if upper.range()[1] + step.const - 1 > limit:
             return None  # the counter could wrap before it passes the bound
-        symbol = Symbol(
-            LOOP, f"iteration(%{variable.name})", (0, max(0, most - 1)), frozenset([loop]), None, loop
-        )
+        symbol = Symbol(LOOP, f"iteration(%{variable.name})", (0, max(0, most - 1)), frozenset([loop]), loop)
         return Counter(symbol, lower, bounds(loop)[0], step.const, (least, most), variable)
 
 
@@ -175,6 +221,21 @@ def trips(lower: Affine, upper: Affine, step: int) -> tuple[int, int]:
     """Fewest and most iterations over the values of the symbols."""
     low, high = (upper - lower).range()
     return max(0, -(-low // step)), max(0, -(-high // step))
+
+
+def _local_form(axis: str, size: int, cuts: list[int]) -> Affine:
+    """A local id in its digits: `cuts` are their strides, each a multiple of the one before."""
+    terms: dict[Symbol, int] = {}
+    for stride, end in pairwise([1, *cuts, size]):
+        name = f"local_id.{axis}"
+        if stride > 1:
+            name += f" / {stride}"
+        if end < size:
+            name += f" % {end // stride}"
+        radix = end // stride
+        digit = Digit(axis, stride, radix, size)
+        terms[Symbol(LOCAL, f"({name})" if cuts else name, (0, radix - 1), digit=digit)] = stride
+    return Affine(0, terms if size > 1 else None)
 
 
 # --- rules: the form of an op's result, None if it has none of its own
@@ -186,8 +247,7 @@ def _const(forms: Forms, op: Op) -> Affine | None:
 
 
 def _local_id(forms: Forms, op: Op) -> Affine:
-    symbol = forms.local[AXES.index(op.attrs["axis"])]
-    return Affine.of(symbol) if symbol.range[1] else Affine(0)
+    return forms.local[op.attrs["axis"]]
 
 
 def _workgroup_id(forms: Forms, op: Op) -> Affine:
@@ -200,7 +260,7 @@ def _workgroup_id(forms: Forms, op: Op) -> Affine:
 
 def _global_id(forms: Forms, op: Op) -> Affine:
     lanes = forms.program.workgroup[AXES.index(op.attrs["axis"])]
-    return _workgroup_id(forms, op).scaled(lanes) + _local_id(forms, op)
+    return _workgroup_id(forms, op).scaled(lanes) + forms.local[op.attrs["axis"]]
 
 
 def _workgroup_size(forms: Forms, op: Op) -> Affine:
@@ -218,19 +278,21 @@ def _global_size(forms: Forms, op: Op) -> Affine | None:
 
 
 def _lane_id(forms: Forms, op: Op) -> Affine | None:
-    """The local id where a workgroup is one row of at most 32."""
-    x, y, z = forms.program.workgroup
-    return _linear(forms) if x * y * z <= 32 else None
+    return _part(forms.split(_linear(forms), SUBGROUP_SIZE), 1)
+
+
+def _subgroup_id(forms: Forms, op: Op) -> Affine | None:
+    return _part(forms.split(_linear(forms), SUBGROUP_SIZE), 0)
 
 
 def _linear(forms: Forms) -> Affine:
-    x, y, _ = forms.program.workgroup
-    strides = (1, x, x * y)
-    total = Affine()
-    for symbol, stride in zip(forms.local, strides, strict=True):
-        if symbol.range[1]:
-            total += Affine.of(symbol).scaled(stride)
-    return total
+    width, height, _ = forms.program.workgroup
+    x, y, z = forms.local.values()
+    return x + y.scaled(width) + z.scaled(width * height)
+
+
+def _part(parts: tuple[Affine, Affine] | None, place: int) -> Affine | None:
+    return parts[place] if parts else None
 
 
 def _len(forms: Forms, op: Op) -> Affine | None:
@@ -284,55 +346,74 @@ def _cast(forms: Forms, op: Op) -> Affine | None:
     return form if isinstance(form, Affine) else None
 
 
-def _split(form: Affine, divisor: int) -> tuple[Affine, Affine] | None:
-    """`form = divisor * q + r` with r in [0, divisor), if the terms fall apart like that."""
-    quotient = Affine(
-        form.const // divisor, {s: c // divisor for s, c in form.terms.items() if c % divisor == 0}
-    )
-    rest = form - quotient.scaled(divisor)
-    low, high = rest.range()
-    return (quotient, rest) if 0 <= low and high < divisor else None
-
-
 def _divide(forms: Forms, op: Op) -> tuple[Affine, Affine] | None:
     a, divisor = forms.exact(op.operands[0]), forms.exact(op.operands[1])
     if a is None or divisor is None or not divisor.is_const or divisor.const < 1 or a.range()[0] < 0:
         return None
-    return _split(a, divisor.const)
+    return forms.split(a, divisor.const)
 
 
 def _div(forms: Forms, op: Op) -> Affine | None:
-    parts = _divide(forms, op)
-    return parts[0] if parts else None
+    return _part(_divide(forms, op), 0)
 
 
 def _rem(forms: Forms, op: Op) -> Affine | None:
-    parts = _divide(forms, op)
-    return parts[1] if parts else None
+    return _part(_divide(forms, op), 1)
 
 
 def _shr(forms: Forms, op: Op) -> Affine | None:
     a, amount = forms.exact(op.operands[0]), forms.exact(op.operands[1])
     if a is None or amount is None or not amount.is_const or a.range()[0] < 0:
         return None
-    parts = _split(a, 1 << (amount.const % (op.results[0].type.bits or 1)))
-    return parts[0] if parts else None
+    return _part(forms.split(a, 1 << (amount.const % (op.results[0].type.bits or 1))), 0)
+
+
+def _naturals(forms: Forms, op: Op) -> tuple[Affine, Affine] | None:
+    """The exact operands of a bitwise op if they are not negative, a constant one last."""
+    a, b = forms.exact(op.operands[0]), forms.exact(op.operands[1])
+    if a is None or b is None or min(a.range()[0], b.range()[0]) < 0:
+        return None
+    return (b, a) if a.is_const else (a, b)
 
 
 def _and(forms: Forms, op: Op) -> Affine | None:
     """Masking with 2^k - 1 is a remainder."""
-    a, mask = forms.exact(op.operands[0]), forms.exact(op.operands[1])
-    if a is not None and a.is_const:
-        a, mask = mask, a
-    if a is None or mask is None or not mask.is_const or mask.const < 0 or mask.const & (mask.const + 1):
+    pair = _naturals(forms, op)
+    if pair is None or not pair[1].is_const or pair[1].const & (pair[1].const + 1):
         return None
-    parts = _split(a, mask.const + 1) if a.range()[0] >= 0 else None
-    return parts[1] if parts else None
+    return _part(forms.split(pair[0], pair[1].const + 1), 1)
+
+
+def _or(forms: Forms, op: Op) -> Affine | None:
+    """A sum, where one operand lies below the lowest bit of the other."""
+    pair = _naturals(forms, op)
+    for a, b in (pair, pair[::-1]) if pair else ():
+        unit = math.gcd(a.const, *a.terms.values())
+        if b.range()[1] < (unit & -unit):
+            return a + b
+    return None
+
+
+def _xor(forms: Forms, op: Op) -> Affine | None:
+    """A constant flips bits, if each of them is a digit: b becomes 1 - b."""
+    pair = _naturals(forms, op)
+    if pair is None or not pair[1].is_const:
+        return None
+    flipped, mask = pair[0], pair[1].const
+    for place in range(mask.bit_length()):
+        if mask >> place & 1:
+            upper = forms.split(pair[0], 1 << place)
+            bit = _part(forms.split(upper[0], 2), 1) if upper else None
+            if bit is None:
+                return None
+            flipped += (Affine(1) - bit.scaled(2)).scaled(1 << place)
+    return flipped
 
 
 _RULES: dict[str, Callable[[Forms, Op], Affine | None]] = {
     "const": _const, "local_id": _local_id, "workgroup_id": _workgroup_id, "global_id": _global_id,
     "workgroup_size": _workgroup_size, "num_workgroups": _num_workgroups, "global_size": _global_size,
-    "lane_id": _lane_id, "len": _len, "add": _add, "sub": _sub, "mul": _mul, "shl": _shl, "neg": _neg,
-    "cast": _cast, "div": _div, "rem": _rem, "shr": _shr, "and": _and,
+    "lane_id": _lane_id, "subgroup_id": _subgroup_id, "len": _len, "add": _add, "sub": _sub, "mul": _mul,
+    "shl": _shl, "neg": _neg, "cast": _cast, "div": _div, "rem": _rem, "shr": _shr, "and": _and, "or": _or,
+    "xor": _xor,
 }  # fmt: skip

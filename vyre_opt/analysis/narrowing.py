@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from ..ir.program import Buffer
+from collections.abc import Mapping
+
+from ..ir import arith
+from ..ir.program import Buffer, Value
 from ..ir.types import DataType
+from .affine import Range
 from .coverage import Local
-from .ranges import value_range
 
 __all__ = ["narrow_element"]
 
 
-def narrow_element(buffer: Buffer, local: Local) -> DataType | None:
-    """u8 or u16 if every stored value fits it and it is narrower than the buffer's type, else None."""
+def narrow_element(buffer: Buffer, local: Local, ranges: Mapping[Value, Range]) -> DataType | None:
+    """u8 or u16 if every stored value fits it and it is narrower than the buffer's type, else None.
+
+    `ranges` are those of the program's values; a value without one may be any of its type.
+    """
     if not buffer.dtype.is_int or any(access.width != 1 for access in local.accesses):
         return None
     stores = [access.op for access in local.accesses if access.is_write]
@@ -19,7 +25,8 @@ def narrow_element(buffer: Buffer, local: Local) -> DataType | None:
         return None
     low, high = 0, 0
     for store in stores:
-        least, most = value_range(store.operands[0])
+        value = store.operands[0]
+        least, most = ranges.get(value) or arith.int_range(value.type)
         low, high = min(low, least), max(high, most)
     for narrow in (DataType.U8, DataType.U16):
         bits, wide = narrow.bits or 0, buffer.dtype.bits or 0

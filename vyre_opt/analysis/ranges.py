@@ -1,33 +1,27 @@
-"""Bounds of an integer value from the ops that compute it."""
+"""Bounds of an integer value from those of what it is computed from."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ..ir import arith
 from ..ir.program import Op, Value
 from .affine import Range
 
-__all__ = ["value_range"]
-
-MAX_DEPTH = 24
+__all__ = ["result_range"]
 
 
-def value_range(value: Value) -> Range:
-    """Smallest and largest value that an integer or bool may have; its type's range where nothing is known."""
-    return _range(value, MAX_DEPTH, {})
+def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
+    """Smallest and largest integer or bool that an op with one result may give.
 
-
-def _range(value: Value, depth: int, known: dict[Value, Range]) -> Range:
-    """`known` keeps what was found, so that a value used twice is followed once."""
-    found = known.get(value)
-    if found is None:
-        found = whole = arith.int_range(value.type)
-        op = value.owner
-        if depth and isinstance(op, Op) and all(v.type.is_int or v.type.is_bool for v in op.operands):
-            low, high = _of(op, [_range(v, depth - 1, known) for v in op.operands]) or whole
-            if whole[0] <= low and high <= whole[1]:  # else it may wrap
-                found = low, high
-        known[value] = found
-    return found
+    `known` are the bounds of its operands.  Where nothing is known, or the result may
+    wrap, it is the range of the type.
+    """
+    whole = arith.int_range(op.result.type)
+    if not all(v.type.is_int or v.type.is_bool for v in op.operands):
+        return whole
+    low, high = _of(op, [known.get(v) or arith.int_range(v.type) for v in op.operands]) or whole
+    return (low, high) if whole[0] <= low and high <= whole[1] else whole
 
 
 def _of(op: Op, ranges: list[Range]) -> Range | None:

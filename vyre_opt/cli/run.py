@@ -84,9 +84,9 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
 @option(
     "--target",
     type=click.Choice(("ref", "cpu", "cuda")),
-    default="ref",
+    default="cpu",
     show_default=True,
-    help="What runs it. This version has ref, the checking interpreter.",
+    help="What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
     group=RUN,
 )
 @option(

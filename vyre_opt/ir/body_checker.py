@@ -1,10 +1,11 @@
-"""One walk over a body: dominance, terminators, buffer access; types are left to type_rules."""
+"""One walk over a body: dominance, terminators, buffer access; see shapes and type_rules for the rest."""
 
 from __future__ import annotations
 
 from .diagnostics import Diagnostic, Location, suggest
 from .ops import FASTMATH
 from .program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from .shapes import misshapen
 from .type_rules import RULES
 from .types import DataType
 
@@ -45,8 +46,7 @@ class BodyChecker:
             row = op.definition
             if row.is_terminator and place != last:
                 self.error(op, f"{op.name} ends a block, but ops follow it")
-            rule = RULES[row.form]
-            problem = rule(self, op)
+            problem = misshapen(op) or RULES[row.form](self, op)
             if problem is not None:
                 self.wrong(op, problem)
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):

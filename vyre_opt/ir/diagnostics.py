@@ -47,7 +47,7 @@ class Source:
         assert self._starts is not None
         start = self._starts[line - self.first_line]
         end = self.text.find("\n", start)
-        return self.text[start:] if end < 0 else self.text[start:end]
+        return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
 
 
 class Location:

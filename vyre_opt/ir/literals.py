@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from . import arith
-from .types import DataType
+from .types import UNKNOWN, DataType
 
 MAX_DIGITS = 400
 
@@ -32,6 +32,10 @@ def read_int(text: str) -> int:
 def encode(literal: Literal, dtype: DataType) -> int:
     """The constant of a scalar type that a literal stands for.  Raises LiteralError."""
     kind, text = literal
+    if dtype is UNKNOWN:  # reported where it was written
+        return 0
+    if dtype.kind not in ("bool", "int", "uint", "float"):
+        raise LiteralError(f"no constant of {dtype} exists")
     if dtype.kind == "bool":
         if kind == "bool":
             return int(text == "true")
@@ -76,11 +80,11 @@ def _show_scalar(value: int, dtype: DataType) -> str:
         return "nan" if value == arith.CANONICAL_NAN[dtype.name] else f"0x{value:x}"
     if math.isinf(number):
         return "inf" if number > 0 else "-inf"
-    for digits in range(1, 18):
-        text = f"{number:.{digits}g}"
-        if arith.encode_float(float(text), dtype) == value:
+    for digits in range(1, 18):  # the fewest that read back as the same bits
+        short = float(f"{number:.{digits}g}")
+        if arith.encode_float(short, dtype) == value:
             break
-    return text if "." in text or "e" in text else f"{text}.0"
+    return repr(short)
 
 
 def _shorten(text: str) -> str:

@@ -169,6 +169,8 @@ def _subgroup(checker: BodyChecker, op: Op) -> Problem:
         return problem
     form, value = op.definition.form, op.operands[0].type
     if form == "ballot":
+        if op.results[0].type is not _U32:
+            return f"gives u32, not {op.results[0].type}"
         return None if value is _BOOL else (op.operands[0], f"%{op.operands[0].name} is {value}, not bool")
     if op.results[0].type is not value:
         return op.operands[0], f"%{op.operands[0].name} is {value}, not {op.results[0].type}"

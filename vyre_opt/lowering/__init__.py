@@ -1,10 +1,10 @@
 """Program -> LLVM IR, as text, and from there to PTX or machine code by llvmlite.
 
-    text         writes LLVM IR: names, blocks, declarations
-    shape        one value a lane, or a vector of lanes: the types of both
-    elementwise  arithmetic, comparison, conversion; the same text for scalars and vectors
-    mathfuncs    exp, log and the like
-    intrinsics   the LLVM functions that may be called, and no others
-    nvptx        a thread is one lane; blocks and branches
-    host         a subgroup is one vector; masks
+text         writes LLVM IR: names, blocks, declarations
+shape        one value a lane, or a vector of lanes: the types of both
+elementwise  arithmetic, comparison, conversion; the same text for scalars and vectors
+mathfuncs    exp, log and the like
+intrinsics   the LLVM functions that may be called, and no others
+nvptx        a thread is one lane; blocks and branches
+host         a subgroup is one vector; masks
 """

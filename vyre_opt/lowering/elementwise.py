@@ -252,6 +252,8 @@ class _Elementwise:
             return self.fma(args)
         if name in _FLOAT_BINARY:
             result = self.emit(f"{_FLOAT_BINARY[name]} {kind} {args[0]}, {args[1]}")
+        elif name in ("min", "max") and self.target == "host":
+            return self.extremum(name, *args)
         elif name in _FLOAT_CALLS:
             result = self.call(_FLOAT_CALLS[name], args)
             if name in ("min", "max", "abs", "floor", "ceil", "trunc", "round_even"):
@@ -269,6 +271,22 @@ class _Elementwise:
         if self.dtype.name in ("f16", "bf16"):
             return round_to_half(self.w, self.shape, self.dtype, value)
         return value
+
+    def extremum(self, name: str, a: str, b: str) -> str:
+        """min or max without llvm.minimumnum, which LLVM 22 gets wrong on AVX-512.
+
+        (Where it knows one operand to be no NaN, it may give the other's.)  Operands that
+        compare equal differ in the sign of zero at most: or-ing their bits gives -0.0, and-ing 0.0.
+        """
+        flags, ints = self.shape.of("i1"), self.shape.of(f"i{64 if self.element == 'double' else 32}")
+        first = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
+        alone = self.emit(f"fcmp uno {self.kind} {b}, {b}")
+        equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
+        chosen = self.choose(alone, a, self.choose(first, a, b))
+        x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))
+        merged = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
+        zero = self.emit(f"bitcast {ints} {merged} to {self.kind}")
+        return self.emit(f"select {flags} {equal}, {self.kind} {zero}, {self.kind} {chosen}")
 
     def fma(self, args: Sequence[str]) -> str:
         """The product of two halves is exact in double, so one addition rounded to odd is enough."""

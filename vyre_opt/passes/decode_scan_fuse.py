@@ -9,7 +9,7 @@ whose values prove narrow are kept narrow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.coverage import Local, Refusal, prove_local
@@ -58,7 +58,6 @@ class Decision:
     refusal: Refusal | None = None
     dtype: DataType | None = None
     count: int = 0
-    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def promoted(self) -> bool:
@@ -192,7 +191,8 @@ def _judge(
         decision.refusal = verdict
     else:
         decision.local = verdict
-        decision.dtype = (narrow_element(buffer, verdict) if narrow else None) or buffer.dtype
+        narrowed = narrow_element(buffer, verdict, footprints.forms.ranges) if narrow else None
+        decision.dtype = narrowed or buffer.dtype
         decision.count = verdict.extent.high - verdict.extent.low + 1 if verdict.extent else buffer.count or 0
 
 

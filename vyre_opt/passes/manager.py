@@ -37,10 +37,11 @@ class Analyses:
         key = (analysis.name, id(program))  # type: ignore[attr-defined]
         kept = self._facts.get(key)
         if kept is not None and kept[0] is program:
-            return kept[1]  # type: ignore[no-any-return]
-        fact = analysis(program)
-        self._facts[key] = (program, fact)
-        return fact
+            fact: A = kept[1]
+            return fact
+        made = analysis(program)
+        self._facts[key] = (program, made)
+        return made
 
     def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
         """Forget every fact but those in `preserves`, and those in `invalidates` in any case."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.affine import Affine, Symbol, SymbolKind
+from ..analysis.affine import Affine, Digit, SymbolKind
 from ..analysis.coverage import Local
 from ..analysis.footprint import Access as MemoryAccess
 from ..analysis.footprint import Footprints
@@ -40,7 +40,7 @@ class _Rewrite:
         self.counters = footprints.forms.counters
         self.plan: dict[Op, tuple[MemoryAccess, Local, DataType, DataType]] = {}
         self.counts: dict[str, int] = {}  # what `len` was
-        self.ids: dict[str, Value] = {}
+        self.ids: dict[str, Value] = {}  # local ids by axis
         self.header: list[Op] = []  # ids made for the top of the body
 
     def run(self) -> None:
@@ -48,7 +48,7 @@ class _Rewrite:
             if op in self.plan or op.regions:
                 break
             if op.name == "local_id":
-                self.ids.setdefault(f"local_id.{op.attrs['axis']}", op.result)
+                self.ids.setdefault(op.attrs["axis"], op.result)
         self.block(self.program.body)
         self.program.body.ops[:0] = self.header
 
@@ -106,8 +106,14 @@ class _Rewrite:
         for symbol, coefficient in form.terms.items():
             if symbol.kind is SymbolKind.LOOP:
                 constant += self.counted(self.counters[symbol], coefficient, terms, op, ops)
-        local = constant + form.part(SymbolKind.LOCAL)
-        terms += [(self.local_id(s, op), c) for s, c in local.terms.items()]
+        local = constant + form.part(SymbolKind.LOCAL, SymbolKind.VALUE)
+        ids, rest = local.by_id()
+        terms += [(self.local_id(axis, op), c) for axis, c in ids.items()]
+        for symbol, coefficient in rest.items():
+            if symbol.digit is not None:
+                terms.append((self.digit(symbol.digit, op, ops), coefficient))
+            elif isinstance(symbol.identity, Value):
+                terms.append((self.cast(symbol.identity, DataType.U32, op, ops), coefficient))
         return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
 
     def counted(
@@ -171,13 +177,21 @@ class _Rewrite:
         ops.append(cast)
         return cast.result
 
-    def local_id(self, symbol: Symbol, op: Op) -> Value:
+    def digit(self, digit: Digit, op: Op, ops: list[Op]) -> Value:
+        """A local id / stride % radix."""
+        value = self.local_id(digit.axis, op)
+        if digit.stride > 1:
+            value = self.put("div", value, self.const(digit.stride, op, ops), "digit", op, ops)
+        if digit.stride * digit.radix < digit.size:
+            value = self.put("rem", value, self.const(digit.radix, op, ops), "digit", op, ops)
+        return value
+
+    def local_id(self, axis: str, op: Op) -> Value:
         """A local id, at the top of the body if no op before the first access gives it."""
-        if symbol.name not in self.ids:
-            axis = symbol.name.partition(".")[2]
+        if axis not in self.ids:
             made = Op(
                 OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc
             )
             self.header.append(made)
-            self.ids[symbol.name] = made.result
-        return self.ids[symbol.name]
+            self.ids[axis] = made.result
+        return self.ids[axis]

@@ -46,7 +46,7 @@ class BackendError(DispatchError):
 class ProgramError(BackendError):
     """The program itself is at fault: a race, an access out of bounds, a trap, and so on.
 
-    `kind` is one of bounds, race, uninitialised, divergence, trap, step, kernel.
+    `kind` is one of bounds, race, uninitialised, divergence, trap, step, kernel, limit.
     `diagnostic` is located at the op; `str()` renders it.
     """
 

@@ -37,7 +37,7 @@ def main(
             end = "\r" if sys.stderr.isatty() else "\n"
             print(f"{done}/{programs}, {len(report.failures)} failures", end=end, file=sys.stderr, flush=True)
 
-    settings = Settings(statements=statements, depth=depth)
+    settings = Settings(statements=statements, depth=depth, exact=bool(targets))
     report = campaign(range(seed, seed + programs), handoff, settings, targets, save, progress)
     for failed, what, text in report.failures:
         click.echo(f"--- seed {failed}: {what}\n{text}")

@@ -26,7 +26,8 @@ class Settings:
     """What to generate.  `statements` is the length of a program, `depth` how deep its blocks nest.
 
     `bitcast_nan` lets bits of a NaN, which no two backends need agree on, become an
-    integer; `fastmath` puts flags on float ops, which frees passes to change results.
+    integer; `fastmath` puts flags on float ops, which frees passes to change results;
+    `exact` leaves out the ops whose result may differ by some ulp between backends.
     """
 
     statements: int = 10
@@ -35,6 +36,7 @@ class Settings:
     sync: bool = True
     bitcast_nan: bool = False
     fastmath: bool = False
+    exact: bool = False
 
 
 @dataclass(slots=True)
@@ -97,6 +99,8 @@ class Expressions:
 
     def available(self, row: OpDef, dtype: DataType) -> bool:
         form = row.form
+        if row.ulp and self.settings.exact:
+            return False
         if form == "call":
             return any(dtype in func.results for func in self.b.module.funcs.values())
         if form in ("id", "size"):

@@ -342,6 +342,12 @@ class Memory:
         for storage, track in zip(self.tracked, tracks, strict=True):
             storage.track = storage.track.join(track)
 
+    def beside(self, tracks: list[Track]) -> None:
+        """Other invocations may be doing what `tracks` tells, with no barrier between."""
+        for storage, track in zip(self.tracked, tracks, strict=True):
+            filled = storage.track.filled
+            storage.track = replace(storage.track.join(track), filled=filled)
+
     def enter_loop(self, has_barriers: bool) -> None:
         """Make the start of a body safe after its own end, whatever the body then does."""
         for storage in self.shared:

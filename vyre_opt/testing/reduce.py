@@ -1,7 +1,7 @@
-"""Make a failing program small: drop ops one by one, as long as it still fails.
+"""Make a failing program small: drop ops, as long as it still fails.
 
-An op goes with all its uses, which get a zero of its type; a block's op may also be
-replaced by its contents.  What is left of a few hundred ops is most often under ten.
+The uses of an op that goes get a zero of its type; an op with a block may also be
+replaced by what is in the block.  Of a few hundred ops about ten are left.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ def reduce_text(text: str, fails: Fails, rounds: int = 4) -> str:
 
 
 def _drop_ops(text: str, fails: Fails) -> str:
-    """One pass over all ops from the last to the first."""
-    number = _count(parse(text))
-    while (number := number - 1) >= 0:
-        for change in (_remove, _unwrap):
-            module = parse(text)
-            found = _nth(module, number)
-            if found is None or not change(*found):
-                continue
-            smaller = _accepted(module, fails)
-            if smaller is not None:
-                text = smaller
-                break
-    return text
+    """Drop ranges of ops from the last to the first: long ranges, then shorter ones, then single ops."""
+    size = max(1, sum(1 for _ in _places(parse(text))) // 2)
+    while True:
+        stop = sum(1 for _ in _places(parse(text)))
+        while stop > 0:
+            start = max(0, stop - size)
+            for change in (_remove, _unwrap) if size == 1 else (_remove,):
+                module = parse(text)
+                smaller = _accepted(module, fails) if change(module, start, stop) else None
+                if smaller is not None:
+                    text = smaller
+                    break
+            stop = start
+        if size == 1:
+            return text
+        size = max(1, size // 3)
 
 
 def _drop_declarations(text: str, fails: Fails) -> str:
@@ -83,36 +86,34 @@ def _places(module: Module) -> Iterator[tuple[Block, Op]]:
             yield from walk(item.body)
 
 
-def _count(module: Module) -> int:
-    return sum(1 for _ in _places(module))
+def _remove(module: Module, start: int, stop: int) -> bool:
+    """Take out the ops of a range with all that is in them; zeros stand in for results still used."""
+    places = list(_places(module))
+    chosen = [(block, op) for block, op in places[start:stop] if _removable(op)]
+    gone = {inner for _, op in chosen for inner in op.walk()}
+    used = {operand for _, op in places if op not in gone for operand in op.operands}
+    replaced: dict[Value, Value] = {}
+    changed = False
+    for block, op in chosen:
+        kept = [result for result in op.results if result in used]
+        if op.name == "const" and op.attrs["value"] == 0 and kept:
+            continue
+        zeros = [Op(OPS["const"], (), (Value(r.name, r.type),), {"value": 0}) for r in kept]
+        at = block.ops.index(op)
+        block.ops[at : at + 1] = zeros
+        replaced.update(zip(kept, [zero.result for zero in zeros], strict=True))
+        changed = True
+    _replace(module, replaced)
+    return changed
 
 
-def _nth(module: Module, number: int) -> tuple[Module, Block, Op] | None:
-    for place, (block, op) in enumerate(_places(module)):
-        if place == number:
-            return module, block, op
-    return None
+def _removable(op: Op) -> bool:
+    return not op.definition.is_terminator and all(r.type.has_arithmetic for r in op.results)
 
 
-def _remove(module: Module, block: Block, op: Op) -> bool:
-    """Take an op out; zeros stand in for its results."""
-    if op.definition.is_terminator or (op.name == "const" and op.attrs["value"] == 0):
-        return False
-    if any(not r.type.has_arithmetic for r in op.results):
-        return False
-    used = {operand for _, other in _places(module) for operand in other.operands}
-    zeros = [
-        Op(OPS["const"], (), (Value(r.name, r.type),), {"value": 0}) if r in used else None
-        for r in op.results
-    ]
-    at = block.ops.index(op)
-    block.ops[at : at + 1] = [zero for zero in zeros if zero is not None]
-    _replace(module, {r: z.result for r, z in zip(op.results, zeros, strict=True) if z is not None})
-    return True
-
-
-def _unwrap(module: Module, block: Block, op: Op) -> bool:
-    """Put the ops of a region, or of a branch of an if, in the place of the op."""
+def _unwrap(module: Module, start: int, stop: int) -> bool:
+    """Put the ops of a region, or of the first branch of an if, in the place of the op."""
+    block, op = list(_places(module))[start]
     if op.name not in ("if", "region"):
         return False
     inner = list(op.regions[0].ops)

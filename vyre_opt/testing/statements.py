@@ -222,6 +222,8 @@ class Statements:
         first = memory.snapshot() if memory else []
         if memory:
             memory.restore(before)
+            if not uniform:
+                memory.beside(first)
         if types or self.rng.random() < 0.5:
             with branch.else_():
                 self._inside(uniform, lambda: self._body(branch, types))

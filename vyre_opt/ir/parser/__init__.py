@@ -8,7 +8,7 @@ from ..diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..program import Module
 from . import tables
 from .actions import ModuleActions
-from .driver import run
+from .driver import MAX_ERRORS, run
 from .messages import explain
 from .scopes import TooDeep
 
@@ -37,14 +37,17 @@ def parse_source(source: Source) -> Module:
     actions = _Parser(source)
     if "\0" in source.text:
         at = source.text.index("\0")
-        found = Diagnostic("error", "a NUL byte; this is not a text", Location(source, at, at + 1))
-        raise DiagnosticError([found])
+        message = "a NUL byte; this is not a text"
+        raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
     try:
         run(source.text, loaded, actions, starters)
     except TooDeep:
         pass
     if actions.diagnostics:
-        raise DiagnosticError(sorted(actions.diagnostics, key=lambda d: d.loc.start if d.loc else 0))
+        found = sorted(actions.diagnostics, key=lambda d: d.loc.start if d.loc else 0)
+        if len(found) > MAX_ERRORS:
+            found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
+        raise DiagnosticError(found[:MAX_ERRORS])
     return actions.module
 
 
@@ -62,4 +65,12 @@ def parse(text: str, name: str = "<string>") -> Module:
 
 def parse_file(path: str | Path) -> Module:
     """The module in a UTF-8 file.  Raises OSError, or DiagnosticError as `parse` does."""
-    return parse(Path(path).read_text(encoding="utf-8"), str(path))
+    raw = Path(path).read_bytes()
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as wrong:
+        at = len(raw[: wrong.start].decode())
+        loc = Location(Source(raw.decode(errors="replace"), str(path)), at, at + 1)
+        message = f"byte {raw[wrong.start]:#04x} is not UTF-8; a .vyre file is UTF-8 text"
+        raise DiagnosticError([Diagnostic("error", message, loc)]) from None
+    return parse(text.removeprefix("\ufeff"), str(path))

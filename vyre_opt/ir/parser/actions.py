@@ -71,8 +71,8 @@ class ModuleActions(GenericActions):
         symbol: tuple[str, Location],
         flags: list[tuple[str, Any, int]] | None = None,
     ) -> Program:
-        self.open_scope()
         program = Program(symbol[0], (1, 1, 1), loc=symbol[1])
+        self.open_scope(program)
         seen: set[str] = set()
         for flag, dims, at in flags or ():
             if flag in seen:
@@ -129,11 +129,12 @@ class ModuleActions(GenericActions):
         params: list[tuple[str, int, DataType]] | None,
         results: list[DataType] | None,
     ) -> Func:
-        self.open_scope()
         args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
+        func = Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
+        self.open_scope(func)
         for arg, (name, at, _) in zip(args, params or (), strict=True):
             self.define(name, arg, at)
-        return Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
+        return func
 
     def func(self, place: int, end: int, head: Func, ops: list[Op] | None = None) -> Func:
         self.close_scope()

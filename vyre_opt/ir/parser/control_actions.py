@@ -25,10 +25,11 @@ class ControlActions(OpActions):
         if self.scopes and len(self.scopes) > MAX_NESTING:
             self.error(f"blocks are nested deeper than {MAX_NESTING}", place, place + 1)
             raise TooDeep
-        self.open_scope()
+        block = Block(args)
+        self.open_scope(block)
         for arg in args:
             self.define(f"%{arg.name}", arg, place)
-        return Block(args)
+        return block
 
     def block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
         self.close_scope()
@@ -142,6 +143,8 @@ class ControlActions(OpActions):
         if types is None and results:
             self.error("a call that gives results needs their types", place, end)
             types = [UNKNOWN] * len(result_names(results))
+        if types is not None:
+            self.written_types("call", operands or (), params or (), loc)
         return self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
 
     def trap(self, place: int, end: int, message: str) -> Op:

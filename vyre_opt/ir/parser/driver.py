@@ -2,8 +2,8 @@
 
 Values and places are kept on two parallel stacks, so a token costs no object of
 its own.  After an error the parser skips to a token that can start a statement or
-an item, outside any braces it skipped over, and goes on from the nearest state
-that takes it; an error is therefore reported once.
+an item, outside any braces it skipped over and at the start of a line, and goes on
+from the nearest state that takes it; an error is therefore reported once.
 """
 
 from __future__ import annotations
@@ -88,8 +88,13 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
                 if actions.error_count >= MAX_ERRORS or terminal == end_of_text:
                     return None
                 resumable = resumable or _list_states(tables)
-                skipping = _Skip(starters, end_of_text, token)
-                break
+                if terminal not in starters or not _starts_line(text, start):
+                    skipping = _Skip(starters, end_of_text, token)
+                    break
+                state = _unwind(terminal, resumable, False, table, states, values, places, actions)
+                if state < 0:
+                    return None
+                continue
             if target > 0:  # shift
                 state = target - 1
                 states.append(state)

@@ -53,6 +53,7 @@ class GenericActions(ControlActions):
             if results:
                 self.abandon(results)
             return None
+        self.written_types(row.name, operands, params or (), loc)
         built = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
         return self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
 
@@ -69,6 +70,8 @@ class GenericActions(ControlActions):
         expected = {attr.name: attr for attr in row.attrs}
         for key, value in attrs.items():
             try:
+                if key == "fastmath" and not isinstance(value, list):
+                    raise Malformed("takes a list of words in brackets")
                 if key == "fastmath":
                     built[key] = fastmath_flags([text for _, text in value])
                 elif key not in expected:
@@ -85,7 +88,13 @@ class GenericActions(ControlActions):
     def attrs(
         self, place: int, end: int, first: tuple[str, Any] | None, rest: list[Any] | None = None
     ) -> dict[str, Any]:
-        return dict([first, *(rest or ())]) if first else {}
+        pairs = [first, *(rest or ())] if first else []
+        given = dict(pairs)
+        if len(given) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            self.error(f"attribute {twice} is given twice", place, end)
+        return given
 
     def attr(self, place: int, end: int, key: str, value: Any) -> tuple[str, Any]:
         return key, ("word", value) if isinstance(value, str) else value
@@ -107,9 +116,15 @@ def _generic_attr(kind: str, value: Any, dtype: DataType | None) -> Any:
         if isinstance(value, list):
             return tuple(encode(lane, dtype.element) for lane in value)
         return encode(value, dtype.element)
+    if isinstance(value, list):
+        raise Malformed(f"takes {_a(kind)}, not a list")
     found, text = value
     if kind == "int" and found == "word" and text == "dynamic":
         return None
     if found != kind:
-        raise Malformed(f"takes a{'n' * (kind == 'int')} {kind}, not a {found}")
+        raise Malformed(f"takes {_a(kind)}, not {_a(found)}")
     return read_int(text) if kind == "int" else text
+
+
+def _a(kind: str) -> str:
+    return f"a{'n' * (kind == 'int')} {kind}"

@@ -66,7 +66,11 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      ["vyre 1 pipeline @m { launch @p (", "vyre 1 pipeline @m { launch @p grid 4"]),
     ("expected a buffer, a launch, a host_read or a kernel", None,
      ["vyre 1 pipeline @m { foo", "vyre 1 pipeline @m { %x =", "vyre 1 pipeline @m { store"]),
-    ("the closing brace is missing", None, [_P, _P + "%x = lane_id", _P + "if %c {", "vyre 1 pipeline @m {"]),
+    ("the closing brace is missing", None,
+     [_P, _P + "%x = lane_id", _P + "if %c {", "vyre 1 pipeline @m {",
+      "vyre 1 func @f() { yield %x", _P + "%x = lane_id program", _P + "%x = lane_id pipeline",
+      _P + "%x = lane_id func", _P + "%x = add %a, %b : u32 program", _P + "%x = add %a, %b : u32 pipeline",
+      _P + "%x = add %a, %b : u32 func", _P + "if %c { } program", _P + "if %c { } func"]),
     ("an extra closing brace", None, [_P + "} }"]),
 ]  # fmt: skip
 

@@ -105,12 +105,12 @@ class OpActions(Scopes):
         row = OPS.get(name)
         loc = Location(self.source, place, end)
         if row is None:
-            self._unknown_op(name, loc)
+            self._unknown_op(name, Location(self.source, place + len(results), end))
         else:
             try:
                 operands, types, attrs = BUILD[row.form](row, tail)
             except (Malformed, LiteralError) as wrong:
-                self.error(f"{name}: {wrong}", place, end)
+                self.error(f"{name}: {wrong}", self.source.text.find(name, place + len(results)), end)
             else:
                 if "," not in results and len(types) == 1:
                     token = results[:-1].rstrip()

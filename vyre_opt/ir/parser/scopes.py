@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
-from ..program import Block, Op, Value
-from ..types import UNKNOWN
+from ..program import Op, Value
+from ..types import UNKNOWN, DataType
 
 MAX_NESTING = 200
 
@@ -28,6 +29,7 @@ class Scopes:
         self.diagnostics: list[Diagnostic] = []
         self.scope: dict[str, Value] = {}
         self.scopes: list[list[str]] = []
+        self.owners: list[Any] = []  # the block, program or function of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments for the next block
 
     # --- errors and scopes ----------------------------------------------------------
@@ -41,17 +43,19 @@ class Scopes:
         self.diagnostics.append(found)
         return found
 
-    def open_scope(self) -> None:
+    def open_scope(self, owner: Any) -> None:
         self.scopes.append([])
+        self.owners.append(owner)
 
     def close_scope(self) -> None:
+        self.owners.pop()
         for name in self.scopes.pop():
             self.scope.pop(name, None)
 
     def abandon(self, value: Any) -> None:
         """Forget a part that an error cut off: close its scope, poison what it would define."""
         self.pending = None
-        if isinstance(value, Block) and self.scopes:
+        if self.owners and value is self.owners[-1]:
             self.close_scope()
         elif isinstance(value, str) and value[:1] == "%" and value[-1:] == "=" and self.scopes:
             for name in result_names(value):
@@ -75,6 +79,18 @@ class Scopes:
             self.error(f"{name} is not defined", place, place + len(name), suggest(name, self.scope))
             found = Value(name[1:], UNKNOWN)
         return found
+
+    def written_types(
+        self, name: str, operands: Sequence[Value], types: Sequence[DataType], loc: Location
+    ) -> None:
+        """The types written in parentheses are those of the operands."""
+        if len(types) != len(operands):
+            self.error(f"{name}: {len(types)} types for {len(operands)} operands", loc.start, loc.end)
+            return
+        for value, dtype in zip(operands, types, strict=True):
+            if dtype is not value.type and UNKNOWN not in (dtype, value.type):
+                at = loc.find(f"%{value.name}")
+                self.error(f"{name}: %{value.name} is {value.type}, not {dtype}", at.start, at.end)
 
     def operands_first(self, place: int, end: int, token: str) -> list[Value]:
         return [self.scope.get(token) or self.use(token, place)]

@@ -50,6 +50,12 @@ def _check_operands(row: OpDef, tail: Tail, count: int) -> None:
         raise Malformed("takes one type")
 
 
+def _written(value: Value, dtype: DataType | None) -> None:
+    """The type that is written for an operand, if one is, is the operand's."""
+    if dtype not in (None, UNKNOWN, value.type) and value.type is not UNKNOWN:
+        raise Malformed(f"%{value.name} is {value.type}, not {dtype}")
+
+
 def _words(row: OpDef, tail: Tail) -> dict[str, Any]:
     """The word attributes, in the order of the table."""
     wanted = [attr for attr in row.attrs if attr.kind == "word"]
@@ -72,6 +78,8 @@ def _elementwise(row: OpDef, tail: Tail) -> Built:
         _words(row, tail)
     if dtype is None:
         dtype = operands[-1].type
+    elif row.form == "compare" and dtype is not operands[0].type:
+        _written(operands[0], dtype)
     attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
     if row.form == "compare":
         return tuple(operands), (dtype.with_element(_BOOL),), attrs
@@ -99,6 +107,8 @@ def _const(row: OpDef, tail: Tail) -> Built:
 def _id(row: OpDef, tail: Tail) -> Built:
     if tail.operands or tail.access:
         raise Malformed(f"is written {row.name} {'|'.join(AXES)}" if row.attrs else "takes no operands")
+    if tail.dtype not in (None, _U32):
+        raise Malformed(f"gives u32, not {tail.dtype}")
     return (), (_U32,), _words(row, tail)
 
 
@@ -112,6 +122,7 @@ def _convert(row: OpDef, tail: Tail) -> Built:
     _check_operands(row, tail, 1)
     if tail.target is None:
         raise Malformed(f"is written {row.name} %x : u8 -> u32")
+    _written(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (tail.target,), NO_ATTRS
 
 
@@ -126,6 +137,7 @@ def _lane(row: OpDef, tail: Tail) -> Built:
     text = "extract %v[0]" if count == 1 else "insert %x, %v[0]"
     if tail.access is None or tail.access[0] != "lane" or len(tail.operands) != count:
         raise Malformed(f"is written {text} : vec<4 x u32>")
+    _written(tail.operands[-1], tail.dtype)
     dtype = tail.dtype or tail.operands[-1].type
     result = dtype.element if count == 1 else dtype
     return tuple(tail.operands), (result,), {"index": tail.access[2]}
@@ -140,9 +152,7 @@ def _load(row: OpDef, tail: Tail) -> Built:
 def _store(row: OpDef, tail: Tail) -> Built:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 2:
         raise Malformed("is written store %value, @buffer[%i] : u32")
-    value = tail.operands[0]
-    if tail.dtype not in (None, UNKNOWN, value.type) and value.type is not UNKNOWN:
-        raise Malformed(f"%{value.name} is {value.type}, not {tail.dtype}")
+    _written(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {"buffer": tail.access[2]}
 
 
@@ -156,7 +166,7 @@ def _atomic(row: OpDef, tail: Tail) -> Built:
 
 
 def _barrier(row: OpDef, tail: Tail) -> Built:
-    if tail.operands or tail.access or len(tail.words) != 1 or tail.words[0] not in SCOPES:
+    if tail.operands or tail.access or tail.dtype or len(tail.words) != 1 or tail.words[0] not in SCOPES:
         raise Malformed(f"is written barrier {'|'.join(SCOPES)}")
     return (), (), {"scope": tail.words[0]}
 
@@ -164,6 +174,7 @@ def _barrier(row: OpDef, tail: Tail) -> Built:
 def _subgroup(row: OpDef, tail: Tail) -> Built:
     _check_operands(row, tail, ARITY[row.form])
     if row.form == "ballot":
+        _written(tail.operands[0], tail.dtype)
         return tuple(tail.operands), (_U32,), NO_ATTRS
     return tuple(tail.operands), (tail.dtype or tail.operands[0].type,), _words(row, tail)
 
@@ -171,6 +182,8 @@ def _subgroup(row: OpDef, tail: Tail) -> Built:
 def _terminator(row: OpDef, tail: Tail) -> Built:
     if tail.access or tail.words or tail.target or tail.fastmath:
         raise Malformed(f"is written {row.name} %a")
+    for operand in tail.operands:
+        _written(operand, tail.dtype)
     return tuple(tail.operands), (), NO_ATTRS
 
 

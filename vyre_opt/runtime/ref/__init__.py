@@ -26,12 +26,15 @@ class RefDispatcher:
 
     `checks=False` leaves out the detection of races, of reads of memory that nothing has
     written (it reads as zeros), and of divergence; bounds are always checked.
+    `max_steps` bounds the ops run, an op of a batch counting once: a program that needs more
+    is at fault (`limit`), so that none can run forever.
     """
 
     name = "ref"
 
-    def __init__(self, checks: bool = True) -> None:
+    def __init__(self, checks: bool = True, max_steps: int | None = None) -> None:
         self.checks = checks
+        self.max_steps = max_steps
 
     def dispatch(
         self,
@@ -46,7 +49,7 @@ class RefDispatcher:
         """See `Dispatcher.dispatch`.  An orderly program gives the same bits on every run."""
         call = check_call(program, inputs, grid, module, specs)
         try:
-            machine = Machine(program, call, module, scratch or Scratch(), TABLE, self.checks)
+            machine = Machine(program, call, module, scratch or Scratch(), TABLE, self.checks, self.max_steps)
             machine.run()
         except MemoryError as short:
             raise BackendError(

@@ -80,6 +80,8 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
 
 def _exactly(x: float, y: float, z: float) -> float:
     """One value through a rational; Python rounds the quotient of two ints correctly."""
+    if math.isfinite(x) and math.isfinite(y) and not math.isfinite(z):
+        return z  # whatever the product overflows to
     if not all(map(math.isfinite, (x, y, z))):
         return x * y + z
     exact = Fraction(x) * Fraction(y) + Fraction(z)

@@ -39,12 +39,15 @@ class Machine:
         scratch: Scratch,
         table: dict[str, Run],
         checks: bool,
+        max_steps: int | None = None,
     ) -> None:
         self.program = program
         self.call = call
         self.funcs = module.funcs if module is not None else {}
         self.table = table
         self.checks = checks
+        self.max_steps = max_steps
+        self.steps = 0
         self.call_depth = 0
         self.clock = Clock()
         self.ops: list[Op] = []
@@ -117,6 +120,9 @@ class Machine:
     def run_block(self, frame: Frame, block: Block) -> list[Array]:
         """Run the ops of a block; the values that its terminator gives."""
         table = self.table
+        self.steps += len(block.ops)
+        if self.max_steps is not None and self.steps > self.max_steps and block.ops:
+            raise self.fault("limit", block.ops[0], f"more than {self.max_steps} ops were run")
         for op in block.ops:
             if op.definition.is_terminator:
                 return [frame.get(value) for value in op.operands]

@@ -1,0 +1,166 @@
+"""Errors of a text: several a run, each once, at the exact place, in words, with a suggestion."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_opt import DiagnosticError, parse
+from vyre_opt.ir.diagnostics import Diagnostic, render
+
+HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @text : u32[4] read_write binding(0) live_out\n"
+
+
+def errors(text: str) -> list[Diagnostic]:
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text)
+    return caught.value.diagnostics
+
+
+def places(text: str) -> list[tuple[int, int, str]]:
+    """Line, column and message of each error."""
+    return [(d.loc.line, d.loc.column, d.message) for d in errors(text) if d.loc is not None]
+
+
+def body(*lines: str) -> str:
+    """A program whose ops start on line 4."""
+    return HEAD + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        ("%a = const 2", 8, "const: needs a type: const 2 : u32"),
+        ("%a = const 300 : u8", 8, "const: 300 does not fit in u8 (0 to 255)"),
+        ("%a = const 1.5 : u32", 8, "const: 1.5 is a float, not a u32"),
+        ("%a = const true : u32", 8, "const: true is a bool, not a u32"),
+        ("%a = add %zz, %l : u32", 12, "%zz is not defined"),
+        ("%a = add %l, 3 : u32", 16, "an operand is a value"),
+        ("%a = add %l %l : u32", 15, "operands are separated by commas"),
+        ("%a = add %l, %l, %l : u32", 8, "add: takes 2 operands, 3 given"),
+        ("%ad = ad %l, %l : u32", 9, "unknown op ad"),
+        ("%a = add %l, %l : u33", 21, "unknown type u33"),
+        ("%a = load @text[3] : u32", 19, "an index is a value in brackets"),
+        ("%a = load @texd[%l] : u32", 13, "program @p has no buffer @texd"),
+        ("%a = global_id %l", 8, "global_id: is written global_id x|y|z"),
+        ("%l = lane_id", 3, "%l is defined twice"),
+        ("%a = cast %l : u8 -> u32", 8, "cast: %l is u32, not u8"),
+        ("%a = eq %l, %l : f32", 8, "eq: %l is u32, not f32"),
+        ("%a = lane_id x", 8, "lane_id: takes no x"),
+        ("%a = atomic_add<sometimes> @text[%l], %l : u32", 8,
+         "atomic_add: order is relaxed, acquire, release, acq_rel, seq_cst, not sometimes"),
+        ("if %l { }", 6, "if: %l is u32, not bool"),
+        ("for %i = 0 to 4 step 0 { }", 3, "for: the step is at least 1, not 0"),
+        ("%a = call @f(%l) : (u32) -> u32", 13, "there is no func @f"),
+        ("%a = call @f(%l) : (f32) -> u32", 16, "call: %l is u32, not f32"),
+        ("trap \"no end", 8, "this string has no end"),
+        ("%a = spec @k : u32", 13, "program @p has no spec constant @k"),
+    ],
+)  # fmt: skip
+def test_an_error_stands_where_the_mistake_is(line: str, column: int, message: str) -> None:
+    """Line 5, and the column of the word to change."""
+    found = [d for d in places(body("%l = lane_id", line)) if d[2] == message]
+    assert found == [(5, column, message)], places(body("%l = lane_id", line))
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("%a = popcout %l : u32", "did you mean popcount?"),
+        ("%a = add %ll, %l : u32", "did you mean %l?"),
+        ("%a = load @texd[%l] : u32", "did you mean @text?"),
+        ("%a = splat %l : vec<4 x u3>", "did you mean u32?"),
+        ("math.sofmax(@text, @text) {columns = 4}", "did you mean math.softmax?"),
+    ],
+)
+def test_a_misspelt_name_gets_a_suggestion(line: str, help: str) -> None:
+    """Ops, values, buffers, types and kernels alike."""
+    assert errors(body("%l = lane_id", line))[0].help == help
+
+
+def test_all_errors_are_reported_in_one_run() -> None:
+    """Parsing goes on at the next line that starts a statement, also inside blocks and in later items."""
+    text = """vyre 1
+program @p workgroup(4) {
+  %a = const 1 : u32
+  %b = add %a 3 : u32
+  if %a, {
+    %c = ad %a, %a : u32
+  }
+  %d = add %b, %nope : u32
+}
+func @f(%x : u3) -> u32 {
+  yield %x
+}
+pipeline @m {
+  launch @p grid(1,) ()
+}
+"""
+    found = places(text)
+    assert [line for line, _, _ in found] == [4, 5, 6, 8, 10, 14] or [line for line, _, _ in found] == [
+        4,
+        5,
+        8,
+        10,
+        14,
+    ]
+
+
+def test_an_error_is_reported_once() -> None:
+    """What a broken op would define counts as defined, of a type about which nothing more is said."""
+    text = body("%a = const 1 : u33", "%b = add %a, %a : u32", "%c = foo %b", "%d = mul %c, %b : f32")
+    assert [message for _, _, message in places(text)] == ["unknown type u33", "unknown op foo"]
+
+
+def test_an_unfinished_line_does_not_hide_the_next() -> None:
+    """The op after a line that breaks off is read, so its uses are not errors."""
+    text = body("%l = lane_id", "%a = load @text[%l", "%b = add %l, %l : u32", "%c = add %b, %b : u32")
+    assert places(text) == [(6, 3, "the closing bracket of an index is missing")]
+
+
+def test_a_missing_brace_is_named_and_the_next_item_is_read() -> None:
+    """The error is at the item that cannot start there; what follows is checked in a scope of its own."""
+    text = """vyre 1
+program @p workgroup(4) {
+  %a = const 1 : u32
+  %b = add %a, %a : u32
+program @q workgroup(4) {
+  %a = const 1 : u32
+  %c = add %a, %zz : u32
+}
+"""
+    assert places(text) == [(5, 1, "the closing brace is missing"), (7, 16, "%zz is not defined")]
+
+
+def test_twenty_errors_are_enough() -> None:
+    """A file of another language does not fill the screen; the rest is counted."""
+    found = errors(body(*["%x = add %q, %q : u32"] * 3000))
+    assert len(found) == 20
+    assert found[-1].notes[-1][0].endswith("more errors follow")
+
+
+def test_a_diagnostic_in_full() -> None:
+    """File, line and column, the source line, a caret range, a note where the value is defined, and help."""
+    text = body("%a = const 1 : u32", "%a = lane_id")
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text, "file.vyre")
+    assert str(caught.value) == (
+        "file.vyre:5:3: error: %a is defined twice\n"
+        "    %a = lane_id\n"
+        "    ^~\n"
+        "file.vyre:4:3: note: first defined here\n"
+        "    %a = const 1 : u32\n"
+        "    ^~~~~~~~~~~~~~~~~~\n"
+        "help: an SSA value is assigned once; give this one another name"
+    )
+
+
+def test_carets_stand_under_tabs_wide_lines_and_odd_line_ends() -> None:
+    """Tabs are kept before the caret, a long line is cut around it, and a CR is not shown."""
+    tabs = render(errors("vyre 1\nprogram @p workgroup(4) {\n\t%a = foo\n}")[0]).split("\n")
+    assert tabs[2] == "  \t     ^~~"
+    long = render(errors(HEAD + " " * 5000 + "%a = foo" + " " * 5000 + "\n}")[0]).split("\n")
+    assert len(long[1]) < 200
+    assert long[1][long[2].index("^") :].startswith("foo")
+    crlf = render(errors("vyre 1\r\nprogram @p workgroup(4) {\r\n  %a = foo\r\n}\r\n")[0])
+    assert "\r" not in crlf
+    assert "\N{REPLACEMENT CHARACTER}" not in crlf

@@ -1,0 +1,128 @@
+"""The front end is linear: ten times the ops take ten times the calls.  Calls are counted, not timed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from vyre_opt import parse, print_program
+from vyre_opt.ir.diagnostics import DiagnosticError, Source
+from vyre_opt.ir.fingerprint import fingerprint
+from vyre_opt.ir.parser import parse_source
+
+
+def calls(work: Callable[[], Any]) -> int:
+    """Function calls, of Python and of C, that `work` makes."""
+    count = 0
+
+    def hook(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(hook)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @b : u32[4] read_write binding(0) live_out\n  %v0 = lane_id\n  %c = const true : bool\n"
+
+
+def straight(n: int) -> str:
+    return HEAD + "".join(f"  %v{i + 1} = add %v{i}, %v0 : u32\n" for i in range(n)) + "}\n"
+
+
+def same_names(n: int) -> str:
+    """Sibling blocks that define the same names."""
+    return (
+        HEAD + "  if %c {\n    %x = add %v0, %v0 : u32\n    store %x, @b[%v0] : u32\n  }\n" * (n // 3) + "}\n"
+    )
+
+
+def nested(n: int) -> str:
+    """Blocks 150 deep, side by side."""
+    block = "if %c {\n" * 150 + "%x = lane_id\n" + "}\n" * 150
+    return HEAD + block * (n // 150) + "}\n"
+
+
+def loops(n: int) -> str:
+    """Loops in loops with carried values, as deep as the uniformity analysis has to iterate."""
+    text = "%a = for %i = 0 to 4 iter(%s = %v0 : u32) {\n  %b = for %k = 0 to 4 iter(%t = %s : u32) {\n"
+    text += "    barrier workgroup\n    yield %t\n  }\n  yield %b\n}\n"
+    return HEAD + "".join(text.replace("%a", f"%a{i}") for i in range(n // 6)) + "}\n"
+
+
+def wide(n: int) -> str:
+    """One op with many operands."""
+    return HEAD + f"  %x = vector {', '.join(['%v0'] * n)} : vec<64 x u32>\n}}\n"
+
+
+def items(n: int) -> str:
+    """Functions that call the one before."""
+    head = "vyre 1\nfunc @f0(%x : u32) -> u32 {\n  yield %x\n}\n"
+    one = "func @f{}(%x : u32) -> u32 {{\n  %y = call @f{}(%x) : (u32) -> u32\n  yield %y\n}}\n"
+    return head + "".join(one.format(i + 1, i) for i in range(n // 3))
+
+
+def declarations(n: int) -> str:
+    buffers = "".join(f"  buffer @b{i} : u32[4] read binding({i})\n" for i in range(n))
+    return f"vyre 1\nprogram @p workgroup(4) {{\n{buffers}}}\n"
+
+
+def wrong(n: int) -> str:
+    """Errors everywhere, each with a suggestion to look for."""
+    return HEAD + "".join(f"  %w{i} = addd %v0 : u32\n" for i in range(n)) + "}\n"
+
+
+SHAPES = [straight, same_names, nested, loops, wide, items, declarations, wrong]
+
+
+def read(text: str) -> None:
+    try:
+        parse(text)
+    except DiagnosticError as found:
+        str(found)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+def test_reading_is_linear(shape: Callable[[int], str]) -> None:
+    """Parsing and verifying: 1,000 ops against 6,000."""
+    small, large = shape(1000), shape(6000)
+    read(small)  # tables and error sentences are made once
+    assert calls(lambda: read(large)) < 7 * calls(lambda: read(small))
+
+
+@pytest.mark.parametrize(
+    "shape", [straight, same_names, nested, loops, items, declarations], ids=lambda s: s.__name__
+)
+def test_printing_is_linear(shape: Callable[[int], str]) -> None:
+    """Both forms and the fingerprint, with all values of one name as the worst case for fresh names."""
+
+    def work(n: int) -> int:
+        module = parse(shape(n))
+        for item in module.order:
+            for op in item.walk():  # type: ignore[union-attr]
+                for value in op.results:
+                    value.name = "x"
+
+        def write() -> None:
+            print_program(module)
+            print_program(module, generic=True)
+            fingerprint(module)
+
+        return calls(write)
+
+    assert work(6000) < 7 * work(1000)
+
+
+def test_an_op_costs_a_bounded_number_of_calls() -> None:
+    """A guard against one more walk or lookup an op, which linear growth would not show."""
+    text = straight(5000)
+    parse_source(Source(text))
+    assert calls(lambda: parse(text)) < 120 * 5000

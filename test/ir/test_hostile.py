@@ -1,0 +1,211 @@
+"""Texts that nobody means: the answer is a module or a DiagnosticError that renders, never another exception."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from vyre_opt import DiagnosticError, parse, parse_file, print_program
+from vyre_opt.testing import Settings, random_program
+
+HEAD = """vyre 1
+program @p workgroup(4) {
+  buffer @b : u32[4] read_write binding(0) live_out
+  %a = const 1 : u32
+  %c = const true : bool
+"""
+
+
+def nested(depth: int) -> str:
+    return HEAD + "if %c {\n" * depth + "}\n" * depth + "}\n"
+
+
+def outcome(text: str) -> str:
+    """The first message, or "" for a text that parses; the messages must render in a readable length."""
+    try:
+        parse(text)
+    except DiagnosticError as wrong:
+        found = wrong
+    else:
+        return ""
+    assert len(str(found)) < 50_000
+    return found.diagnostics[0].message
+
+
+DIGITS = "9" * 5000
+ABSURD = "this integer has 5000 digits; no type holds it"
+
+TEXTS = {
+    "empty": ("", "the text is empty"),
+    "space only": (" \n\t\n", "the text is empty"),
+    "comments only": ("// a\n// b", "a .vyre text begins with its format version"),
+    "NUL": ("vyre 1\n\0", "a NUL byte; this is not a text"),
+    "string without end": (HEAD + 'trap "abc\n}', "this string has no end"),
+    "string at the end": (HEAD + 'trap "abc', "this string has no end"),
+    "100k quotes": (HEAD + "trap " + '"' * 100_000, None),
+    "100k backslashes": (HEAD + 'trap "' + "\\" * 100_001, "this string has no end"),
+    "long constant": (HEAD + f"%x = const {DIGITS} : u32\n}}", f"const: {ABSURD}"),
+    "long hex": (HEAD + f"%x = const 0x{'f' * 4998} : u64\n}}", f"const: {ABSURD}"),
+    "long float": (HEAD + f"%x = const {DIGITS}.0 : f32\n}}", ""),
+    "long exponent": (HEAD + f"%x = const 1e{DIGITS} : f64\n}}", ""),
+    "long count": (f"vyre 1 program @p workgroup(1) {{ buffer @b : u32[{DIGITS}] read }}", ABSURD),
+    "long workgroup": (f"vyre 1 program @p workgroup({DIGITS}) {{ }}", ABSURD),
+    "long grid": (f"vyre 1 program @p workgroup(1) grid({DIGITS}) {{ }}", ABSURD),
+    "long binding": (f"vyre 1 program @p workgroup(1) {{ buffer @b : u32[4] read binding({DIGITS}) }}", ABSURD),
+    "long bound": (HEAD + f"for %i = 0 to {DIGITS} {{ }}\n}}", ABSURD),
+    "long index": (HEAD + f"%x = extract %a[{DIGITS}] : u32\n}}", ABSURD),
+    "long lanes": (HEAD + f"%x = splat %a : vec<{DIGITS} x u32>\n}}", None),
+    "long parameter": (f"vyre 1 program @p workgroup(1) {{ math.softmax() {{columns = {DIGITS}}} }}", ABSURD),
+    "long launch": (f"vyre 1 pipeline @p {{ launch @x grid({DIGITS}) () }}", ABSURD),
+    "long version": (f"vyre {DIGITS}", "this text is in format version 99999999999999999999"),
+    "huge type": ("vyre 1 program @p workgroup(1) { buffer @b : tensor_shaped<u32, 18446744073709551615, "
+                  "18446744073709551615>[4] read binding(0) }", ""),
+    "100k braces": ("{" * 100_000, "a .vyre text begins with its format version"),
+    "100k braces inside": (HEAD + "{" * 100_000, "unexpected '{'"),
+    "100k parentheses": (HEAD + "%x = call @f(" + "(" * 100_000, None),
+    "100k types": (HEAD + "%x = splat %a : " + "vec<2 x " * 100_000, None),
+    "100k ifs": (HEAD + "if %c {\n" * 100_000, "blocks are nested deeper than 200"),
+    "5k generic blocks": (HEAD + '"region"() ({ ^() ' * 5000, "blocks are nested deeper than 200"),
+    "deep": (nested(190), ""),
+    "too deep": (nested(250), "blocks are nested deeper than 200"),
+    "200k operands": (HEAD + f"%x = vector {', '.join(['%a'] * 200_000)} : vec<4 x u32>\n}}",
+                      "vector: vec<4 x u32> takes 4 operands, 200000 given"),
+    "one line of 1 MB": (HEAD + "%x = add %a, %a : u32 " * 46_000 + "\n}", "%x is defined twice"),
+    "a word of 1 MB": (HEAD + "x" * 1_000_000, None),
+    "a name of 1 MB": (HEAD + f"%{'x' * 1_000_000} = const 1 : u32\n}}", ""),
+    "1 MB of slashes": ("/" * 1_000_000, "a .vyre text begins with its format version"),
+    "100k signs": (HEAD + "%" * 100_000, "unexpected character '%'"),
+    "5k wrong ops": (HEAD + "%x = foo %a\n" * 5000 + "}", "unknown op foo"),
+    "3k functions of one name": ("vyre 1\n" + "func @f() { }\n" * 3000, "func @f is defined twice"),
+    "BOM": ("\ufeff" + nested(1), "unexpected character '\\ufeff'"),
+    "CRLF": (nested(2).replace("\n", "\r\n"), ""),
+    "CR": (nested(2).replace("\n", "\r"), ""),
+    "tabs": (nested(2).replace(" ", "\t"), ""),
+    "superscript": ("vyre 1 program @p workgroup(1\u00b2) { }", "unexpected character '²'"),
+    "4 dimensions": ("vyre 1 program @p workgroup(1, 1, 1, 1) { }", "workgroup has 1 to 3 dimensions, not 4"),
+    "negative count": ("vyre 1 program @p workgroup(1) { buffer @b : u32[-1] read }",
+                       "a buffer has 0 to 2^63-1 elements"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_hostile_text_is_answered_in_words(name: str) -> None:
+    """The message where one is fixed; None where any will do."""
+    text, wanted = TEXTS[name]
+    found = outcome(text)
+    assert wanted is None or found == wanted
+
+
+@pytest.mark.parametrize(("count", "message"), [(64, ""), (65, "%r0 is not defined")])
+def test_an_op_has_up_to_64_results(count: int, message: str) -> None:
+    """The limit is part of the lexer; one more is an error, not a crash or a cut-off list."""
+    names = ", ".join(f"%r{i}" for i in range(count))
+    types = ", ".join(["u32"] * count)
+    given = ", ".join(["%x"] * count)
+    text = f"""vyre 1
+func @f(%x : u32) -> ({types}) {{
+  yield {given}
+}}
+program @p workgroup(4) {{
+  %a = lane_id
+  {names} = call @f(%a) : (u32) -> ({types})
+}}
+"""
+    assert outcome(text) == message
+
+
+@pytest.mark.parametrize(
+    "raw", [b"vyre 1\n// \xe9\n", b"\xff\xfe\x00v", b"vyre 1\n\xc3"], ids=["latin", "utf-16", "cut"]
+)
+def test_a_file_that_is_not_utf8_is_located(raw: bytes, tmp_path: Path) -> None:
+    """parse_file answers with a diagnostic, as for any other wrong text."""
+    path = tmp_path / "wrong.vyre"
+    path.write_bytes(raw)
+    with pytest.raises(DiagnosticError, match="is not UTF-8"):
+        parse_file(path)
+
+
+def test_a_file_may_start_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors on Windows write one; it carries no meaning."""
+    path = tmp_path / "marked.vyre"
+    path.write_bytes(b"\xef\xbb\xbf" + nested(1).encode())
+    assert parse_file(path).programs["p"]
+
+
+SAMPLE = """vyre 1
+func @f(%x : u32, %y : f32) -> (u32, bool) {
+  %c = lt %y, %y fastmath<nnan> : f32
+  yield %x, %c
+}
+program @p workgroup(4, 2) grid(2) { // a comment
+  buffer @b : vec<2 x u32>[?] read_write binding(0) live_in live_out
+  spec @k : i8 = -3
+  %a = "const"() {value = 0x1f} : () -> (u32)
+  %r, %s = call @f(%a, %a) : (u32, f32) -> (u32, bool)
+  %n = for %i = 0 to %a step 2 iter(%z = %a : u32) {
+    %v = load @b[%i] : vec<2 x u32>
+    %e = extract %v[1] : vec<2 x u32>
+    atomic_add<seq_cst> @b[%i], %e
+    yield %e
+  }
+  while iter(%q = %a : u32) { condition %s } do { yield %q }
+  if %s { trap "x\\n" } else { barrier workgroup }
+}
+pipeline @m {
+  buffer @t : u8[8] read
+  launch @p grid(2) (@t)
+  math.softmax(@t, @t) {columns = 4}
+  host_read @t
+}
+"""
+
+
+def test_a_text_may_end_anywhere() -> None:
+    """Every prefix, as of a file that is still being written, and every suffix."""
+    for at in range(len(SAMPLE)):
+        outcome(SAMPLE[:at])
+        outcome(SAMPLE[at:])
+
+
+TOKEN = re.compile(r'\s+|"[^"]*"|[%@]?[\w.$]+|.', re.DOTALL)
+
+
+def mutated(tokens: list[str], words: list[str], rng: random.Random) -> str:
+    """Some tokens lost, doubled, swapped or replaced."""
+    tokens = list(tokens)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        at, kind = rng.randrange(len(tokens)), rng.randrange(6)
+        if kind == 0:
+            del tokens[at : at + rng.randrange(1, 4)]
+        elif kind == 1:
+            tokens[at] = rng.choice(words)
+        elif kind == 2:
+            tokens.insert(at, rng.choice(words))
+        elif kind == 3:
+            other = rng.randrange(len(tokens))
+            tokens[at], tokens[other] = tokens[other], tokens[at]
+        elif kind == 4:
+            tokens[at:at] = tokens[at : at + rng.randrange(20)]
+        else:
+            del tokens[at : at + rng.randrange(30)]
+        tokens = tokens or ["vyre"]
+    return "".join(tokens)
+
+
+@pytest.mark.parametrize("generic", [False, True], ids=["short", "generic"])
+def test_mutated_programs_parse_or_are_diagnosed(generic: bool) -> None:
+    """A few thousand texts one slip away from a right one; those that still parse print and parse again."""
+    rng = random.Random(20)
+    small = Settings(statements=2, depth=2, expression_depth=1, fastmath=True)
+    programs = [random_program(seed, small).module for seed in range(40)]
+    short = sorted((print_program(m, generic=generic) for m in programs), key=len)[:8]
+    texts = [TOKEN.findall(text) for text in [SAMPLE, *short]]
+    words = [token for tokens in texts for token in tokens]
+    for _ in range(1200):
+        text = mutated(rng.choice(texts), words, rng)
+        if outcome(text) == "":
+            again = print_program(parse(text), generic=generic)
+            assert print_program(parse(again), generic=generic) == again

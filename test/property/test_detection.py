@@ -1,0 +1,115 @@
+"""The properties notice a wrong pass, and the reducer makes the program that shows it small."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_opt import parse, print_program
+from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.program import Access, Module, Program
+from vyre_opt.passes import registry
+from vyre_opt.passes.manager import Context
+from vyre_opt.passes.registry import Pass
+from vyre_opt.testing import Settings, random_program
+from vyre_opt.testing.campaign import reduced
+from vyre_opt.testing.properties import Broken, baseline, check_pipeline
+from vyre_opt.testing.reduce import reduce_text
+
+
+class Mirror(Pass):
+    """Wrong: a - b is not b - a."""
+
+    name = "test_mirror"
+    summary = "Swaps the operands of every sub."
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        found = [op for program in module.programs.values() for op in program.walk() if op.name == "sub"]
+        for op in found:
+            op.operands = (op.operands[1], op.operands[0])
+        return any(a is not b for a, b in (op.operands for op in found))
+
+
+class Promote(Pass):
+    """Wrong: the tile lacks the last element."""
+
+    name = "test_promote"
+    summary = "Makes every transient buffer a workgroup buffer that is too small."
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        changed = False
+        for program in module.programs.values():
+            for buffer in program.buffers.values():
+                if buffer.is_transient and buffer.count is not None:
+                    buffer.access, buffer.binding = Access.WORKGROUP, None
+                    buffer.count, changed = max(1, buffer.count - 1), True
+        return changed
+
+
+class Silent(Pass):
+    """Wrong: it changes the module and says that it did not."""
+
+    name = "test_silent"
+    summary = "Renames nothing, appends a const."
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        for item in module.order:
+            if isinstance(item, Program):
+                for op in item.walk():
+                    if op.name == "add":
+                        op.definition = OPS["sub"]
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _wrong_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cls in (Mirror, Promote, Silent):
+        monkeypatch.setitem(registry._registered, cls.name, cls)
+
+
+SMALL = Settings(statements=5, depth=2, expression_depth=2)
+
+
+def broken_by(pipeline: str, programs: int = 40) -> tuple[int, Broken]:
+    """The first seed whose program shows that a pipeline is wrong."""
+    for seed in range(programs):
+        sample = random_program(seed, SMALL)
+        try:
+            check_pipeline(sample, pipeline, baseline(sample, seed))
+        except Broken as found:
+            return seed, found
+    pytest.fail(f"{programs} programs did not show that {pipeline} is wrong")
+
+
+def test_a_wrong_rewrite_is_found_and_reduced() -> None:
+    """Swapped operands change outputs, and what is left of the program is little more than the sub."""
+    seed, found = broken_by("test_mirror")
+    assert found.kind == "result"
+    text = reduced(seed, found, settings=SMALL)
+    assert " sub " in text
+    assert text.count("\n") < 60
+    assert text.count("\n") < found.text.count("\n") / 3
+
+
+def test_a_tile_too_small_is_found() -> None:
+    """A pass that makes a sound program leave its buffers shows as a fault, not as a crash."""
+    _, found = broken_by("test_promote", 60)
+    assert found.kind == "fault"
+
+
+def test_a_pass_that_hides_its_change_is_found() -> None:
+    """`changed` is held against the fingerprint."""
+    _, found = broken_by("test_silent")
+    assert found.kind == "contract"
+    assert "something changed" in found.what
+
+
+def test_reducing_keeps_the_failure_and_a_valid_text() -> None:
+    """The reducer's steps are judged by the caller's predicate only, and end at a fixed point."""
+    text = print_program(random_program(11, SMALL).module)
+
+    def has_a_store(module: Module) -> bool:
+        return any(op.name == "store" for program in module.programs.values() for op in program.walk())
+
+    small = reduce_text(text, has_a_store)
+    assert has_a_store(parse(small))
+    assert sum(1 for program in parse(small).programs.values() for _ in program.walk()) <= 4

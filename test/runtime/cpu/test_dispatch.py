@@ -1,0 +1,155 @@
+"""The dispatcher: threads, what it keeps, what it refuses."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt.ir.parser import parse
+from vyre_opt.runtime.cpu import CpuDispatcher, compiler
+from vyre_opt.runtime.dispatcher import BackendError, BadInputs, Scratch, dispatcher
+
+COUNT = """vyre 1
+program @count workgroup(64) {
+  buffer @x    : u32[?]  read       binding(0)
+  buffer @y    : u32[?]  write      binding(1) live_out
+  buffer @hits : u32[16] read_write binding(2) live_in live_out
+  buffer @tile : u32[64] workgroup
+  %g = global_id x
+  %l = local_id x
+  %x = load @x[%g] : u32
+  store %x, @tile[%l] : u32
+  barrier workgroup
+  %c = const 63 : u32
+  %i = sub %c, %l : u32
+  %v = load @tile[%i] : u32
+  store %v, @y[%g] : u32
+  %m = const 15 : u32
+  %one = const 1 : u32
+  %k = and %v, %m : u32
+  %old = atomic_add @hits[%k], %one : u32
+}
+"""
+
+
+def test_workgroups_over_threads() -> None:
+    """However many threads, the same outputs; atomics of all workgroups arrive."""
+    (program,) = parse(COUNT).programs.values()
+    x = np.random.default_rng(0).integers(0, 1 << 30, 64 * 2000).astype(np.uint32)
+    wanted = x.reshape(-1, 64)[:, ::-1].reshape(-1)
+    for workers in (1, 2, 3, 8):
+        y, hits = CpuDispatcher(workers=workers).dispatch(
+            program, [x, np.zeros_like(x), np.zeros(16, np.uint32)], 2000
+        )
+        assert np.array_equal(y, wanted)
+        assert np.array_equal(hits, np.bincount(x & 15, minlength=16))
+
+
+def test_many_callers_at_once() -> None:
+    """Each compiles or finds the program, and runs on memory of its own."""
+    (program,) = parse(COUNT.replace("63", "62").replace("sub %c, %l", "min %c, %l")).programs.values()
+    failures: list[BaseException] = []
+
+    def call(seed: int) -> None:
+        x = np.random.default_rng(seed).integers(0, 99, 64 * 300).astype(np.uint32)
+        try:
+            for _ in range(5):
+                y, _ = CpuDispatcher().dispatch(program, [x, np.zeros_like(x), np.zeros(16, np.uint32)], 300)
+                rows = x.reshape(-1, 64).copy()
+                rows[:, 63] = rows[:, 62]
+                assert np.array_equal(y, rows.reshape(-1))
+        except BaseException as failure:
+            failures.append(failure)
+
+    callers = [threading.Thread(target=call, args=(seed,)) for seed in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not failures
+
+
+def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each set of constants; an equal program, parsed again, is the same one."""
+    made: list[bytes] = []
+    original = compiler.compile_object
+
+    def counted(text: str, host: Any) -> bytes:
+        made.append(original(text, host))
+        return made[-1]
+
+    monkeypatch.setattr(compiler, "compile_object", counted)
+    text = """vyre 1
+    program @once workgroup(32) {
+      buffer @y : u32[32] write binding(0) live_out
+      spec @k : u32 = 17
+      %g = global_id x
+      %k = spec @k : u32
+      %v = mul %g, %k : u32
+      store %v, @y[%g] : u32
+    }"""
+    room = [np.zeros(32, np.uint32)]
+    for specs in (None, {"k": 17}, {"k": 18}, {"k": 18}, None):
+        (program,) = parse(text).programs.values()
+        (y,) = CpuDispatcher().dispatch(program, room, 1, specs=specs)
+        assert y[3] == 3 * (specs or {"k": 17})["k"]
+    assert len(made) == 2
+
+
+def test_transient_storage_is_kept_in_scratch_and_starts_as_zeros() -> None:
+    (program,) = parse("""vyre 1
+    program @t workgroup(32) {
+      buffer @t : u32[32] read_write
+      buffer @y : u32[32] write binding(0) live_out
+      %g = global_id x
+      %v = load @t[%g] : u32
+      %one = const 1 : u32
+      %w = add %v, %one : u32
+      store %w, @t[%g] : u32
+      store %w, @y[%g] : u32
+    }""").programs.values()
+    scratch = Scratch()
+    for _ in range(2):
+        (y,) = CpuDispatcher().dispatch(program, [np.zeros(32, np.uint32)], 1, scratch=scratch)
+        assert (y == 1).all()
+    assert list(scratch.storage) == ["t"]
+
+
+def test_a_named_kernel_is_refused_with_advice() -> None:
+    (program,) = parse("""vyre 1
+    program @k workgroup(1) {
+      buffer @x : f32[64] read binding(0)
+      buffer @y : f32[64] write binding(1) live_out
+      math.softmax(@x, @y) {columns = 64}
+    }""").programs.values()
+    with pytest.raises(BackendError, match=r"program @k: math\.softmax is a named kernel; expand it"):
+        CpuDispatcher().dispatch(program, [np.zeros(64, np.float32)] * 2, 1)
+
+
+def test_functions_that_explode_are_refused() -> None:
+    """Each function calls the one before it four times."""
+    funcs = ["func @f0(%a : u32) -> u32 { %r = add %a, %a : u32 yield %r }"]
+    for n in range(1, 12):
+        calls = "\n".join(f"%x{k} = call @f{n - 1}(%a) : (u32) -> u32" for k in range(4))
+        funcs.append(f"func @f{n}(%a : u32) -> u32 {{ {calls} yield %x3 }}")
+    module = parse(
+        "vyre 1\n"
+        + "\n".join(funcs)
+        + "\nprogram @p workgroup(1) { %g = global_id x\n %r = call @f11(%g) : (u32) -> u32 }"
+    )
+    with pytest.raises(BackendError, match="more than 200000 ops"):
+        CpuDispatcher().dispatch(module.programs["p"], [], 1, module=module)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"workers": 0}, "0 workers"), ({"opt": 4}, "0 to 3")])
+def test_options_are_checked(options: dict[str, int], message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
+        dispatcher("cpu", **options)
+
+
+def test_an_empty_program() -> None:
+    (program,) = parse("vyre 1\nprogram @nothing workgroup(7) { }").programs.values()
+    assert CpuDispatcher().dispatch(program, [], (3, 2, 1)) == []

@@ -1,0 +1,304 @@
+"""Loads and stores of every pattern, atomics, and accesses out of bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt.ir.parser import parse
+from vyre_opt.ir.types import DataType
+from vyre_opt.runtime.arrays import storage_type
+from vyre_opt.runtime.cpu import CpuDispatcher
+from vyre_opt.runtime.dispatcher import ProgramError, Scratch
+
+TYPES = ("bool", "u8", "i16", "f16", "bf16", "f32", "u64", "f64")
+INDICES = {
+    "consecutive": "%i = add %g, %zero : u32",
+    "offset": "%i = add %g, %one : u32",
+    "backwards": "%i = sub %last, %g : u32",
+    "every second": "%i = mul %g, %two : u32",
+    "odd ones": "%e = mul %g, %two : u32  %i = add %e, %one : u32",
+    "every third": "%i = mul %g, %three : u32",
+    "scattered": "%a = mul %g, %seven : u32  %i = rem %a, %n : u32",
+    "the same": "%i = rem %seven, %n : u32",
+    "signed": "%s = cast %g : u32 -> i64  %i = abs %s : i64",
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_pattern(agree: Any, dtype: str) -> None:
+    """Guarded by the length, so that the last chunks are served in part."""
+    element = DataType.of(dtype)
+    stored = storage_type(element)
+    assert stored is not None
+    x = np.random.default_rng(3).integers(0, 2 if dtype == "bool" else 90, 171).astype(stored)
+    outputs, body = [], []
+    for place, index in enumerate(INDICES.values(), 1):
+        kind = "i64" if "i64" in index else "u32"
+        outputs.append(f"buffer @y{place} : {dtype}[?] write binding({place}) live_out")
+        body.append(
+            f"""region @part{place} {{
+              {index}
+              %j = cast %i : {kind} -> u32
+              %in = lt %j, %n : u32
+              if %in {{
+                %v = load @x[%i] : {dtype}
+                %ok = lt %g, %n : u32
+                if %ok {{ store %v, @y{place}[%g] : {dtype} }}
+              }}
+            }}"""
+        )
+    nl = "\n"
+    text = f"""program @p workgroup(48) {{
+      buffer @x : {dtype}[?] read binding(0)
+      {nl.join(outputs)}
+      %g = global_id x
+      %n = len @x
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %two = const 2 : u32
+      %three = const 3 : u32
+      %seven = const 7 : u32
+      %last = sub %n, %one : u32
+      {nl.join(body)}
+    }}"""
+    agree(text, [x, *(np.zeros_like(x) for _ in INDICES)], 4)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [2, 3, 4, 16])
+def test_vectors_of_any_width(agree: Any, dtype: str, width: int) -> None:
+    """Elements one after the other, in vector buffers and as wide accesses to scalar ones."""
+    stored = storage_type(DataType.of(dtype))
+    assert stored is not None
+    total = 70 * width
+    x = np.random.default_rng(width).integers(0, 2 if dtype == "bool" else 90, total).astype(stored)
+    text = f"""program @p workgroup(35) {{
+      buffer @x : {dtype}[{total}] read binding(0)
+      buffer @y : vec<{width} x {dtype}>[70] write binding(1) live_out
+      buffer @z : {dtype}[{total + 1}] write binding(2) live_out
+      %g = global_id x
+      %w = const {width} : u32
+      %i = mul %g, %w : u32
+      %v = load @x[%i] : vec<{width} x {dtype}>
+      store %v, @y[%g] : vec<{width} x {dtype}>
+      %one = const 1 : u32
+      %j = add %i, %one : u32
+      store %v, @z[%j] : vec<{width} x {dtype}>
+    }}"""
+    agree(text, [x, np.zeros((70, width), stored), np.zeros(total + 1, stored)], 2)
+
+
+@pytest.mark.parametrize("lanes", [1, 32, 45])
+def test_scattered_stores(agree: Any, lanes: int) -> None:
+    """Each lane at its own place, some lanes not at all."""
+    for dtype in ("u8", "i16", "f32", "u64", "bool"):
+        stored = storage_type(DataType.of(dtype))
+        text = f"""program @p workgroup({lanes}) {{
+          buffer @y : {dtype}[331] write binding(0) live_out
+          %g = global_id x
+          %k = const 37 : u32
+          %n = const 331 : u32
+          %a = mul %g, %k : u32
+          %i = rem %a, %n : u32
+          %one = const 1 : u32
+          %p = and %g, %one : u32
+          %odd = eq %p, %one : u32
+          if %odd {{
+            %v = cast %g : u32 -> {dtype}
+            store %v, @y[%i] : {dtype}
+          }}
+        }}"""
+        agree(text, [np.zeros(331, stored)], 7)
+
+
+@pytest.mark.parametrize("dtype", ["u32", "i32", "u64", "i64", "f32", "f64"])
+def test_atomics(agree: Any, dtype: str) -> None:
+    """Every op, on elements that lanes share in storage and in workgroup memory, in lane order."""
+    names = ["add", "exchange"] if dtype[0] == "f" else ["add", "min", "max", "and", "or", "xor", "exchange"]
+    orders = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+    stored = storage_type(DataType.of(dtype))
+    body = []
+    for number, name in enumerate(names):
+        body.append(f"%old{number} = atomic_{name}<{orders[number % 5]}> @y[%k{number}], %v : {dtype}")
+        body.append(f"%mine{number} = atomic_{name} @tile[%t{number}], %v : {dtype}")
+        body.append(f"store %mine{number}, @old[%o{number}] : {dtype}")
+    if dtype[0] != "f":
+        body.append(f"%cas = atomic_compare_exchange<acq_rel> @y[%ks], %v, %w : {dtype}")
+    places = []
+    for number in range(len(names)):
+        places.append(f"%n{number} = const {4 * number} : u32\n%k{number} = add %part, %n{number} : u32")
+        places.append(f"%m{number} = const {number} : u32\n%t{number} = add %zero, %m{number} : u32")
+        places.append(f"%q{number} = const {40 * number} : u32\n%o{number} = add %l, %q{number} : u32")
+    nl = "\n"
+    text = f"""program @p workgroup(40) {{
+      buffer @y : {dtype}[40] read_write binding(0) live_in live_out
+      buffer @old : {dtype}[280] write binding(1) live_out
+      buffer @tile : {dtype}[8] workgroup
+      %l = local_id x
+      %zero = const 0 : u32
+      %three = const 3 : u32
+      %part = and %l, %three : u32
+      %eight = const 8 : u32
+      %fill = lt %l, %eight : u32
+      %v = cast %l : u32 -> {dtype}
+      %w = add %v, %v : {dtype}
+      if %fill {{ store %w, @tile[%l] : {dtype} }}
+      %thirty = const 30 : u32
+      %ks = add %part, %thirty : u32
+      {nl.join(places)}
+      barrier workgroup
+      {nl.join(body)}
+    }}"""
+    start = np.random.default_rng(2).integers(0, 50, 40).astype(stored)
+    agree(text, [start, np.zeros(280, stored)], 1)
+
+
+def test_arrays_off_their_alignment(agree: Any) -> None:
+    raw = np.zeros(4 * 64 + 1, np.uint8)
+    raw[1:] = np.random.default_rng(0).integers(0, 255, 256)
+    x = raw[1:].view(np.uint32)
+    assert not x.flags.aligned
+    text = """program @p workgroup(32) {
+      buffer @x : u32[?] read binding(0)
+      buffer @y : u32[?] write binding(1) live_out
+      %g = global_id x
+      %v = load @x[%g] : u32
+      store %v, @y[%g] : u32
+    }"""
+    agree(text, [x, np.zeros(64, np.uint32)], 2)
+
+
+def test_inputs_are_left_alone(agree: Any) -> None:
+    x = np.arange(64, dtype=np.int32)
+    kept = x.copy()
+    text = """program @p workgroup(32) {
+      buffer @x : i32[?] read_write binding(0) live_in live_out
+      %g = global_id x
+      %v = load @x[%g] : i32
+      %w = neg %v : i32
+      store %w, @x[%g] : i32
+    }"""
+    (y,) = agree(text, [x], 2)
+    assert np.array_equal(x, kept)
+    assert np.array_equal(y, -kept)
+
+
+# --- out of bounds: reported in the interpreter's words, and nothing outside is touched
+
+WRONG = {
+    "consecutive": ("%i = add %g, %c : u32", "u32"),
+    "far": ("%h = const 4294967290 : u32  %i = add %g, %h : u32", "u32"),
+    "one lane": ("%k = const 7 : u32  %m = mul %g, %k : u32  %i = and %m, %mask : u32", "u32"),
+    "agreed": ("%i = add %c, %c : u32", "u32"),
+    "negative": ("%s = cast %g : u32 -> i32  %t = const 3 : i32  %i = sub %s, %t : i32", "i32"),
+    "wide": ("%s = cast %g : u32 -> u64  %t = const 0x8000000000000000 : u64  %i = add %s, %t : u64", "u64"),
+}
+ACCESS = {
+    "load": "%v = load @x[%i] : f32",
+    "store": "store %f, @x[%i] : f32",
+    "vector load": "%v = load @x[%i] : vec<4 x f32>",
+    "atomic": "%v = atomic_add @x[%i], %f : f32",
+}
+
+
+@pytest.mark.parametrize("access", ACCESS)
+@pytest.mark.parametrize("index", WRONG)
+def test_out_of_bounds_is_reported(faults: Any, index: str, access: str) -> None:
+    place, _ = WRONG[index]
+    if index == "agreed" and access == "store":
+        return  # the lanes race, too, and the interpreter may say so first
+    text = f"""program @p workgroup(64) {{
+      buffer @x : f32[100] read_write binding(0) live_in live_out
+      %g = global_id x
+      %c = const 70 : u32
+      %mask = const 127 : u32
+      %f = const 1.0 : f32
+      {place}
+      {ACCESS[access]}
+    }}"""
+    if access == "store" and index == "one lane":
+        text = text.replace("const 7 : u32", "const 3 : u32")  # each lane its own element
+    found = faults(text, [np.zeros(100, np.float32)], 1)
+    assert found.kind == "bounds"
+    assert "length 100" in str(found)
+
+
+def test_lanes_that_do_not_take_part_may_be_out_of_bounds(agree: Any) -> None:
+    text = """program @p workgroup(64) {
+      buffer @x : u8[?] read_write binding(0) live_in live_out
+      %g = global_id x
+      %n = len @x
+      %in = lt %g, %n : u32
+      if %in {
+        %v = load @x[%g] : u8
+        %w = not %v : u8
+        store %w, @x[%g] : u8
+      }
+    }"""
+    for count in (0, 1, 31, 32, 33, 63, 64):
+        agree(text, [np.arange(count, dtype=np.uint8)], 1)
+
+
+def test_nothing_outside_is_written() -> None:
+    """The lanes in bounds beside one that is not write nothing either."""
+    (program,) = parse("""vyre 1
+    program @p workgroup(32) {
+      buffer @t : u32[40] read_write
+      %g = global_id x
+      %k = const 9 : u32
+      %i = add %g, %k : u32
+      store %g, @t[%i] : u32
+    }""").programs.values()
+    scratch = Scratch()
+    with pytest.raises(ProgramError, match="index 40"):
+        CpuDispatcher().dispatch(program, [], 1, scratch=scratch)
+    assert not scratch.storage["t"].any()
+
+
+def test_trap_and_step(faults: Any) -> None:
+    """With the first lane that comes there."""
+    found = faults(
+        """program @p workgroup(64) {
+          buffer @x : u32[64] read binding(0)
+          %g = global_id x
+          %v = load @x[%g] : u32
+          %k = const 5 : u32
+          %p = eq %v, %k : u32
+          if %p { trap "five" }
+        }""",
+        [np.arange(64, dtype=np.uint32) % 40],
+        1,
+    )
+    assert "trap: five; reached by workgroup (0,0,0) local id (5,0,0)" in str(found)
+    for dtype, step in (("u32", "%v"), ("i8", "%w"), ("u32", "%u")):
+        found = faults(
+            f"""program @p workgroup(64) {{
+              buffer @x : u32[64] read binding(0)
+              %g = global_id x
+              %v = load @x[%g] : u32
+              %w = cast %v : u32 -> i8
+              %zero = const 3 : u32
+              %u = load @x[%zero] : u32
+              for %k = 0 to 10 step {step} : {dtype} {{ }}
+            }}""",
+            [(np.arange(64, dtype=np.uint32) + 1) % 4],
+            1,
+        )
+        assert found.kind == "step"
+
+
+def test_the_first_workgroup_at_fault_is_reported(faults: Any) -> None:
+    """Many workgroups over many threads, all of the later ones at fault."""
+    found = faults(
+        """program @p workgroup(64) {
+          buffer @x : u8[100000] read binding(0)
+          %g = global_id x
+          %v = load @x[%g] : u8
+        }""",
+        [np.zeros(100000, np.uint8)],
+        4000,
+    )
+    assert "index 100000" in str(found)

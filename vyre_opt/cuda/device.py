@@ -1,0 +1,150 @@
+"""A GPU: its facts, its primary context, and the memory that dispatches share."""
+
+from __future__ import annotations
+
+import atexit
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..lowering.abi import RECORD_BYTES
+from ..lowering.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
+from ..runtime.dispatcher import BackendError
+from .driver import load, told_plainly
+
+__all__ = ["Device", "DeviceFacts", "Record", "device"]
+
+LEAST_BYTES = 256
+RECORD_STRIDE = 64
+RECORDS_A_PAGE = 64
+assert RECORD_BYTES <= RECORD_STRIDE
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a schedule may rest on.  Sizes are in bytes.
+
+    `target`: what to compile for.  `cuda`: the newest CUDA release that the driver knows;
+    `ptx`: the newest PTX that it loads.  `shared_bytes`: workgroup memory that a
+    workgroup can have at most.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    target: GpuTarget
+    cuda: tuple[int, int]
+    ptx: PtxVersion
+    multiprocessors: int
+    shared_bytes: int
+    shared_bytes_static: int
+    l2_bytes: int
+    memory_bytes: int
+
+    @property
+    def key(self) -> str:
+        """A text that two devices share if code tuned for one suits the other."""
+        return f"{self.name} {self.target.name} cuda{self.cuda[0]}.{self.cuda[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A fault record in memory that host and device both see."""
+
+    host: np.ndarray
+    pointer: int
+
+
+class Device:
+    """One GPU.  `with device:` makes its context current, the one that torch and CuPy use too."""
+
+    def __init__(self, number: int) -> None:
+        self.cuda: Any = load()
+        count = self.cuda.Device.count()
+        if not 0 <= number < count:
+            raise BackendError(f"there is no GPU {number}; this machine has 0 to {count - 1}")
+        self.number = number
+        with told_plainly(f"opening GPU {number}"):
+            self.handle = self.cuda.Device(number)
+            self.context = self.handle.retain_primary_context()
+        self.facts = self._facts()
+        self._free_records: list[Record] = []
+        with self:
+            tools = _tools()
+            self.pool = tools.DeviceMemoryPool()
+            self.pinned = tools.PageLockedMemoryPool()
+            self.stream = self.cuda.Stream()
+            # The pool can take memory back at any time, current context or not, as long as it
+            # holds a block; this one is smaller than any other, so nobody asks for it.
+            self.pool.allocate(1).free()
+        atexit.register(self._close)
+
+    def __enter__(self) -> Device:
+        self.context.push()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cuda.Context.pop()
+
+    def allocate(self, size: int) -> Any:
+        """Device memory from the pool, given back when the result is dropped; the context must be current."""
+        with told_plainly(f"asking for {size} bytes"):
+            return self.pool.allocate(max(LEAST_BYTES, size))
+
+    def record(self) -> Record:
+        """A zeroed fault record; the context must be current."""
+        if not self._free_records:
+            flags = self.cuda.host_alloc_flags.DEVICEMAP | self.cuda.host_alloc_flags.PORTABLE
+            with told_plainly("asking for a page of pinned memory"):
+                page = self.cuda.pagelocked_zeros(RECORDS_A_PAGE * RECORD_STRIDE, np.uint8, mem_flags=flags)
+                base = int(page.base.get_device_pointer())
+            for start in range(0, len(page), RECORD_STRIDE):
+                self._free_records.append(Record(page[start : start + RECORD_STRIDE], base + start))
+        return self._free_records.pop()
+
+    def _facts(self) -> DeviceFacts:
+        attribute, found = self.cuda.device_attribute, self.handle.get_attribute
+        major, minor = self.handle.compute_capability()
+        release = self.cuda.get_driver_version()
+        cuda = (release // 1000, release % 1000 // 10)
+        try:
+            target = gpu_of_device(major, minor)
+        except TargetError as old:
+            raise BackendError(f"{self.handle.name()}: {old}") from None
+        return DeviceFacts(
+            self.handle.name(),
+            (major, minor),
+            target,
+            cuda,
+            driver_version(cuda),
+            found(attribute.MULTIPROCESSOR_COUNT),
+            found(attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            found(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
+            found(attribute.L2_CACHE_SIZE),
+            self.handle.total_memory(),
+        )
+
+    def _close(self) -> None:
+        """Give memory back while the driver is still there to take it."""
+        try:
+            with self:
+                self.pool.stop_holding()
+                self.pinned.stop_holding()
+        except self.cuda.Error:  # a broken context has nothing to give back
+            pass
+
+
+def _tools() -> Any:
+    import pycuda.tools
+
+    return pycuda.tools
+
+
+@cache
+def device(number: int = 0) -> Device:
+    """GPU `number` of this process.  Raises BackendError if there is none, or no driver."""
+    return Device(number)

@@ -1,0 +1,361 @@
+"""The dispatcher of the cuda target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ir.program import Access, Buffer, Dim3, Module, Program
+from ..lowering.abi import storage_buffers
+from ..lowering.nvptx import BOUNDS, Unit
+from ..lowering.targets import TargetError, parse_version
+from ..runtime.arrays import storage_type
+from ..runtime.dispatcher import BadInputs, Scratch
+from ..runtime.inputs import Checked, check_call
+from . import device_arrays
+from .device import Device, DeviceFacts
+from .device import device as open_device
+from .device_arrays import View, made_like, producer_stream, take
+from .faults import program_error, take_fault
+from .kernels import KernelCache, LoadedKernel, Options
+from .queues import PyCudaQueue, queue_of
+from .transfers import from_device, to_device
+
+__all__ = ["BoundLaunch", "CudaDispatcher"]
+
+
+class CudaDispatcher:
+    """Dispatches to an NVIDIA GPU.
+
+    `device`: the number of the GPU.  `bounds`: what an access does that is not proven in
+    bounds: "trap" reports it, "clamp" moves it to the nearest element, "none" does not
+    look.  `opt_level`: 0 to 3.  `ptx_version`: "8.6", say; the lowest that the GPU takes
+    by default.  The driver is needed at the first dispatch, not before.
+    """
+
+    name = "cuda"
+
+    def __init__(
+        self, device: int = 0, bounds: str = "trap", opt_level: int = 2, ptx_version: str | None = None
+    ) -> None:
+        if bounds not in BOUNDS:
+            raise BadInputs(f"bounds is one of {', '.join(BOUNDS)}, not {bounds!r}")
+        if opt_level not in range(4):
+            raise BadInputs(f"opt_level is 0 to 3, not {opt_level!r}")
+        try:
+            version = None if ptx_version is None else parse_version(ptx_version)
+        except TargetError as unknown:
+            raise BadInputs(str(unknown)) from None
+        self.options = Options(bounds, opt_level, version)
+        self._number = device
+        self._kernels: KernelCache | None = None
+
+    @property
+    def device(self) -> Device:
+        """The GPU.  Raises BackendError if there is none."""
+        return open_device(self._number)
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What the GPU is.  Raises BackendError if there is none."""
+        return self.device.facts
+
+    @property
+    def kernels(self) -> KernelCache:
+        if self._kernels is None:
+            self._kernels = KernelCache(self.device, self.options)
+        return self._kernels
+
+    def dispatch(
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        grid: int | Sequence[int] | None = None,
+        *,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+        scratch: Scratch | None = None,
+    ) -> list[Any]:
+        """See `Dispatcher.dispatch`.
+
+        If the inputs are arrays on the GPU, so are the outputs, of the same kinds, and the
+        work is enqueued on the stream on which the first input's library works.  It is
+        waited for only where the program may fault.
+        """
+        if _are_on_gpu(program, inputs):
+            checked = _check_shapes(program, inputs, grid, module, specs)
+            return self._on_gpu(program, inputs, checked, module)
+        checked = check_call(program, inputs, grid, module, specs)
+        return self._from_host(program, checked, module, scratch or Scratch())
+
+    def prepare(
+        self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
+    ) -> LoadedKernel:
+        """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
+        with self.device:
+            return self.kernels.get(_unit(program, module, specs or {}))
+
+    def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:
+        """Many programs compiled and loaded as one module; later dispatches find them."""
+        full = [_unit(unit.program, unit.module, unit.specs) for unit in units]
+        with self.device:
+            return self.kernels.load(full)
+
+    def bind(
+        self,
+        program: Program,
+        arrays: Sequence[Any],
+        grid: int | Sequence[int] | None = None,
+        *,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+    ) -> BoundLaunch:
+        """A launch that works in place on arrays on the GPU, one for each bound buffer.
+
+        All is checked here, so that `run` costs no more than the launch itself.
+        Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
+        """
+        if not _are_on_gpu(program, arrays):
+            raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
+        checked = _check_shapes(program, arrays, grid, module, specs)
+        views = self._views(program, arrays)
+        for buffer in program.bound_buffers:
+            if not device_arrays.is_aligned(views[buffer.name]):
+                raise BadInputs(f"{_where(program, buffer)}: the array is not 16-byte aligned")
+        _check_overlaps(program, views)
+        with self.device:
+            kernel = self.kernels.get(_unit(program, module, checked.specs))
+            pointers = {name: view.pointer for name, view in views.items()}
+            own = self._unbound(program, pointers, Scratch())
+        return BoundLaunch(kernel, checked.grid, pointers, _counts(program, views), (list(arrays), own))
+
+    def launch(
+        self,
+        program: Program,
+        arrays: Sequence[Any],
+        grid: int | Sequence[int] | None = None,
+        *,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Enqueue one run in place; see `bind`, which is for many.
+
+        `stream` is one of PyCUDA, torch or CuPy, or a handle; None is the default stream.
+        Nothing is copied, and nothing waited for unless the program has storage of its own.
+        A fault of the program is reported by the next `check_faults`.
+        """
+        bound = self.bind(program, arrays, grid, module=module, specs=specs)
+        bound.run(stream)
+        if any(b.binding is None for b in storage_buffers(program)):
+            with self.device:  # the pool may hand its memory to work that does not wait for this
+                queue_of(self.device, stream).wait()
+
+    def check_faults(
+        self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
+    ) -> None:
+        """Wait for the GPU, and raise the ProgramError of a fault of earlier launches."""
+        with self.device:
+            PyCudaQueue(self.device, None).wait()
+            _raise_fault(self.kernels.get(_unit(program, module, specs or {})))
+
+    # --- inputs on the host
+
+    def _from_host(
+        self, program: Program, call: Checked, module: Module | None, scratch: Scratch
+    ) -> list[Any]:
+        with self.device as gpu:
+            kernel = self.kernels.get(_unit(program, module, call.specs))
+            pointers: dict[str, int] = {}
+            counts: dict[str, int] = {}
+            for buffer in program.bound_buffers:
+                array = call.arrays[buffer.name]
+                counts[buffer.name] = array.size // buffer.dtype.lanes
+                memory = self._kept(scratch, buffer, array.nbytes)
+                pointers[buffer.name] = int(memory)
+                if not buffer.is_transient:
+                    to_device(gpu, int(memory), array, gpu.stream)
+            self._unbound(program, pointers, scratch)
+            queue = PyCudaQueue(gpu, gpu.stream)
+            kernel.launch(queue, call.grid, pointers, counts)
+            outputs = []
+            for buffer in program.bound_buffers:
+                if buffer.is_output:
+                    shape, dtype = _shape(buffer, counts[buffer.name])
+                    outputs.append(from_device(gpu, pointers[buffer.name], shape, dtype, gpu.stream))
+            queue.wait()
+            _raise_fault(kernel)
+        return outputs
+
+    def _kept(self, scratch: Scratch, buffer: Buffer, size: int) -> Any:
+        """Device memory for a buffer, that of the last dispatch if it is large enough."""
+        held = scratch.storage.get(buffer.name)
+        if isinstance(held, _Held) and held.number == self._number and held.size >= size:
+            return held.memory
+        scratch.storage[buffer.name] = held = _Held(self._number, size, self.device.allocate(size))
+        return held.memory
+
+    def _unbound(self, program: Program, pointers: dict[str, int], scratch: Scratch) -> list[Any]:
+        """Add memory for the storage that the program keeps to itself; what holds it."""
+        kept = []
+        for buffer in storage_buffers(program):
+            if buffer.binding is None:
+                kept.append(self._kept(scratch, buffer, buffer.size_bytes or 0))
+                pointers[buffer.name] = int(kept[-1])
+        return kept
+
+    # --- inputs on the GPU
+
+    def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
+        bound = zip(program.bound_buffers, arrays, strict=True)
+        return {b.name: take(given, b, _where(program, b), self._number) for b, given in bound}
+
+    def _on_gpu(
+        self, program: Program, inputs: Sequence[Any], call: Checked, module: Module | None
+    ) -> list[Any]:
+        views = self._views(program, inputs)
+        with self.device as gpu:
+            kernel = self.kernels.get(_unit(program, module, call.specs))
+            queue = queue_of(gpu, producer_stream(inputs[0]) if inputs else None)
+            pointers: dict[str, int] = {}
+            outputs: list[Any] = []
+            temporary: list[Any] = []
+            for buffer, given in zip(program.bound_buffers, inputs, strict=True):
+                view = views[buffer.name]
+                if buffer.access is Access.READ and device_arrays.is_aligned(view):
+                    pointers[buffer.name] = view.pointer
+                    continue
+                made, pointer = made_like(given, view, buffer, gpu)
+                pointers[buffer.name] = pointer
+                if view.size and not buffer.is_transient:
+                    queue.copy(pointer, view.pointer, view.size)
+                (outputs if buffer.is_output else temporary).append(made)
+            temporary += self._unbound(program, pointers, Scratch())
+            kernel.launch(queue, call.grid, pointers, _counts(program, views))
+            if kernel.may_fault or temporary or queue.handle != producer_of_all(inputs):
+                queue.wait()
+            _raise_fault(kernel)
+        return outputs
+
+
+class BoundLaunch:
+    """A kernel with all its arguments; it keeps the arrays alive.
+
+    `run` enqueues it on a stream (see `CudaDispatcher.launch`) and does not wait.
+    """
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        grid: Dim3,
+        pointers: Mapping[str, int],
+        counts: Mapping[str, int],
+        owners: Any,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.owners = owners
+        self.arguments = kernel.arguments(pointers, counts)
+
+    def run(self, stream: Any = None) -> None:
+        with self.kernel.device as gpu:
+            self.kernel.enqueue(queue_of(gpu, stream), self.grid, self.arguments)
+
+
+class _Held:
+    """Device memory in a Scratch."""
+
+    def __init__(self, number: int, size: int, memory: Any) -> None:
+        self.number = number
+        self.size = size
+        self.memory = memory
+
+
+def producer_of_all(inputs: Sequence[Any]) -> int:
+    """The stream on which all the arrays' libraries work, -1 if they differ."""
+    handles = {producer_stream(given) for given in inputs}
+    handles = {0 if handle in (0, 1) else handle for handle in handles}
+    return handles.pop() if len(handles) == 1 else -1
+
+
+def _raise_fault(kernel: LoadedKernel) -> None:
+    if kernel.status is not None:
+        fault = take_fault(kernel.status)
+        if fault is not None:
+            raise program_error(kernel.kernel, fault)
+
+
+def _unit(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
+    """With every constant given, so that a default and the same value given are one kernel."""
+    full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
+    return Unit(program, module, full)
+
+
+def _shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    stored = storage_type(buffer.dtype)
+    assert stored is not None
+    lanes = buffer.dtype.lanes
+    return ((count, lanes) if lanes > 1 else (count,)), stored
+
+
+def _counts(program: Program, views: Mapping[str, View]) -> dict[str, int]:
+    return {b.name: views[b.name].scalars // b.dtype.lanes for b in program.bound_buffers}
+
+
+def _where(program: Program, buffer: Buffer) -> str:
+    return f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
+
+
+# --- checks of arrays on the GPU
+
+
+def _are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
+    """Raises BadInputs where some are and some are not."""
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        return False
+    here = [device_arrays.is_on_gpu(given) for given in inputs]
+    if any(here) and not all(here):
+        odd = here.index(False)
+        raise BadInputs(
+            f"program @{program.name}: input {odd} is not on the GPU, others are; pass all of them on one side"
+        )
+    return all(here)
+
+
+def _check_shapes(
+    program: Program,
+    inputs: Sequence[Any],
+    grid: int | Sequence[int] | None,
+    module: Module | None,
+    specs: Mapping[str, Any] | None,
+) -> Checked:
+    """`check_call` for arrays on the GPU: it sees empty arrays for those of open size, and none is read.
+
+    What it cannot see so, `take` checks: types, sizes and layout.
+    """
+    bound = program.bound_buffers
+    if len(inputs) != len(bound):
+        return check_call(program, list(inputs), grid, module, specs)  # says so
+    stand_ins = []
+    for buffer in bound:
+        stored = storage_type(buffer.dtype)
+        scalars = (buffer.count or 0) * buffer.dtype.lanes
+        stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
+    return check_call(program, stand_ins, grid, module, specs)
+
+
+def _check_overlaps(program: Program, views: Mapping[str, View]) -> None:
+    """Two buffers never share memory: code counts on it where one of them is written."""
+    spans = [
+        (b, views[b.name].pointer, views[b.name].pointer + views[b.name].size) for b in program.bound_buffers
+    ]
+    for number, (first, start, end) in enumerate(spans):
+        for second, other_start, other_end in spans[:number]:
+            written = first.access is not Access.READ or second.access is not Access.READ
+            if written and start < other_end and other_start < end:
+                raise BadInputs(
+                    f"program @{program.name}: the arrays for @{second.name} and @{first.name} overlap, "
+                    "and one of them is written"
+                )

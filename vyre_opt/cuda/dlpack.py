@@ -1,0 +1,65 @@
+"""Reads a DLPack capsule: where an array of another library is, without that library.
+
+The layout is that of dlpack.h, version 0.8 (the unversioned `dltensor` capsule).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CUDA", "DlpackView", "view"]
+
+CUDA = 2
+"""The device type of CUDA memory."""
+
+_CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DlpackView:
+    """`kind`: i, u, f, bf or b; `bits`: of an element; `strides`: in elements, None if contiguous."""
+
+    pointer: int
+    device: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    kind: str
+    bits: int
+
+
+def view(array: Any, stream: int) -> DlpackView:
+    """What `array.__dlpack__` says.  `stream`: the handle of the stream that will use it (1: the default).
+
+    The array must outlive every use.  Raises TypeError for element types that have no name here.
+    """
+    capsule = array.__dlpack__(stream=stream)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(get(capsule, b"dltensor"))
+    kind = _CODES.get(tensor.dtype.code)
+    if kind is None or tensor.dtype.lanes != 1:
+        raise TypeError(f"DLPack element type {tensor.dtype.code} of {tensor.dtype.lanes} lanes")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+    return DlpackView(
+        (tensor.data or 0) + tensor.byte_offset, tensor.device_id, shape, strides, kind, tensor.dtype.bits
+    )

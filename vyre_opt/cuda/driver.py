@@ -1,0 +1,99 @@
+"""The CUDA driver through PyCUDA: found when it is first needed, its errors in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from ..runtime.dispatcher import BackendError
+
+__all__ = ["load", "told_plainly"]
+
+INSTALL = "pip install 'vyre-opt[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
+
+# What the driver says when a kernel broke the context: nothing works in this process any more
+_POISON = (
+    "illegal memory access",
+    "illegal address",
+    "misaligned address",
+    "illegal instruction",
+    "unspecified launch failure",
+    "launch failed",
+    "hardware stack error",
+    "invalid program counter",
+    "invalid address space",
+    "device-side assert",
+    "launch timed out",
+)
+
+
+@cache
+def load() -> ModuleType:
+    """PyCUDA's driver module, initialised.  Raises BackendError that says what is missing."""
+    try:
+        import pycuda.driver as cuda
+    except ModuleNotFoundError as missing:
+        raise BackendError(
+            f"the cuda target needs the package {(missing.name or 'pycuda').partition('.')[0]}: {INSTALL}; "
+            "the cpu target needs neither"
+        ) from None
+    except ImportError as broken:
+        raise BackendError(
+            f"PyCUDA does not load: {broken}; if it is libcuda that is missing, install the NVIDIA driver; "
+            "if PyCUDA was built for another toolkit, install it again"
+        ) from None
+    try:
+        cuda.init()
+        count = cuda.Device.count()
+    except cuda.Error as refused:
+        raise BackendError(
+            f"the CUDA driver does not start: {refused}; see whether nvidia-smi shows a GPU, or use the cpu target"
+        ) from None
+    if not count:
+        raise BackendError(
+            "the CUDA driver finds no GPU; see nvidia-smi, CUDA_VISIBLE_DEVICES, or use the cpu target"
+        )
+    found: ModuleType = cuda
+    return found
+
+
+@contextmanager
+def told_plainly(doing: str) -> Iterator[None]:
+    """Turn an error of the driver into a BackendError: what it happened at, and what to do."""
+    cuda: Any = load()
+    try:
+        yield
+    except cuda.MemoryError as full:
+        raise BackendError(f"out of GPU memory while {doing}: {_room(cuda)}") from full
+    except cuda.Error as failed:
+        raise BackendError(explain(str(failed), doing)) from failed
+
+
+def explain(message: str, doing: str) -> str:
+    """A driver's message as a sentence with advice."""
+    lower = message.lower()
+    if "unsupported" in lower and ("ptx" in lower or "toolchain" in lower):
+        return (
+            f"the driver does not take this PTX version while {doing}: {message}; "
+            "ask for an older one (ptx_version=), or update the driver"
+        )
+    if any(sign in lower for sign in _POISON):
+        return (
+            f"a kernel broke the CUDA context while {doing}: {message}; no GPU work of this process can go on, "
+            "so start a new one; with bounds='trap', or under compute-sanitizer, the access to blame is found"
+        )
+    if "too large" in lower and "cooperative" in lower:
+        return f"the grid is too large for a grid barrier while {doing}: {message}; use fewer workgroups"
+    return f"CUDA failed while {doing}: {message}"
+
+
+def _room(cuda: Any) -> str:
+    try:
+        free, total = cuda.mem_get_info()
+    except cuda.Error:
+        return "use smaller arrays, or free others"
+    mib = 1 << 20
+    return f"{free // mib} MiB of {total // mib} MiB are free; use smaller arrays, or free others"

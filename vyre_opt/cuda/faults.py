@@ -1,0 +1,69 @@
+"""A fault record of a kernel as the error that the interpreter would have raised."""
+
+from __future__ import annotations
+
+from ..ir.diagnostics import Diagnostic
+from ..lowering.abi import Fault, FaultSite, Kernel, read_record
+from ..runtime.dispatcher import ProgramError
+from .device import Record
+
+__all__ = ["program_error", "take_fault"]
+
+
+def take_fault(record: Record) -> Fault | None:
+    """What a record holds, if anything; it is empty afterwards."""
+    found = read_record(record.host.tobytes())
+    if found is not None:
+        record.host[:] = 0
+    return found
+
+
+def program_error(kernel: Kernel, fault: Fault) -> ProgramError:
+    """The error, located at the op."""
+    site = kernel.sites[fault.site - 1]
+    op, name = site.op, site.op.attrs.get("buffer", "")
+    who = f"workgroup {_place(fault.workgroup)} local id {_place(fault.local)}"
+    message, help = _WORDS[site.kind](site, fault, who)
+    made = Diagnostic("error", f"program @{kernel.program.name}: {message}", op.loc, help=help)
+    buffer = kernel.program.buffers.get(name)
+    if buffer is not None:
+        made.note(f"@{buffer.name} is declared here", buffer.loc)
+    return ProgramError(site.kind, made)
+
+
+def _bounds(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
+    index, name = _index(site, fault.index), site.op.attrs["buffer"]
+    what = f"index {index}" if site.width == 1 else f"elements {index} to {index + site.width - 1}"
+    return (
+        f"{site.op.name} out of bounds of @{name}: {what}, length {fault.length}, by {who}",
+        f"guard the access with a comparison against len @{name}",
+    )
+
+
+def _trap(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
+    return f"trap: {site.op.attrs['message']}; reached by {who}", None
+
+
+def _step(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
+    return (
+        f"the step of this for is {_signed(fault.index)}, by {who}",
+        "a for counts up: its step is at least 1",
+    )
+
+
+_WORDS = {"bounds": _bounds, "trap": _trap, "step": _step}
+
+
+def _index(site: FaultSite, word: int) -> int:
+    """The index as its type has it; a signed one came sign-extended."""
+    op = site.op
+    value = op.operands[1] if op.name == "store" else op.operands[0]
+    return _signed(word) if value.type.is_signed else word
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _place(ids: tuple[int, int, int]) -> str:
+    return f"({','.join(map(str, ids))})"

@@ -1,0 +1,90 @@
+"""Where GPU work goes in order: a stream of PyCUDA, or one that belongs to another library.
+
+PyCUDA launches on streams that it made, and on the default one.  For a stream that
+torch or CuPy made, only its handle is known, and cuda-bindings does the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from . import bindings
+from .device import Device
+from .driver import told_plainly
+
+__all__ = ["ForeignQueue", "PyCudaQueue", "Queue", "queue_of"]
+
+DEFAULT_STREAMS = (0, 1)
+"""Handles that stand for the legacy default stream."""
+
+
+class Queue(Protocol):
+    """The context must be current at every call.  Sizes are in bytes."""
+
+    handle: int
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Device to device."""
+
+    def zero_word(self, target: int) -> None:
+        """Set a u32 to 0."""
+
+    def wait(self) -> None:
+        """Until all work so far is done."""
+
+
+class PyCudaQueue:
+    """A PyCUDA stream; None is the default one."""
+
+    def __init__(self, device: Device, stream: Any) -> None:
+        self.device = device
+        self.stream = stream
+        self.handle = 0 if stream is None else int(stream.handle)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        with told_plainly(f"copying {size} bytes"):
+            self.device.cuda.memcpy_dtod_async(target, source, size, self.stream)
+
+    def zero_word(self, target: int) -> None:
+        with told_plainly("clearing a counter"):
+            self.device.cuda.memset_d32_async(target, 0, 1, self.stream)
+
+    def wait(self) -> None:
+        with told_plainly("waiting for the GPU"):
+            if self.stream is None:
+                self.device.cuda.Context.synchronize()
+            else:
+                self.stream.synchronize()
+
+
+class ForeignQueue:
+    """The stream of a handle."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.stream = bindings.raw().CUstream(handle)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        result = bindings.raw().cuMemcpyDtoDAsync(target, source, size, self.stream)
+        bindings.checked(result, f"copying {size} bytes")
+
+    def zero_word(self, target: int) -> None:
+        bindings.checked(bindings.raw().cuMemsetD32Async(target, 0, 1, self.stream), "clearing a counter")
+
+    def wait(self) -> None:
+        bindings.checked(bindings.raw().cuStreamSynchronize(self.stream), "waiting for the GPU")
+
+
+def queue_of(device: Device, stream: Any) -> Queue:
+    """The queue of a PyCUDA stream, of another library's stream object, of a handle, or the default one.
+
+    Takes what has `handle` (PyCUDA), `cuda_stream` (torch) or `ptr` (CuPy).
+    """
+    if stream is None:
+        return PyCudaQueue(device, None)
+    if isinstance(stream, device.cuda.Stream):
+        return PyCudaQueue(device, stream)
+    for name in ("cuda_stream", "ptr", "handle"):
+        stream = getattr(stream, name, stream)
+    handle = int(stream)
+    return PyCudaQueue(device, None) if handle in DEFAULT_STREAMS else ForeignQueue(handle)

@@ -1,0 +1,36 @@
+"""How long GPU work took, by events on its stream."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from .device import Device
+
+__all__ = ["Timer"]
+
+
+class Timer:
+    """`with Timer(device, stream) as timer: ...`, then `timer.seconds()`, which waits for the work."""
+
+    def __init__(self, device: Device, stream: Any = None) -> None:
+        self.device = device
+        self.stream = stream
+        with device:
+            self.start, self.end = device.cuda.Event(), device.cuda.Event()
+
+    def __enter__(self) -> Timer:
+        with self.device:
+            self.start.record(self.stream)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self.device:
+            self.end.record(self.stream)
+
+    def seconds(self) -> float:
+        with self.device:
+            self.end.synchronize()
+            return float(self.start.time_till(self.end)) / 1e3

@@ -1,0 +1,87 @@
+"""Copies between NumPy arrays and the GPU, through pinned memory where that pays.
+
+The GPU reads and writes pinned memory several times as fast as one CPU core fills it, and
+the driver copies pageable memory by one core.  So a large array is cut into pieces: a few
+threads fill pinned ones while those filled before are on their way.  Results arrive in
+pinned memory, which the array that the caller gets then owns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .device import Device
+from .driver import told_plainly
+
+__all__ = ["from_device", "to_device"]
+
+PIECE_BYTES = 4 << 20
+PIECES = 8
+THREADS = 4
+LEAST_STAGED_BYTES = 8 << 20
+"""Below this the driver's own copy is as fast."""
+
+LEAST_PINNED_BYTES = 1 << 20
+MOST_PINNED_BYTES = 256 << 20
+"""Results above this are pageable: pinned memory is taken from everybody else."""
+
+
+def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> None:
+    """Copy a contiguous array to `pointer`; it may be changed as soon as this returns."""
+    raw = source.reshape(-1).view(np.uint8) if source.size else source
+    if not source.size:
+        return
+    with told_plainly(f"copying {raw.nbytes} bytes to the GPU"):
+        if raw.nbytes < LEAST_STAGED_BYTES:
+            device.cuda.memcpy_htod(pointer, raw)
+            return
+        _staged(device, pointer, raw, stream)
+
+
+def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
+    """A ring of pinned pieces: each is filled again when the copy from it is done."""
+    cuda = device.cuda
+    pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in range(PIECES)]
+    sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in pieces]
+    starts = range(0, raw.nbytes, PIECE_BYTES)
+
+    def fill(number: int) -> Future[None]:
+        start = starts[number]
+        part = raw[start : start + PIECE_BYTES]
+        return _threads().submit(np.copyto, pieces[number % PIECES][: len(part)], part)
+
+    filling = deque(fill(number) for number in range(min(PIECES, len(starts))))
+    for number, start in enumerate(starts):
+        filling.popleft().result()
+        slot = number % PIECES
+        size = min(PIECE_BYTES, raw.nbytes - start)
+        cuda.memcpy_htod_async(pointer + start, pieces[slot][:size], stream)
+        sent[slot].record(stream)
+        later = number + PIECES // 2  # leave half of the ring on its way
+        if later >= PIECES and later < len(starts):
+            sent[later % PIECES].synchronize()
+            filling.append(fill(later))
+    stream.synchronize()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, "vyre-transfer")
+
+
+def from_device(
+    device: Device, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any
+) -> np.ndarray:
+    """A new array with the bytes at `pointer`; it holds them once `stream` is synchronised."""
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    pinned = LEAST_PINNED_BYTES <= size <= MOST_PINNED_BYTES
+    found: np.ndarray = device.pinned.allocate(shape, dtype) if pinned else np.empty(shape, dtype)
+    if size:
+        with told_plainly(f"copying {size} bytes from the GPU"):
+            device.cuda.memcpy_dtoh_async(found, pointer, stream)
+    return found

@@ -1,0 +1,315 @@
+"""math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
+
+Three shapes of one algorithm, by the schedule:
+
+    a row for each `lanes` <= 32 of a subgroup     short rows; no barrier
+    a row a workgroup, kept in registers           one read, one write, one barrier
+    a row a workgroup, read twice                  long rows: maximum and sum in one pass
+
+Loads are vectors of `vector` consecutive elements, one for each lane side by side:
+
+    row     | v0 | v1 | ... | v(lanes-1) | v(lanes) | ...
+    lane      0    1          lanes-1      0
+
+Computed in f32.  As in torch, a row of nothing but -inf gives NaN, and a NaN spreads over
+its row.  Error: a few ulp of f32 for the elements that matter, then one rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..ir.builder import Builder
+from ..ir.program import Buffer, Program, Value
+from ..ir.types import DataType
+from .collective import SUBGROUP, all_of, butterfly, fold_lanes, gather, guarded, subgroup_total
+from .tiles import each_tile, tiles_of
+
+__all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax_schedule"]
+
+MAX_COLUMNS = 1 << 18
+LOG2_E = 1.4426950408889634
+MAX_KEPT = 64  # f32 values of a row that a lane holds in registers, at most
+
+
+@dataclass(frozen=True)
+class SoftmaxSchedule:
+    """How rows are dealt out.
+
+    `lanes` share a row: a power of two up to 32, or a multiple of 32.  `rows` of a
+    workgroup: more than 1 up to 32 lanes.  `vector`: elements of a load; divides the
+    columns.  `kept`: the row stays in registers between its passes; else it is read twice,
+    `unroll` loads of a lane in flight.  `strided`: right for every grid, not only for
+    `softmax_grid` workgroups.
+    """
+
+    lanes: int
+    rows: int = 1
+    vector: int = 1
+    kept: bool = True
+    unroll: int = 4
+    strided: bool = False
+
+
+def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> SoftmaxSchedule:
+    """A schedule that does well: 16-byte loads, about 16 values a lane, few idle lanes."""
+    if target == "cpu":
+        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=columns <= 256)
+    vector = 16 // (dtype.size_bytes or 4)
+    while columns % vector:
+        vector //= 2
+    vectors = columns // vector
+    if columns <= 1024 and vectors <= SUBGROUP * 8:
+        lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
+        return SoftmaxSchedule(lanes, 128 // lanes, vector)
+    rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
+    if not rounds:
+        return SoftmaxSchedule(1024, 1, vector, kept=False)
+
+    def cost(r: int) -> tuple[int, int]:
+        idle = _whole_subgroups(-(-vectors // r)) * r - vectors
+        return idle * 16 // vectors, abs(r * vector - 16)
+
+    best = min(rounds, key=cost)
+    return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector)
+
+
+def _whole_subgroups(lanes: int) -> int:
+    return -(-lanes // SUBGROUP) * SUBGROUP
+
+
+def softmax_grid(schedule: SoftmaxSchedule, rows: int) -> int:
+    """Workgroups for `rows` rows."""
+    return max(1, -(-rows // schedule.rows))
+
+
+@lru_cache(maxsize=256)
+def softmax(
+    columns: int,
+    dtype: DataType = DataType.F32,
+    schedule: SoftmaxSchedule | None = None,
+    out_dtype: DataType | None = None,
+) -> Program:
+    """The program `softmax`: @x, @y with rows of `columns` elements.
+
+    Raises ValueError for columns or a schedule out of range.
+    """
+    chosen = schedule or softmax_schedule(columns, dtype)
+    _check(columns, chosen)
+    b = Builder("softmax", workgroup=chosen.lanes * chosen.rows)
+    x = b.buffer("x", dtype, None, "read", 0)
+    y = b.buffer("y", out_dtype or dtype, None, "write", 1, live_out=True)
+    _Softmax(b, x, y, columns, chosen).build()
+    return b.finish()
+
+
+def _check(columns: int, schedule: SoftmaxSchedule) -> None:
+    lanes, vector = schedule.lanes, schedule.vector
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
+    if columns % vector:
+        raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
+    if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
+        raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
+    if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
+        raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
+    held = -(-columns // (lanes * vector)) * vector
+    if schedule.kept and held > MAX_KEPT:
+        raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")
+
+
+class _Softmax:
+    """Emits the body; a method for each phase."""
+
+    def __init__(self, b: Builder, x: Buffer, y: Buffer, columns: int, schedule: SoftmaxSchedule) -> None:
+        self.b, self.x, self.y = b, x, y
+        self.columns, self.schedule = columns, schedule
+        self.lanes, self.vector = schedule.lanes, schedule.vector
+        self.vectors = columns // schedule.vector
+        self.rounds = -(-self.vectors // self.lanes)
+        self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
+        self.slots: tuple[Buffer, Buffer] | None = None
+        if self.lanes > SUBGROUP:
+            count = self.lanes // SUBGROUP
+            self.slots = (
+                b.buffer("maxima", DataType.F32, count, "workgroup"),
+                b.buffer("sums", DataType.F32, count, "workgroup"),
+            )
+
+    def build(self) -> None:
+        b, schedule = self.b, self.schedule
+        rows = b.div(b.len(self.x), self.columns, name="rows")
+        local = b.local_id("x")
+        self.lane = local if schedule.rows == 1 else b.rem(local, self.lanes, name="lane")
+        with each_tile(b, tiles_of(b, rows, schedule.rows), schedule.strided) as tile:
+            if schedule.rows == 1:
+                self.row(tile, None)
+            else:
+                row = b.add(b.mul(tile, schedule.rows), b.div(local, self.lanes), name="row")
+                exists = b.lt(row, rows)
+                if self.lanes == SUBGROUP:
+                    whole = b.add(b.mul(tile, schedule.rows), b.subgroup_id(), name="row")
+                    with b.if_(b.lt(whole, rows)):
+                        self.row(whole, None)
+                else:
+                    self.row(row, exists)
+            if schedule.strided and self.slots:
+                b.barrier("workgroup")
+
+    def row(self, row: Value, exists: Value | None) -> None:
+        self.start = self.b.mul(row, self.columns, name="start")
+        self.exists = exists
+        if self.schedule.kept:
+            self.kept_row()
+        else:
+            self.long_row()
+
+    # --- loads and stores ---------------------------------------------------------------
+
+    def place(self, number: Value | int) -> tuple[Value, Value]:
+        """The vector that is round `number` of this lane: its number in the row, and its index in @x."""
+        b = self.b
+        first = self.lane
+        if not (isinstance(number, int) and number == 0):
+            ahead = number * self.lanes if isinstance(number, int) else b.mul(number, self.lanes)
+            first = b.add(first, ahead)
+        column = first if self.vector == 1 else b.mul(first, self.vector)
+        return first, b.add(self.start, column)
+
+    def inside(self, first: Value, number: int) -> Value | None:
+        """Whether vector `first`, of round `number`, is in the row; None where it is for every lane."""
+        short = (number + 1) * self.lanes > self.vectors
+        return all_of(self.b, self.exists, self.b.lt(first, self.vectors) if short else None)
+
+    def load(self, index: Value, inside: Value | None) -> Value:
+        """As f32; -inf outside, which adds nothing to a maximum or a sum."""
+        b = self.b
+
+        def read() -> Value:
+            found = b.load(self.x, index, lanes=self.vector)
+            return found if found.type is self.type else b.cast(found, self.type)
+
+        return guarded(b, inside, read, lambda: b.const(float("-inf"), self.type))
+
+    def store(self, value: Value, index: Value, inside: Value | None) -> None:
+        b = self.b
+        wanted = self.type.with_element(self.y.dtype)
+        rounded = value if wanted is self.type else b.cast(value, wanted)
+        if inside is None:
+            b.store(rounded, self.y, index)
+            return
+        with b.if_(inside):
+            b.store(rounded, self.y, index)
+
+    def spread(self, value: Value) -> Value:
+        return value if self.vector == 1 else self.b.splat(value, self.vector)
+
+    # --- arithmetic ----------------------------------------------------------------------
+
+    def exp(self, value: Value, maximum: Value) -> Value:
+        """e to the (value - maximum).  The difference first: a product with log2 e could overflow."""
+        return self.b.exp2(self.b.mul(self.b.sub(value, maximum), LOG2_E))
+
+    def finite(self, maximum: Value) -> Value:
+        """0 for -inf, so that -inf - maximum is -inf and not NaN where only part of a row is seen."""
+        return self.b.select(self.b.eq(maximum, float("-inf")), 0.0, maximum)
+
+    # --- a row in registers ---------------------------------------------------------------
+
+    def kept_row(self) -> None:
+        """Each subgroup takes exp against its own maximum, so that one exchange settles the row."""
+        b = self.b
+        spots = [(*self.place(k), k) for k in range(self.rounds)]
+        guards = [self.inside(first, k) for first, _, k in spots]
+        values = [self.load(index, g) for (_, index, _), g in zip(spots, guards, strict=True)]
+        width = min(self.lanes, SUBGROUP)
+        maximum = subgroup_total(b, fold_lanes(b, values, "max"), "max", width)
+        base = maximum if self.slots is None else self.finite(maximum)
+        powers = [self.exp(value, self.spread(base)) for value in values]
+        total = butterfly(b, fold_lanes(b, powers, "add"), "add", width)
+        if self.slots is None:
+            factor = b.rcp(total)
+        else:
+            largest, share = self.exchange(maximum, total, self.slots)
+            factor = b.mul(self.exp(maximum, largest), share)  # the powers are relative to `maximum`
+        wide = self.spread(factor)
+        for power, (_, index, _), guard in zip(powers, spots, guards, strict=True):
+            self.store(b.mul(power, wide), index, guard)
+
+    def exchange(self, maximum: Value, total: Value, slots: tuple[Buffer, Buffer]) -> tuple[Value, Value]:
+        """From the maximum and sum of each subgroup: the row's maximum, and 1 / the row's sum."""
+        b = self.b
+        maxima, sums = slots
+        with b.if_(b.eq(b.lane_id(), 0)):
+            b.store(maximum, maxima, b.subgroup_id())
+            b.store(total, sums, b.subgroup_id())
+        b.barrier("workgroup")
+        count = self.lanes // SUBGROUP
+        theirs = gather(b, maxima, count, float("-inf"))
+        largest = subgroup_total(b, theirs, "max")
+        scaled = b.mul(gather(b, sums, count, 0.0), self.exp(theirs, largest))
+        if count < SUBGROUP:  # the lanes without a slot have -inf, whose power is NaN in a row of -inf
+            scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
+        return largest, b.rcp(butterfly(b, scaled, "add"))
+
+    # --- a row read twice -----------------------------------------------------------------
+
+    def long_row(self) -> None:
+        b = self.b
+        lowest, none = b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)
+        maximum, total = self.each_round([lowest, none], self.gather_round)
+        width = min(self.lanes, SUBGROUP)
+        together = subgroup_total(b, maximum, "max", width)
+        base = self.finite(together)
+        total = butterfly(b, b.mul(total, self.exp(maximum, base)), "add", width)
+        if self.slots is None:
+            largest, factor = together, b.rcp(total)
+        else:
+            largest, factor = self.exchange(together, total, self.slots)
+        wide_maximum, wide_factor = self.spread(largest), self.spread(factor)
+
+        def write(_: Sequence[Value], spots: Sequence[tuple[Value, Value | None]]) -> list[Value]:
+            values = [self.load(index, guard) for index, guard in spots]
+            for value, (index, guard) in zip(values, spots, strict=True):
+                self.store(b.mul(self.exp(value, wide_maximum), wide_factor), index, guard)
+            return []
+
+        self.each_round([], write)
+
+    def gather_round(
+        self, carried: Sequence[Value], spots: Sequence[tuple[Value, Value | None]]
+    ) -> list[Value]:
+        """Some vectors more: the maximum so far, and the sum of powers against it."""
+        b = self.b
+        maximum, total = carried
+        values = [self.load(index, guard) for index, guard in spots]
+        larger = b.max(maximum, fold_lanes(b, values, "max"))
+        base = self.finite(larger)
+        powers = [self.exp(value, self.spread(base)) for value in values]
+        kept = b.mul(total, self.exp(maximum, base))
+        return [larger, b.add(kept, fold_lanes(b, powers, "add"))]
+
+    def each_round(
+        self,
+        carried: list[Value],
+        body: Callable[[Sequence[Value], Sequence[tuple[Value, Value | None]]], list[Value]],
+    ) -> list[Value]:
+        """`body` on all of this lane's vectors, `unroll` at a time: a loop, then the rest with guards."""
+        unroll = self.schedule.unroll
+        whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
+        if whole:
+            with self.b.for_(0, whole, unroll, carry=carried) as loop:
+                numbers = [loop.index, *(self.b.add(loop.index, u) for u in range(1, unroll))]
+                given = body(loop.args, [(self.place(n)[1], None) for n in numbers])
+                if given:
+                    loop.yield_(*given)
+            carried = list(loop.results)
+        rest = []
+        for number in range(whole, self.rounds):
+            first, index = self.place(number)
+            rest.append((index, self.inside(first, number)))
+        for start in range(0, len(rest), unroll):
+            carried = body(carried, rest[start : start + unroll])
+        return carried

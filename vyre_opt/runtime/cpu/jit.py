@@ -1,0 +1,117 @@
+"""LLVM IR -> machine code in this process, by llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from ...lowering.host_frame import Features
+
+__all__ = ["Host", "Loaded", "compile_object", "load"]
+
+# What LLVM aborts on cannot be caught, and neither llvmlite nor LLVM's JIT says that it may be
+# entered from several threads, so one compiles at a time.
+_LOCK = threading.Lock()
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that code is made for: `name` and `attributes` as LLVM takes them.
+
+    `opt`: 0 (as it is written) to 3.
+    """
+
+    name: str
+    attributes: str
+    opt: int = 3
+
+    @staticmethod
+    def this(opt: int = 3) -> Host:
+        _initialize()
+        return Host(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), opt)
+
+    @property
+    def triple(self) -> str:
+        return str(llvm.get_process_triple())
+
+    @property
+    def layout(self) -> str:
+        return str(_machine(self).target_data)
+
+    @property
+    def features(self) -> Features:
+        """What is worth an instruction here."""
+        has = {word[1:] for word in self.attributes.split(",") if word.startswith("+")}
+        moves: set[int] = set()
+        if has & {"avx2", "avx512f"}:
+            moves |= {32, 64}
+        if "avx512bw" in has:
+            moves |= {8, 16}
+        gathers = {32, 64} if has & {"avx2", "avx512f"} else set()
+        scatters = {32, 64} if "avx512f" in has else set()
+        half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
+        return Features(frozenset(moves), frozenset(gathers), frozenset(scatters), half)
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@lru_cache(maxsize=8)
+def _machine(host: Host) -> Any:
+    _initialize()
+    target = llvm.Target.from_triple(host.triple)
+    return target.create_target_machine(
+        cpu=host.name, features=host.attributes, opt=host.opt, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    _initialize()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    return llvm.create_lljit_compiler(machine)
+
+
+class Loaded:
+    """A function in memory; it stays as long as this object does."""
+
+    def __init__(self, tracker: Any, address: int) -> None:
+        self.tracker = tracker
+        signature = ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+        )
+        self.call: Callable[..., None] = signature(address)
+
+
+def compile_object(text: str, host: Host) -> bytes:
+    """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
+    with _LOCK:
+        machine = _machine(host)
+        with llvm.parse_assembly(text) as module:
+            module.verify()
+            if host.opt:
+                options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
+                builder = llvm.create_pass_builder(machine, options)
+                builder.getModulePassManager().run(module, builder)
+            made: bytes = machine.emit_object(module)
+            return made
+
+
+def load(code: bytes, symbol: str) -> Loaded:
+    """Link an object file into this process."""
+    with _LOCK:
+        library = llvm.JITLibraryBuilder()
+        library.add_object_img(code).export_symbol(symbol).add_current_process()
+        tracker = library.link(_linker(), f"vyre.{next(_NUMBERS)}")
+    return Loaded(tracker, tracker[symbol])
