@@ -11,7 +11,7 @@ EMPTY = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
 def test_failed_run_leaves_the_old_file(run_opt, tmp_path):
     target = tmp_path / "out.vyre"
     target.write_text("old")
-    for args in (["--spec", "x=1"], ["--emit=ptx"], ["--pass=nothing"]):
+    for args in (["--spec", "x=1"], ["--emit=ptx", "--target=cpu"], ["--pass=nothing"]):
         assert run_opt("-", "-o", target, *args, text=EMPTY).returncode != 0
     assert run_opt("-", "-o", target, text="vyre 1\nfoo").returncode == 1
     split = EMPTY + "// -----\nfoo\n"

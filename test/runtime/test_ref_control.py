@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+
+from vyre_opt import ProgramError, dispatcher, parse
 
 
 def test_if_gives_each_lane_its_side(ref: Any) -> None:
@@ -133,18 +136,32 @@ def test_while(ref: Any) -> None:
     assert list(y) == [collatz(n) for n in range(1, 97)]
 
 
-def test_an_endless_loop_can_be_interrupted(ref: Any) -> None:
-    """Ctrl-C reaches a program that never ends."""
-    text = """
+ENDLESS = """
     program @p workgroup(1) {
       %always = const true : bool
       while { condition %always } do { }
     }"""
+
+
+def test_an_endless_loop_can_be_interrupted(ref: Any) -> None:
+    """Ctrl-C reaches a program that never ends, also where the shell that started us ignores it."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        ref(text, [], 1)
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ref(ENDLESS, [], 1)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, kept)
+
+
+def test_an_endless_loop_can_be_bounded() -> None:
+    """With max_steps a program that never ends is at fault."""
+    program = parse(f"vyre 1{ENDLESS}").programs["p"]
+    with pytest.raises(ProgramError, match="more than 1000 ops were run") as caught:
+        dispatcher("ref", max_steps=1000).dispatch(program, [], 1)
+    assert caught.value.kind == "limit"
 
 
 def test_deep_nesting(ref: Any) -> None:
