@@ -423,7 +423,7 @@ def _kernel(
 
 _kernel(
     "decode.base64",
-    "Base64 text to bytes (RFC 4648, with or without padding).",
+    "Base64 text to bytes (RFC 4648, with or without padding at its end).",
     "text:read bytes:write",
     {},
     {"text": _U8, "bytes": _U8},
@@ -433,7 +433,8 @@ _kernel(
 )
 _kernel(
     "scan.dfa",
-    "Runs a byte DFA from its start at every place; gives each byte's accepting state or 0.",
+    "Walks a byte DFA to every place, `warmup` bytes before it at least, which must be all that it remembers; "
+    "gives each byte's accepting state or 0.",
     "bytes:read table:read accept:read matches:write",
     {"warmup": None},
     {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
@@ -472,4 +473,21 @@ _kernel(
     "acc:read core:read out:write",
     {},
     dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
+)
+_kernel(
+    "tt.chain",
+    "acc through `steps` cores in a row, each @cores[k] of rank by rank (`first` by .. by `last` at the ends).",
+    "acc:read cores:read out:write",
+    {"steps": None, "rank": None, "first": 0, "last": 0},
+    dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
+)
+_kernel(
+    "tt.embedding",
+    "Rows of a table kept as 2 to 4 cores [p, r, q, r'] in a row: products of the slices that an index picks.",
+    "cores:read indices:read out:write",
+    {
+        **dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None),
+        **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0),
+    },
+    {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
 )

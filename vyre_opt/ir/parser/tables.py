@@ -108,7 +108,7 @@ def _save(path: Path, encoded: dict[str, Any]) -> None:
 
 def _decode(encoded: dict[str, Any]) -> Tables:
     return Tables(
-        pattern=re.compile(encoded["pattern"], re.DOTALL),
+        pattern=re.compile(encoded["pattern"], re.DOTALL | re.ASCII),
         terminals=encoded["terminals"],
         keywords=encoded["keywords"],
         actions=[{int(k): v for k, v in row.items()} for row in encoded["actions"]],

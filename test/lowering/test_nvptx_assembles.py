@@ -1,0 +1,47 @@
+"""What the GPU lowering writes is PTX that NVIDIA's assembler takes: every op, and random programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_opt.ir.ops import OPS
+from vyre_opt.lowering.backend import emit_ptx
+from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.targets import gpu
+from vyre_opt.testing.generator import random_program
+from vyre_opt.testing.op_programs import op_programs
+
+BATCH = 100
+CASES = list(op_programs())
+OPTIONS = [("sm_80", "trap", 2), ("sm_90", "clamp", 1), ("sm_100", "none", 3)]
+PARTS = range(0, len(CASES), BATCH)
+
+
+def test_every_op_of_the_table_has_a_program():
+    seen = {op.name for case in CASES for op in case.program.walk()}
+    seen |= {op.name for case in CASES for func in case.module.funcs.values() for op in func.walk()}
+    kernels = {name for name, row in OPS.items() if row.kernel is not None}
+    assert set(OPS) - kernels - seen == {"trap"}, "trap ends a program; the tests of faults have it"
+
+
+@pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
+@pytest.mark.parametrize("start", PARTS)
+def test_op_programs(assemble, target, bounds, level, start):
+    units = [Unit(case.program, case.module) for case in CASES[start : start + BATCH]]
+    lowered = lower(units, gpu(target), bounds)
+    assert len({kernel.symbol for kernel in lowered.kernels}) == len(units)
+    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+
+
+@pytest.mark.parametrize(
+    ("target", "bounds", "level", "start"), [(*OPTIONS[k % 3], 50 * k) for k in range(6)]
+)
+def test_random_programs(assemble, target, bounds, level, start):
+    samples = [random_program(seed) for seed in range(start, start + 50)]
+    lowered = lower([Unit(s.program, s.module) for s in samples], gpu(target), bounds)
+    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+
+
+def test_no_optimisation_at_all(assemble):
+    units = [Unit(case.program, case.module) for case in CASES[::7]]
+    assemble(emit_ptx(lower(units, gpu("sm_90"), "trap").text, gpu("sm_90"), level=0), "sm_90")
