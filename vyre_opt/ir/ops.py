@@ -129,7 +129,8 @@ def _row(name: str, form: str, doc: str, types: str = "any", effects: str = "", 
     OPS[name] = OpDef(name, form, doc, types, found, is_pure=not found, **columns)
 
 
-# fmt: off  (a table reads by its columns)
+# A table reads by its columns
+# fmt: off
 # --- constants, ids and sizes ---------------------------------------------------------
 _axis = (Attr("axis", "word", AXES),)
 _row("const", "const", "A constant; a vector type splats it.", attrs=(Attr("value", "literal"),))
@@ -148,129 +149,44 @@ _row("len", "len", "Elements of a buffer.", attrs=(Attr("buffer", "symbol"),))
 
 # --- integer and float arithmetic -----------------------------------------------------
 _int, _flt = "int", "float"
-_row(
-    "add",
-    "binary",
-    "a + b.",
-    "num",
-    commutative=True,
-    fold_int=lambda a, b, t: a + b,
-    fold_float=lambda a, b: a + b,
-)
+_row("add", "binary", "a + b.", "num", commutative=True, fold_int=lambda a, b, t: a + b,
+     fold_float=lambda a, b: a + b)
 _row("sub", "binary", "a - b.", "num", fold_int=lambda a, b, t: a - b, fold_float=lambda a, b: a - b)
-_row(
-    "mul",
-    "binary",
-    "a * b.",
-    "num",
-    commutative=True,
-    fold_int=lambda a, b, t: a * b,
-    fold_float=lambda a, b: a * b,
-)
-_row(
-    "div",
-    "binary",
-    "a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN.",
-    "num",
-    fold_int=lambda a, b, t: arith.int_div(a, b),
-    fold_float=arith.float_div,
-)
-_row(
-    "rem",
-    "binary",
-    "Remainder with the sign of a; integer x%0 = 0; fmod for floats.",
-    "num",
-    fold_int=lambda a, b, t: arith.int_rem(a, b),
-    fold_float=arith.float_rem,
-)
-_row(
-    "min",
-    "binary",
-    "The smaller; a NaN operand is ignored.",
-    "num",
-    commutative=True,
-    fold_int=lambda a, b, t: min(a, b),
-    fold_float=arith.float_min,
-)
-_row(
-    "max",
-    "binary",
-    "The larger; a NaN operand is ignored.",
-    "num",
-    commutative=True,
-    fold_int=lambda a, b, t: max(a, b),
-    fold_float=arith.float_max,
-)
-_row(
-    "abs_diff",
-    "binary",
-    "|a - b|, exact for integers before wrapping.",
-    "num",
-    commutative=True,
-    fold_int=lambda a, b, t: abs(a - b),
-    fold_float=lambda a, b: abs(a - b),
-)
+_row("mul", "binary", "a * b.", "num", commutative=True, fold_int=lambda a, b, t: a * b,
+     fold_float=lambda a, b: a * b)
+_row("div", "binary", "a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN.", "num",
+     fold_int=lambda a, b, t: arith.int_div(a, b), fold_float=arith.float_div)
+_row("rem", "binary", "Remainder with the sign of a; integer x%0 = 0; fmod for floats.", "num",
+     fold_int=lambda a, b, t: arith.int_rem(a, b), fold_float=arith.float_rem)
+_row("min", "binary", "The smaller; a NaN operand is ignored.", "num", commutative=True,
+     fold_int=lambda a, b, t: min(a, b), fold_float=arith.float_min)
+_row("max", "binary", "The larger; a NaN operand is ignored.", "num", commutative=True,
+     fold_int=lambda a, b, t: max(a, b), fold_float=arith.float_max)
+_row("abs_diff", "binary", "|a - b|, exact for integers before wrapping.", "num", commutative=True,
+     fold_int=lambda a, b, t: abs(a - b), fold_float=lambda a, b: abs(a - b))
 _row("neg", "unary", "-a.", "num", fold_int=lambda a, t: -a, fold_float=lambda a: -a)
 _row("abs", "unary", "|a|; |INT_MIN| = INT_MIN.", "num", fold_int=lambda a, t: abs(a), fold_float=abs)
-_row(
-    "mul_hi",
-    "binary",
-    "The high half of the double-width product.",
-    _int,
-    commutative=True,
-    fold_int=lambda a, b, t: (a * b) >> t.bits,
-)
-_row(
-    "add_sat",
-    "binary",
-    "a + b, clamped to the type's range.",
-    _int,
-    commutative=True,
-    fold_int=lambda a, b, t: arith.saturate(a + b, t),
-)
-_row(
-    "sub_sat",
-    "binary",
-    "a - b, clamped to the type's range.",
-    _int,
-    fold_int=lambda a, b, t: arith.saturate(a - b, t),
-)
-_row(
-    "mul_sat",
-    "binary",
-    "a * b, clamped to the type's range.",
-    _int,
-    commutative=True,
-    fold_int=lambda a, b, t: arith.saturate(a * b, t),
-)
+_row("mul_hi", "binary", "The high half of the double-width product.", _int, commutative=True,
+     fold_int=lambda a, b, t: (a * b) >> t.bits)
+_row("add_sat", "binary", "a + b, clamped to the type's range.", _int, commutative=True,
+     fold_int=lambda a, b, t: arith.saturate(a + b, t))
+_row("sub_sat", "binary", "a - b, clamped to the type's range.", _int,
+     fold_int=lambda a, b, t: arith.saturate(a - b, t))
+_row("mul_sat", "binary", "a * b, clamped to the type's range.", _int, commutative=True,
+     fold_int=lambda a, b, t: arith.saturate(a * b, t))
 
 # --- bits -----------------------------------------------------------------------------
 _row("and", "binary", "Bitwise and.", "bits", commutative=True, fold_int=lambda a, b, t: a & b)
 _row("or", "binary", "Bitwise or.", "bits", commutative=True, fold_int=lambda a, b, t: a | b)
 _row("xor", "binary", "Bitwise exclusive or.", "bits", commutative=True, fold_int=lambda a, b, t: a ^ b)
 _row("not", "unary", "Bitwise complement.", "bits", fold_int=lambda a, t: ~a)
-_row(
-    "shl",
-    "binary",
-    "Shift left; the amount is taken modulo the width.",
-    _int,
-    fold_int=lambda a, b, t: a << (b % t.bits),
-)
-_row(
-    "shr",
-    "binary",
-    "Shift right, arithmetic for signed types; the amount modulo the width.",
-    _int,
-    fold_int=lambda a, b, t: a >> (b % t.bits),
-)
+_row("shl", "binary", "Shift left; the amount is taken modulo the width.", _int,
+     fold_int=lambda a, b, t: a << (b % t.bits))
+_row("shr", "binary", "Shift right, arithmetic for signed types; the amount modulo the width.", _int,
+     fold_int=lambda a, b, t: a >> (b % t.bits))
 _row("rotl", "binary", "Rotate left; the amount modulo the width.", _int, fold_int=arith.rotate_left)
-_row(
-    "rotr",
-    "binary",
-    "Rotate right; the amount modulo the width.",
-    _int,
-    fold_int=lambda a, b, t: arith.rotate_left(a, -b, t),
-)
+_row("rotr", "binary", "Rotate right; the amount modulo the width.", _int,
+     fold_int=lambda a, b, t: arith.rotate_left(a, -b, t))
 _row("popcount", "unary", "Bits that are set.", _int, fold_int=lambda a, t: arith.to_bits(a, t).bit_count())
 _row("clz", "unary", "Leading zeros; the width for 0.", _int, fold_int=arith.leading_zeros)
 _row("ctz", "unary", "Trailing zeros; the width for 0.", _int, fold_int=arith.trailing_zeros)
@@ -292,24 +208,10 @@ _row("rcp", "unary", "1 / a.", _flt, ulp=1.0)
 _row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=8.0)
 
 # --- compare, select, convert ---------------------------------------------------------
-_row(
-    "eq",
-    "compare",
-    "a == b; false with NaN.",
-    "any",
-    commutative=True,
-    fold_int=lambda a, b, t: a == b,
-    fold_float=lambda a, b: a == b,
-)
-_row(
-    "ne",
-    "compare",
-    "a != b; true with NaN.",
-    "any",
-    commutative=True,
-    fold_int=lambda a, b, t: a != b,
-    fold_float=lambda a, b: a != b,
-)
+_row("eq", "compare", "a == b; false with NaN.", "any", commutative=True, fold_int=lambda a, b, t: a == b,
+     fold_float=lambda a, b: a == b)
+_row("ne", "compare", "a != b; true with NaN.", "any", commutative=True, fold_int=lambda a, b, t: a != b,
+     fold_float=lambda a, b: a != b)
 _row("lt", "compare", "a < b.", "num", fold_int=lambda a, b, t: a < b, fold_float=lambda a, b: a < b)
 _row("le", "compare", "a <= b.", "num", fold_int=lambda a, b, t: a <= b, fold_float=lambda a, b: a <= b)
 _row("gt", "compare", "a > b.", "num", fold_int=lambda a, b, t: a > b, fold_float=lambda a, b: a > b)
@@ -328,13 +230,8 @@ _row("insert", "insert", "The vector with one lane replaced.", attrs=_index)
 # --- memory ---------------------------------------------------------------------------
 _buffer = (Attr("buffer", "symbol"),)
 _ordered = (Attr("order", "word", ORDERS), *_buffer)
-_row(
-    "load",
-    "load",
-    "Read an element, or a vector of consecutive ones from index %i on.",
-    effects="read",
-    attrs=_buffer,
-)
+_row("load", "load", "Read an element, or a vector of consecutive ones from index %i on.", effects="read",
+     attrs=_buffer)
 _row("store", "store", "Write an element, or a vector to consecutive ones.", effects="write", attrs=_buffer)
 for _name, _doc, _types in (
     ("add", "Add; gives the old value.", "num"),
@@ -346,61 +243,29 @@ for _name, _doc, _types in (
     ("exchange", "Replace; gives the old value.", "num"),
 ):  # fmt: skip
     _row(f"atomic_{_name}", "atomic", _doc, _types, "read write atomic", attrs=_ordered)
-_row(
-    "atomic_compare_exchange",
-    "atomic",
-    "Replace by the second operand if equal to the first; gives the old value.",
-    "int",
-    "read write atomic",
-    attrs=_ordered,
-)
-_row(
-    "barrier",
-    "barrier",
-    "Wait for all invocations of the scope; orders their memory accesses.",
-    effects="sync",
-    attrs=(Attr("scope", "word", SCOPES),),
-)
+_row("atomic_compare_exchange", "atomic",
+     "Replace by the second operand if equal to the first; gives the old value.", "int", "read write atomic",
+     attrs=_ordered)
+_row("barrier", "barrier", "Wait for all invocations of the scope; orders their memory accesses.",
+     effects="sync", attrs=(Attr("scope", "word", SCOPES),))
 
 # --- subgroups (32 lanes; all of a subgroup's lanes must arrive together) ---------------
 _combiner = Attr("combine", "word", COMBINERS)
-_row(
-    "subgroup_shuffle",
-    "shuffle",
-    "The value of another lane; a lane outside keeps its own.",
-    effects="subgroup",
-    attrs=(Attr("mode", "word", ("idx", "up", "down", "xor")),),
-)
-_row(
-    "subgroup_reduce", "reduce", "All lanes combined, in lane order.", effects="subgroup", attrs=(_combiner,)
-)
-_row(
-    "subgroup_scan",
-    "scan",
-    "The lanes up to this one combined, in lane order.",
-    effects="subgroup",
-    attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner),
-)
+_row("subgroup_shuffle", "shuffle", "The value of another lane; a lane outside keeps its own.",
+     effects="subgroup", attrs=(Attr("mode", "word", ("idx", "up", "down", "xor")),))
+_row("subgroup_reduce", "reduce", "All lanes combined, in lane order.", effects="subgroup", attrs=(_combiner,))
+_row("subgroup_scan", "scan", "The lanes up to this one combined, in lane order.", effects="subgroup",
+     attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner))
 _row("subgroup_ballot", "ballot", "Bit i is the predicate of lane i.", effects="subgroup")
 
 # --- control flow ---------------------------------------------------------------------
 _bounds = (Attr("lower", "int"), Attr("upper", "int"), Attr("step", "int"))
-_row(
-    "for",
-    "for",
-    "Counts from a lower bound up to, not including, an upper one.",
-    effects="control",
-    attrs=_bounds,
-)
+_row("for", "for", "Counts from a lower bound up to, not including, an upper one.", effects="control",
+     attrs=_bounds)
 _row("while", "while", "Runs its body as long as its condition holds.", effects="control")
 _row("if", "if", "Runs one of two blocks.", effects="control")
-_row(
-    "region",
-    "region",
-    "A named group of ops, kept for reading and fusion reports.",
-    effects="control",
-    attrs=(Attr("label", "symbol"),),
-)
+_row("region", "region", "A named group of ops, kept for reading and fusion reports.", effects="control",
+     attrs=(Attr("label", "symbol"),))
 _row("call", "call", "Calls a function of the module.", attrs=(Attr("callee", "symbol"),))
 _row("trap", "trap", "Stops the dispatch with a message.", effects="trap", attrs=(Attr("message", "string"),))
 _row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)
@@ -421,73 +286,30 @@ def _kernel(
     _row(name, "kernel", doc, effects="read write", kernel=Kernel(tuple(parts), params))
 
 
-_kernel(
-    "decode.base64",
-    "Base64 text to bytes (RFC 4648, with or without padding at its end).",
-    "text:read bytes:write",
-    {},
-    {"text": _U8, "bytes": _U8},
-)
-_kernel(
-    "decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {}, {"text": _U8, "bytes": _U8}
-)
-_kernel(
-    "scan.dfa",
-    "Walks a byte DFA to every place, `warmup` bytes before it at least, which must be all that it remembers; "
-    "gives each byte's accepting state or 0.",
-    "bytes:read table:read accept:read matches:write",
-    {"warmup": None},
-    {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
-)
-_kernel(
-    "scan.prefix",
-    "Inclusive prefix sum.",
-    "x:read y:write",
-    {},
-    {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)},
-)
-_kernel(
-    "math.softmax",
-    "Softmax over rows of `columns` elements.",
-    "x:read y:write",
-    {"columns": None},
-    {"x": _FLOAT, "y": _FLOAT},
-)
-_kernel(
-    "math.softmax_step",
-    "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
-    "x:read y:write",
-    {},
-    {"x": _U32, "y": _U32},
-)
-_kernel(
-    "math.matvec_fixed",
-    "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
-    "m:read x:read y:write",
-    {},
-    {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
-)
-_kernel(
-    "tt.contract_step",
-    "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
-    "acc:read core:read out:write",
-    {},
-    dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
-)
-_kernel(
-    "tt.chain",
-    "acc through `steps` cores in a row, each @cores[k] of rank by rank (`first` by .. by `last` at the ends).",
-    "acc:read cores:read out:write",
-    {"steps": None, "rank": None, "first": 0, "last": 0},
-    dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
-)
-_kernel(
-    "tt.embedding",
-    "Rows of a table kept as 2 to 4 cores [p, r, q, r'] in a row: products of the slices that an index picks.",
-    "cores:read indices:read out:write",
-    {
-        **dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None),
-        **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0),
-    },
-    {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
-)
+_kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding at its end).",
+        "text:read bytes:write", {}, {"text": _U8, "bytes": _U8})
+_kernel("decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {},
+        {"text": _U8, "bytes": _U8})
+_kernel("scan.dfa",
+        "Walks a byte DFA to every place, `warmup` bytes before it at least, which must be all that it remembers; " "gives each byte's accepting state or 0.",
+        "bytes:read table:read accept:read matches:write", {"warmup": None},
+        {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32})
+_kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
+        {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)})
+_kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
+        {"x": _FLOAT, "y": _FLOAT})
+_kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
+        "x:read y:write", {}, {"x": _U32, "y": _U32})
+_kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
+        "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)})
+_kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
+        "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)))
+_kernel("tt.chain",
+        "acc through `steps` cores in a row, each @cores[k] of rank by rank (`first` by .. by `last` at the ends).",
+        "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
+        dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)))
+_kernel("tt.embedding",
+        "Rows of a table kept as 2 to 4 cores [p, r, q, r'] in a row: products of the slices that an index picks.",
+        "cores:read indices:read out:write",
+        {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
+        {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)})
