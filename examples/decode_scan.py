@@ -15,7 +15,6 @@ import base64
 import os
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +23,11 @@ import click
 import numpy as np
 
 from vyre_opt import DiagnosticError, DispatchError, PassManager, dispatcher, parse_file
+from vyre_opt.kernels import automaton as aho_corasick
+from vyre_opt.kernels.automaton import Automaton, Match, matches_of
 
 HERE = Path(__file__).parent
 LONGEST_PATTERN = 65  # a lane walks 64 bytes before its chunk
-MAX_STATES = 1 << 16  # @table holds u16
-
-Match = tuple[int, int]
-"""Where a pattern ends (the place of its last byte) and its number."""
 
 
 @dataclass(frozen=True)
@@ -50,66 +47,12 @@ ENCODINGS = {
 }
 
 
-# --- the automaton ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Automaton:
-    """An Aho-Corasick automaton with its failure links folded into the transitions.
-
-    `table`: u16, next state at state * 256 + byte; state 0 is the root.  `accept`: u32,
-    for each state 0, or 1 + the place in `sets` of the patterns that end there.
-    """
-
-    table: np.ndarray
-    accept: np.ndarray
-    sets: list[tuple[int, ...]]
+# --- the automaton, and an independent search ------------------------------------------------
 
 
 def build_automaton(patterns: Sequence[bytes]) -> Automaton:
     """Raises ValueError for an empty pattern, one that is too long, or too many states."""
-    rows = [np.zeros(256, np.uint16)]  # goto of the trie at first; 0 where it has no edge
-    ends: list[tuple[int, ...]] = [()]
-    for number, pattern in enumerate(patterns):
-        if not 0 < len(pattern) <= LONGEST_PATTERN:
-            raise ValueError(
-                f"pattern {number + 1} has {len(pattern)} bytes; the programs take 1 to {LONGEST_PATTERN}"
-            )
-        state = 0
-        for byte in pattern:
-            if not rows[state][byte]:
-                if len(rows) == MAX_STATES:
-                    raise ValueError("the patterns need more than 65536 states; search for fewer at a time")
-                rows[state][byte] = len(rows)
-                rows.append(np.zeros(256, np.uint16))
-                ends.append(())
-            state = int(rows[state][byte])
-        ends[state] += (number,)
-
-    # Breadth first, so that the row of a state's failure, which is shorter, is complete before it is used
-    queue = deque((int(child), 0) for child in rows[0][rows[0] > 0])
-    while queue:
-        state, failure = queue.popleft()
-        edges = rows[state] > 0
-        queue.extend((int(rows[state][byte]), int(rows[failure][byte])) for byte in np.flatnonzero(edges))
-        rows[state] = np.where(edges, rows[state], rows[failure])
-        ends[state] += ends[failure]
-
-    sets = sorted(set(ends) - {()})
-    numbers = {found: place for place, found in enumerate(sets, start=1)} | {(): 0}
-    accept = np.array([numbers[found] for found in ends], np.uint32)
-    return Automaton(np.concatenate(rows), accept, sets)
-
-
-def matches_of(found: np.ndarray, automaton: Automaton) -> list[Match]:
-    """What a program wrote to @matches, as sorted matches."""
-    places = np.flatnonzero(found)
-    values = found[places]
-    return [
-        (int(place), number)
-        for place, value in zip(places, values, strict=True)
-        for number in sorted(automaton.sets[value - 1])
-    ]
+    return aho_corasick.build_automaton(patterns, LONGEST_PATTERN)
 
 
 def search_independently(text: bytes, patterns: Sequence[bytes]) -> list[Match]:

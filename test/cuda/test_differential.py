@@ -21,7 +21,7 @@ pytestmark = pytest.mark.gpu
 
 BATCH = 64
 PROGRAMS = int(os.environ.get("VYRE_RANDOM_PROGRAMS", "256"))
-OPTIONS = [("trap", 0), ("none", 3)]
+OPTIONS = [("trap", 0), ("clamp", 2), ("none", 3)]
 
 
 def differing(gpu, cases: list[OpProgram], expected: dict[str, list]) -> list[str]:

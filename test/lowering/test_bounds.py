@@ -41,6 +41,9 @@ PROVEN = {
         %r = and %p, %q : bool
         if %r { %i = sub %g, %c3 : u32
           %v = load @x[%i] : u32 }""",
+    "less one where it is more than none": """%i = sub %l, %c1 : u32
+        %p = gt %l, %c0 : u32
+        if %p { %v = load @t[%i] : u32 }""",
     "local ids fit a static count": "%i = mul %l, %c4 : u32\n %v = load @t[%i] : vec<4 x u32>",
     "a byte indexes 256 entries": """%p = lt %g, %n : u32
         %m = len @b
@@ -98,6 +101,16 @@ NOT_PROVEN = {
         %i = sub %s, %c : i32
         %p = lt %i, %m : i32
         if %p { %v = load @x[%i] : u32 }""",
+    "a shift by the width, which is none": """%b = cast %g : u32 -> u8
+        %c8 = const 8 : u8
+        %w = shr %b, %c8 : u8
+        %i = mul %w, %c8 : u8
+        %v = load @t[%i] : vec<4 x u32>""",
+    "a cast that may wrap below": """%w = load @t[%l] : u32
+        %s = cast %w : u32 -> i32
+        %h = const 256 : i32
+        %p = lt %s, %h : i32
+        if %p { %v = load @t[%s] : u32 }""",
     "remainder by a length that may be 0": "%i = rem %g, %n : u32\n %v = load @x[%i] : u32",
 }
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..ir.printer import print_program
 from ..ir.program import Module
-from .conduct import ToolError
 from .settings import Settings
 from .split import MARKER
 
@@ -20,10 +19,12 @@ LOWERED = ("llvm", "ptx", "asm")
 FORMS = ("vyre", *LOWERED, "json", "dot")
 
 
-def check_form(form: str) -> None:
-    """Raises ToolError for a form that this version cannot emit."""
+def check_form(form: str, target: str | None, version: tuple[int, int] | None) -> None:
+    """Raises ValueError for a form that the target does not have."""
     if form in LOWERED:
-        raise ToolError(f"--emit={form}: this version has no lowering yet; it emits vyre, json and dot")
+        from .emit_lowered import check_lowered
+
+        check_lowered(form, target, version)
 
 
 def emit(
@@ -34,6 +35,10 @@ def emit(
     statistics: Mapping[tuple[str, str], int],
 ) -> str:
     """The text of a module in the form that the settings ask for."""
+    if settings.emit in LOWERED:
+        from .emit_lowered import lowered
+
+        return lowered(module, settings)
     if settings.emit == "json":
         from .emit_json import document
 

@@ -14,7 +14,7 @@ from .command import SHELLS, GroupedCommand, checked, complete_passes, completio
 from .emit import FORMS, check_form, join
 from .settings import Settings
 from .specs import read_assignment
-from .targets import check_target
+from .targets import check_ptx_version, check_target
 from .text_files import read_text, write_text
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Examples:
   vyre-opt --pass='unroll{factor=4},cse' softmax.vyre
   vyre-opt a.vyre --pass=cse | vyre-opt --pass=dce -o b.vyre
   vyre-opt --pass=decode_scan_fuse --remarks hex_count.vyre > /dev/null
+  vyre-opt --emit=ptx --target=sm_90 softmax.vyre -o softmax.ptx
 
 Quote a pipeline with options: shells give braces a meaning.
 Exit code: 0 done, 1 an error in the input, 2 a wrong command line.
@@ -75,6 +76,21 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
     callback=checked(check_target),
     help="What to compile for: ref, cpu, or a GPU such as sm_90.",
     group=PASSES,
+)
+@option(
+    "--ptx-version",
+    metavar="V",
+    callback=checked(check_ptx_version),
+    help="The PTX version to write, such as 8.6; the lowest that the GPU takes if not given.",
+    group=OUTPUT,
+)
+@option(
+    "--bounds",
+    type=click.Choice(("none", "clamp", "trap")),
+    default="none",
+    show_default=True,
+    help="On a GPU, what an access does that is not proven in bounds: anything, the nearest element, a fault.",
+    group=OUTPUT,
 )
 @option(
     "-o",
@@ -174,7 +190,10 @@ def command(ctx: click.Context, file: str | None, **given: Any) -> int:
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
     output, reproduces = given.pop("output"), given.pop("run_reproducer")
-    check_form(given["emit"])
+    try:
+        check_form(given["emit"], given["target"], given["ptx_version"])
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong), ctx) from None
     text, name = read_text(file or "-")
     if reproduces:
         _take_options_of(text, given)

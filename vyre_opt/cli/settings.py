@@ -14,6 +14,8 @@ class Settings:
     passes: tuple[str, ...] = ()
     emit: str = "vyre"
     target: str | None = None
+    ptx_version: tuple[int, int] | None = None
+    bounds: str = "none"
     spec: tuple[tuple[str, str], ...] = ()
     print_generic: bool = False
     print_ir_before: tuple[str, ...] = ()

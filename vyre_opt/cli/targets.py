@@ -1,15 +1,11 @@
-"""The names of targets, as both tools take them."""
+"""The names of targets, as both tools take them, and the PTX versions."""
 
 from __future__ import annotations
 
 from ..ir.diagnostics import suggest
+from ..lowering.targets import GPUS, PtxVersion, TargetError, parse_version
 
-__all__ = ["TARGETS", "check_target"]
-
-GPUS = tuple(
-    f"sm_{arch}"
-    for arch in "70 72 75 80 86 87 89 90 90a 100 100a 101 101a 103 103a 120 120a 121 121a".split()
-)
+__all__ = ["TARGETS", "check_ptx_version", "check_target"]
 
 TARGETS = ("ref", "cpu", *GPUS)
 
@@ -22,3 +18,11 @@ def check_target(name: str) -> str:
             f"unknown target {name!r}; targets are {', '.join(TARGETS)}" + (f"; {hint}" if hint else "")
         )
     return name
+
+
+def check_ptx_version(text: str) -> PtxVersion:
+    """`8.6` as a version.  Raises ValueError that lists those there are."""
+    try:
+        return parse_version(text)
+    except TargetError as unknown:
+        raise ValueError(str(unknown)) from None

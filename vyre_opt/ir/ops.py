@@ -291,7 +291,7 @@ _kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without paddin
 _kernel("decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {},
         {"text": _U8, "bytes": _U8})
 _kernel("scan.dfa",
-        "Walks a byte DFA to every place, `warmup` bytes before it at least, which must be all that it remembers; " "gives each byte's accepting state or 0.",
+        "Each byte's accepting state or 0, of a byte DFA that remembers no more than `warmup` bytes before it.",
         "bytes:read table:read accept:read matches:write", {"warmup": None},
         {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32})
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
@@ -305,11 +305,11 @@ _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted righ
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
         "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)))
 _kernel("tt.chain",
-        "acc through `steps` cores in a row, each @cores[k] of rank by rank (`first` by .. by `last` at the ends).",
+        "acc times `steps` matrices of rank by rank; `first` rows of the first and `last` columns of the last, if set.",
         "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
         dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)))
 _kernel("tt.embedding",
-        "Rows of a table kept as 2 to 4 cores [p, r, q, r'] in a row: products of the slices that an index picks.",
+        "Rows of a table kept as 2 to 4 cores [p, r, q, r'] one after the other: products of the slices of an index.",
         "cores:read indices:read out:write",
         {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)})

@@ -31,7 +31,7 @@ bits from run to run in the look-back form, since they depend on who published w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..ir.builder import Builder
@@ -39,7 +39,7 @@ from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, guarded, subgroup_total
 
-__all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_tiles"]
+__all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_tiles"]
 
 AGGREGATE, WHOLE = 1, 2
 
@@ -66,6 +66,15 @@ class ScanSchedule:
     def tile(self) -> int:
         """Elements of a tile."""
         return self.lanes * self.rounds * self.vector
+
+
+def prefix_schedule(count: int | None, target: str = "", look_back: bool = True) -> ScanSchedule:
+    """A schedule that does well; a few tiles (or an unknown count) are not worth the look-back."""
+    rounds, vector = (16, 1) if target == "cpu" else (4, 4)  # SIMD lanes want neighbouring elements
+    schedule = ScanSchedule(256, rounds, vector)
+    if not look_back or count is None or count <= 4 * schedule.tile:
+        return replace(schedule, look_back=False)
+    return schedule
 
 
 def prefix_tiles(schedule: ScanSchedule, count: int) -> int:
@@ -121,54 +130,50 @@ class _Scan:
 
     # --- in a subgroup --------------------------------------------------------------------
 
-    def load_and_scan(self, start: Value) -> tuple[list[tuple[Value, list[Value]]], Value]:
-        """For each round the index of this lane's vector and its prefix sums within the subgroup's
-        run, and the sum of the run."""
-        b, rounds = self.b, self.schedule.rounds
-        run = b.add(start, b.mul(self.subgroup, rounds * SUBGROUP * self.vector))
-        first = b.add(run, b.mul(self.lane, self.vector))
-        places = [b.add(first, k * SUBGROUP * self.vector) if k else first for k in range(rounds)]
-        loaded = [self.load(place) for place in places]
+    def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
+        """For each round the prefix sums of this lane's vector within the subgroup's run, and the
+        sum of the run."""
+        b = self.b
+        self.enter(start)
         running = b.const(0, self.dtype)
         found = []
-        for place, elements in zip(places, loaded, strict=True):
+        for vector in self.load():
+            elements = [b.extract(vector, k) for k in range(self.vector)] if self.vector > 1 else [vector]
             sums = [elements[0]]
             for element in elements[1:]:
                 sums.append(b.add(sums[-1], element))
             up_to = self.lanes_scan(sums[-1])
             preceding = b.subgroup_shuffle(up_to, 1, "up")
             others = b.select(b.eq(self.lane, 0), running, b.add(running, preceding))
-            found.append((place, [b.add(others, s) for s in sums]))
+            found.append([b.add(others, s) for s in sums])
             running = b.add(running, b.subgroup_shuffle(up_to, SUBGROUP - 1, "idx"))
         return found, running
 
-    def load(self, place: Value) -> list[Value]:
-        """The elements from `place` on; zeros behind the end."""
+    def enter(self, start: Value) -> None:
+        """Where this lane's vectors lie in the tile at `start`, and how much of the tile exists."""
+        b, rounds = self.b, self.schedule.rounds
+        self.start = start
+        self.exist = b.sub(self.count, start, name="exist")
+        self.is_full = b.ge(self.exist, self.schedule.tile, name="is_full")
+        run = b.mul(self.subgroup, rounds * SUBGROUP * self.vector)
+        first = b.add(run, b.mul(self.lane, self.vector))
+        self.offsets = [b.add(first, k * SUBGROUP * self.vector) if k else first for k in range(rounds)]
+
+    def load(self) -> tuple[Value, ...]:
+        """This lane's vectors; zeros behind the end."""
         b, vector = self.b, self.vector
-        if vector == 1:
-            inside = b.lt(place, self.count)
-            return [guarded(b, inside, lambda: b.load(self.x, place), lambda: b.const(0, self.dtype))]
-        kind = DataType.vec(self.dtype, vector)
+        with b.if_(self.is_full) as branch:
+            branch.yield_(*(b.load(self.x, b.add(self.start, o), lanes=vector) for o in self.offsets))
+        with branch.else_():
+            some = [[self.load_one(b.add(o, k)) for k in range(vector)] for o in self.offsets]
+            branch.yield_(*(b.vector(*one) if vector > 1 else one[0] for one in some))
+        return branch.results
 
-        def one_by_one() -> Value:
-            return b.vector(*(self.load_one(b.add(place, k)) for k in range(vector)))
-
-        def edge() -> Value:
-            some = b.lt(place, self.count)
-            return guarded(b, some, one_by_one, lambda: b.const(0, kind))
-
-        whole = self.whole_vector(place)
-        held = guarded(b, whole, lambda: b.load(self.x, place, lanes=vector), edge)
-        return [b.extract(held, k) for k in range(vector)]
-
-    def load_one(self, index: Value) -> Value:
+    def load_one(self, offset: Value) -> Value:
         b = self.b
-        inside = b.lt(index, self.count)
+        inside = b.lt(offset, self.exist)
+        index = b.add(self.start, offset)
         return guarded(b, inside, lambda: b.load(self.x, index), lambda: b.const(0, self.dtype))
-
-    def whole_vector(self, place: Value) -> Value:
-        """Whether all of a vector at `place` exists.  The last place of any is below 2^32 - tile."""
-        return self.b.le(self.b.add(place, self.vector), self.count)
 
     def lanes_scan(self, value: Value) -> Value:
         """Inclusive over the lanes, in five steps whatever the type."""
@@ -197,22 +202,20 @@ class _Scan:
             total = b.add(total, theirs)
         return before, total
 
-    def write(self, runs: list[tuple[Value, list[Value]]], before: Value) -> None:
+    def write(self, runs: list[list[Value]], before: Value) -> None:
         """Add `before` to what `load_and_scan` gave, and store what exists."""
         b = self.b
-        for place, sums in runs:
-            final = [b.add(before, s) for s in sums]
-            if self.vector == 1:
-                with b.if_(b.lt(place, self.count)):
-                    b.store(final[0], self.y, place)
-                continue
-            with b.if_(self.whole_vector(place)) as branch:
-                b.store(b.vector(*final), self.y, place)
-            with branch.else_():
-                for k, one in enumerate(final):
-                    index = b.add(place, k)
-                    with b.if_(b.lt(index, self.count)):
-                        b.store(one, self.y, index)
+        final = [[b.add(before, s) for s in sums] for sums in runs]
+        with b.if_(self.is_full) as branch:
+            for offset, sums in zip(self.offsets, final, strict=True):
+                whole = b.vector(*sums) if self.vector > 1 else sums[0]
+                b.store(whole, self.y, b.add(self.start, offset))
+        with branch.else_():
+            for offset, sums in zip(self.offsets, final, strict=True):
+                for k, one in enumerate(sums):
+                    place = b.add(offset, k)
+                    with b.if_(b.lt(place, self.exist)):
+                        b.store(one, self.y, b.add(self.start, place))
 
 
 class _LookBack:

@@ -26,6 +26,7 @@ AXES = "xyz"
 MAX_DEPTH = 3  # facts that one proof adds up
 MAX_FACTS = 24
 
+_LINEAR = ("add", "sub", "mul", "shl")
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
@@ -106,7 +107,7 @@ class BoundsProofs:
         value = self.same.get(value, value)
         found = self.forms.get(value)
         if found is None:
-            made = self._derived(value)
+            made = self._derived(value, self.form)
             low, high = made.range() if made is not None else (0, -1)
             least, most = arith.int_range(value.type)
             fits = made is not None and least <= low and high <= most
@@ -114,7 +115,21 @@ class BoundsProofs:
             self.forms[value] = found
         return found
 
-    def _derived(self, value: Value) -> Affine | None:
+    def _here(self, value: Value, depth: int) -> Affine:
+        """The form of a value by what the facts around say too: `%i - 1` does not wrap where %i > 0."""
+        found = self.form(value)
+        op = self.same.get(value, value).owner
+        if not depth or not isinstance(op, Op) or found != self._atom(value) or op.name not in _LINEAR:
+            return found
+        made = self._derived(value, lambda operand: self._here(operand, depth - 1))
+        if made is None:
+            return found
+        least, most = arith.int_range(value.type)
+        facts = self.facts[-MAX_FACTS:]
+        fits = all(_prove(room, facts, MAX_DEPTH) for room in (made - Affine(least), Affine(most) - made))
+        return made if fits else found
+
+    def _derived(self, value: Value, form: Callable[[Value], Affine]) -> Affine | None:
         """The form of an op's result if nothing wraps, from those of its operands."""
         op = value.owner
         if not isinstance(op, Op) or not value.type.is_int:
@@ -135,10 +150,10 @@ class BoundsProofs:
         if name == "len":
             return self.length(op.attrs["buffer"], value.type.bits or 32)
         if name == "cast":
-            return self.form(op.operands[0]) if op.operands[0].type.is_int else None
-        if name not in ("add", "sub", "mul", "shl"):
+            return form(op.operands[0]) if op.operands[0].type.is_int else None
+        if name not in _LINEAR:
             return None
-        a, b = (self.form(operand) for operand in op.operands)
+        a, b = (form(operand) for operand in op.operands)
         if name == "add":
             return a + b
         if name == "sub":
@@ -169,7 +184,9 @@ class BoundsProofs:
             whole = arith.int_range(value.type)
             self.ranges[value] = whole  # of a value that depends on itself
             low, high = self._bounded(value) or whole
-            found = self.ranges[value] = (max(low, whole[0]), min(high, whole[1]))
+            found = whole  # where the value may wrap
+            if whole[0] <= low and high <= whole[1]:
+                found = self.ranges[value] = (low, high)
         return found
 
     def _bounded(self, value: Value) -> Range | None:
@@ -178,8 +195,17 @@ class BoundsProofs:
             rule = _RANGES.get(owner.name)
             if rule is None or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
                 return None
-            return rule(*(self.form(v).range() for v in owner.operands if v.type.is_int))
+            return rule(*(form.range() for form in self._operands(owner)))
         return None
+
+    def _operands(self, op: Op) -> list[Affine]:
+        """Forms of the integer operands; a known shift amount as what it comes to, modulo the width."""
+        forms = [self.form(v) for v in op.operands if v.type.is_int]
+        if op.name == "shr":
+            low, high = forms[1].range()
+            if low == high:
+                forms[1] = Affine(low % (op.results[0].type.bits or 1))
+        return forms
 
     # --- the search ---------------------------------------------------------------------
 
@@ -188,8 +214,9 @@ class BoundsProofs:
         index = op.operands[1] if op.name == "store" else op.operands[0]
         moved = op.operands[0] if op.name == "store" else op.results[0]
         width = moved.type.lanes // buffer.dtype.lanes
-        form = self.form(index)
-        facts = [*self.facts[-MAX_FACTS:], *self._implied(form)]
+        form = self._here(index, MAX_DEPTH)
+        facts = self.facts[-MAX_FACTS:]
+        facts = [*facts, *self._implied([form, *facts])]
         if not _prove(form, facts, MAX_DEPTH):
             return False
         counts = [Affine(buffer.count)] if buffer.count is not None else []
@@ -197,18 +224,18 @@ class BoundsProofs:
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
         return any(_prove(count - Affine(width) - form, facts, MAX_DEPTH) for count in counts)
 
-    def _implied(self, form: Affine) -> list[Affine]:
-        """What min, max, rem, div, shr and and say of the atoms of a form, and of those in that."""
+    def _implied(self, forms: list[Affine]) -> list[Affine]:
+        """What min, max, rem, div, shr and and say of the atoms of forms, and of those in that."""
         found: list[Affine] = []
-        waiting, seen = list(form.terms), set()
+        waiting = [symbol for form in forms for symbol in form.terms]
+        seen: set[Symbol] = set()
         while waiting and len(found) < MAX_FACTS:
             symbol = waiting.pop()
             op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
             if symbol in seen or not isinstance(op, Op) or op.name not in _PROPERTIES:
                 continue
             seen.add(symbol)
-            operands = [self.form(v) for v in op.operands]
-            for fact in _PROPERTIES[op.name](Affine.of(symbol), *operands):
+            for fact in _PROPERTIES[op.name](Affine.of(symbol), *self._operands(op)):
                 found.append(fact)
                 waiting += fact.terms
         return found
@@ -262,7 +289,7 @@ def _div(a: Range, b: Range) -> Range | None:
 def _shr(a: Range, b: Range) -> Range | None:
     if a[0] < 0:
         return None
-    return (0, a[1] >> b[0]) if b[0] == b[1] and b[0] < 64 else (0, a[1])
+    return (0, a[1] >> b[0]) if b[0] == b[1] else (0, a[1])
 
 
 _RANGES: dict[str, Callable[..., Range | None]] = {
@@ -295,7 +322,7 @@ def _quotient(q: Affine, a: Affine, b: Affine) -> list[Affine]:
 
 
 def _shifted(q: Affine, a: Affine, b: Affine) -> list[Affine]:
-    return _quotient(q, a, Affine(1 << b.const)) if b.is_const and 0 <= b.const < 64 else []
+    return _quotient(q, a, Affine(1 << b.const)) if b.is_const else []
 
 
 _PROPERTIES: dict[str, Callable[..., list[Affine]]] = {

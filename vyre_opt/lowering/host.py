@@ -6,7 +6,7 @@ The module has one function to call,
 
 which runs the workgroups `first` to `last`, last not included and larger than first.
 `args` are 64-bit words: the address of each buffer of `HostCode.buffers`, their element
-counts, and the grid along x, y, z.  `scratch` is the thread's own, aligned to 64 bytes,
+counts, the grid along x, y, z, and a 0.  `scratch` is the thread's own, aligned to 64 bytes,
 `HostCode.scratch_bytes` long (times the workgroups of the grid if `whole_grid`).
 `status` are the words of host_helpers.FAULT_WORDS, zero before; a fault fills them in
 and ends the run.
@@ -101,7 +101,7 @@ def _params(count: int) -> list[tuple[str, str]]:
     """Type and name of what both functions work on."""
     pointers = [("ptr", f"%b{place}") for place in range(count)]
     lengths = [("i64", f"%n{place}") for place in range(count)]
-    return [*pointers, *lengths, ("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz")]
+    return [*pointers, *lengths, ("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz"), ("i32", "%zero")]
 
 
 _RANGE = [("i64", "%first"), ("i64", "%last"), ("ptr", "%scratch"), ("ptr", "%status")]

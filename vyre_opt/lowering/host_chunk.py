@@ -13,7 +13,7 @@ from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Value
 from ..ir.types import DataType
 from . import elementwise
-from .host_frame import LANE_NUMBERS, WIDE, Frame
+from .host_frame import WIDE, Frame
 from .shape import SCALAR, Shape, carrier
 
 __all__ = ["Chunk", "Parts"]
@@ -32,7 +32,6 @@ class Chunk:
         self.w = frame.w
         self.facts = frame.facts
         self.mask = mask
-        self.whole = mask
         self.table = table
         self.held: dict[Value, Parts] = {}
         self.defined: Callable[[Value], None] = lambda value: None
@@ -216,7 +215,7 @@ def place(c: Chunk, op: Op) -> None:
     axis = AXES.index(op.attrs.get("axis", "x"))
     sizes = frame.program.workgroup
     if op.name == "lane_id":
-        found = LANE_NUMBERS if c.shape(result) is WIDE else "0"
+        found = frame.lane_numbers() if c.shape(result) is WIDE else "%zero"
     elif op.name == "local_id":
         found = _local_id(c, axis, c.shape(result))
     elif op.name == "global_id":
@@ -250,7 +249,7 @@ def _local_id(c: Chunk, axis: int, shape: Shape) -> str:
     if sizes[axis] == 1:
         return shape.integer("i32", 0)
     if shape is WIDE:
-        found = w.emit(f"add {kind} {c.frame.splat('i32', found)}, {LANE_NUMBERS}")
+        found = c.frame.lane_numbers(found)
     if below > 1:
         found = w.emit(f"udiv {kind} {found}, {shape.integer('i32', below)}")
     if below * sizes[axis] < c.frame.program.lanes:

@@ -12,14 +12,14 @@ from .host_facts import Facts
 from .shape import Shape
 from .text import ModuleText, Writer
 
-__all__ = ["ALL", "Features", "Frame", "LANE_NUMBERS", "WIDE", "is_literal"]
+__all__ = ["ALL", "FLAGS", "WIDE", "Features", "Frame", "is_literal"]
 
 WIDE = Shape(SUBGROUP_SIZE)
 """A value in every lane of a chunk."""
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
-LANE_NUMBERS = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+_LANE_NUMBERS = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ def is_literal(value: str) -> bool:
 class Frame:
     """The function that runs workgroups `%first` to `%last` of a dispatch.
 
+    `%zero` is a 0 that LLVM does not know of.  What lanes know of their place starts from it, so
+    that flags for each lane are never constants: LLVM 22 gets shuffles of those wrong on AVX-512.
+
     `linear` is the chunk's first linear local id (i32); `group` the workgroup's linear
     number (i64), `group_ids` its place along x, y, z (i32), `extents` the grid's (i32).
     """
@@ -54,7 +57,7 @@ class Frame:
     w: Writer
     numbers: dict[Op, int]
     extents: tuple[str, str, str] = ("%gx", "%gy", "%gz")
-    linear: str = "0"
+    linear: str = "%zero"
     group: str = "%group"
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     slots: list[str] = field(default_factory=list)
@@ -89,6 +92,10 @@ class Frame:
         wide, w = WIDE.of(kind), self.w
         first = w.emit(f"insertelement {wide} poison, {kind} {value}, i64 0")
         return w.emit(f"shufflevector {wide} {first}, {wide} poison, {WIDE.of('i32')} zeroinitializer")
+
+    def lane_numbers(self, base: str = "%zero") -> str:
+        """base + 0, base + 1, ..., as i32."""
+        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_NUMBERS}")
 
     def bits(self, flags: str) -> str:
         """A flag for each lane as an i32, lane 0 lowest."""

@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.ops import SUBGROUP_SIZE
+from ..ir.program import Op
 from ..ir.types import DataType
 from .host_frame import ALL, FLAGS, WIDE, Frame
 from .shape import carrier
 from .text import ModuleText
 
-__all__ = ["FAULT_WORDS", "atomic", "define_fault", "gather", "permute", "scatter"]
+__all__ = [
+    "FAULT_WORDS",
+    "atomic",
+    "define_fault",
+    "fault_lane",
+    "gather",
+    "is_outside",
+    "permute",
+    "progression",
+    "scatter",
+]
 
 FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
 """The i64 words of a fault record."""
@@ -35,8 +46,90 @@ def define_fault(module: ModuleText) -> None:
     )
 
 
-def _loop(result: str, step: str) -> str:
-    """A loop over the lanes whose bit is set in %bits; `step` uses %lane (i64)."""
+def fault_lane(frame: Frame, op: Op, indices: str, bits: str) -> None:
+    """Report the first lane of `bits` at fault, with its index, and leave."""
+    wide, name = WIDE.of("i64"), "vyre.fault.lane"
+    if not frame.module.defines(name):
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        frame.module.define(
+            name,
+            f"""define internal void @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i32 %bits) cold noinline nounwind {{
+  %low = call i32 @llvm.cttz.i32(i32 %bits, i1 false)
+  %index = extractelement {wide} %indices, i32 %low
+  %at = add i32 %linear, %low
+  %lane = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %lane, i64 %index)
+  ret void
+}}""",
+        )
+    frame.w.line(
+        f"call void @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
+        f"i32 {frame.linear}, {wide} {indices}, i32 {bits})"
+    )
+    frame.w.branch("exit")
+
+
+def is_outside(frame: Frame, op: Op, indices: str, limit: str, bits: str) -> str:
+    """Whether an index of the lanes of `bits` is not below `limit`; the first such lane is reported."""
+    wide, name = WIDE.of("i64"), "vyre.check"
+    if not frame.module.defines(name):
+        step = """  %bad = icmp uge i64 %place, %limit
+  br i1 %bad, label %found, label %step
+found:
+  %lane32 = trunc i64 %lane to i32
+  %at = add i32 %linear, %lane32
+  %who = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
+  ret i1 true"""
+        loop = _loop("  ret i1 false", step, branches=True)
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        frame.module.define(
+            name,
+            f"""define internal i1 @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i64 %limit, i32 %bits) cold noinline nounwind {{
+entry:{_INDICES}{loop}""",
+        )
+    return frame.w.emit(
+        f"call i1 @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
+        f"i32 {frame.linear}, {wide} {indices}, i64 {limit}, i32 {bits})"
+    )
+
+
+def progression(frame: Frame, dtype: DataType, first: str, stride: int) -> str:
+    """The indices first + stride * lane of an integer type, as i64, where speed does not matter."""
+    kind, wide = carrier(dtype), WIDE.of("i64")
+    name = f"vyre.indices.{dtype.name}"
+    if not frame.module.defines(name):
+        narrow = WIDE.of(kind)
+        numbers = "<" + ", ".join(f"{kind} {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+        zeros = f"{WIDE.of('i32')} zeroinitializer"
+        lines = []
+        for given in ("first", "stride"):
+            lines += [
+                f"  %{given}.one = insertelement {narrow} poison, {kind} %{given}, i64 0",
+                f"  %{given}.all = shufflevector {narrow} %{given}.one, {narrow} poison, {zeros}",
+            ]
+        lines += [
+            f"  %steps = mul {narrow} %stride.all, {numbers}",
+            f"  %narrow = add {narrow} %first.all, %steps",
+        ]
+        if dtype.bits != 64:
+            verb = "sext" if dtype.is_signed else "zext"
+            lines.append(f"  %wide = {verb} {narrow} %narrow to {wide}")
+        lines.append(f"  ret {wide} {'%narrow' if dtype.bits == 64 else '%wide'}")
+        body = "\n".join(lines)
+        frame.module.define(
+            name,
+            f"define internal {wide} @{name}({kind} %first, {kind} %stride) cold noinline nounwind {{\n{body}\n}}",
+        )
+    return frame.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
+
+
+def _loop(result: str, step: str, branches: bool = False) -> str:
+    """A loop over the lanes whose bit is set in %bits; `step` uses %lane and its %place (i64).
+
+    `branches`: it ends in a branch to the label step itself.
+    """
+    following = "" if branches else "\n  br label %step"
     return f"""
   br label %head
 head:
@@ -50,8 +143,7 @@ one:
   %after = and i32 %rest, %minus
   %place.at = getelementptr i64, ptr %places, i64 %lane
   %place = load i64, ptr %place.at
-{step}
-  br label %step
+{step}{following}
 step:
   br label %head
 end:

@@ -150,10 +150,20 @@ def _check_lanes(c: Chunk, a: Access, indices: str) -> None:
     good, bad = w.label("inside"), w.label("outside")
     w.branch_if(some, bad, good)
     w.start(bad)
-    lane = frame.first_lane(bits)
-    index = w.emit(f"extractelement {wide} {indices}, i64 {lane}")
-    frame.fault(a.op, lane, index)
+    host_helpers.fault_lane(frame, a.op, indices, bits)
     w.start(good)
+
+
+def _rare_lanes(c: Chunk, a: Access) -> str:
+    """The indices of a progression whose wide access is not in bounds as a whole, checked; in little code."""
+    assert a.stride is not None
+    indices = host_helpers.progression(c.frame, a.index.type, c.scalar(a.index), a.stride)
+    limit = _limit(c.frame, a, a.covered)
+    bad = host_helpers.is_outside(c.frame, a.op, indices, limit, c.active_bits())
+    good = c.w.label("inside")
+    c.w.branch_if(bad, "exit", good)
+    c.w.start(good)
+    return indices
 
 
 # --- loads
@@ -199,7 +209,7 @@ def _load_near(c: Chunk, a: Access, spread: int) -> Words:
     near = w.block
     w.branch(end)
     w.start(far)
-    slow = _load_far(c, a, cold=True)
+    slow = _gather(c, a, _rare_lanes(c, a), cold=True)
     far = w.block
     w.branch(end)
     w.start(end)
@@ -219,15 +229,18 @@ def _load_run(frame: Frame, a: Access, base: str, spread: int) -> Words:
     return found
 
 
-def _load_far(c: Chunk, a: Access, cold: bool = False) -> Words:
+def _load_far(c: Chunk, a: Access) -> Words:
     indices = _lanes(c, a)
     _check_lanes(c, a, indices)
-    return [
-        host_helpers.gather(
-            c.frame, a.memory, a.bits, a.pointer, _places(c.frame, a, indices, part), c.mask, cold
-        )
-        for part in range(a.parts)
-    ]
+    return _gather(c, a, indices)
+
+
+def _gather(c: Chunk, a: Access, indices: str, cold: bool = False) -> Words:
+    frame, found = c.frame, []
+    for part in range(a.parts):
+        places = _places(frame, a, indices, part)
+        found.append(host_helpers.gather(frame, a.memory, a.bits, a.pointer, places, c.mask, cold))
+    return found
 
 
 # --- stores
@@ -282,7 +295,7 @@ def _store_near(c: Chunk, a: Access, raw: Words) -> None:
         _store_run(frame, a, base, raw)
     w.branch(end)
     w.start(far)
-    _store_far(c, a, raw, cold=True)
+    _scatter(c, a, raw, _rare_lanes(c, a), cold=True)
     w.branch(end)
     w.start(end)
 
@@ -310,9 +323,13 @@ def _store_run(frame: Frame, a: Access, base: str, raw: Words) -> None:
     w.line(f"store {many} {joined}, ptr {_pointer(frame, a, base)}, align {max(1, a.bits // 8)}")
 
 
-def _store_far(c: Chunk, a: Access, raw: Words, cold: bool = False) -> None:
+def _store_far(c: Chunk, a: Access, raw: Words) -> None:
     indices = _lanes(c, a)
     _check_lanes(c, a, indices)
+    _scatter(c, a, raw, indices)
+
+
+def _scatter(c: Chunk, a: Access, raw: Words, indices: str, cold: bool = False) -> None:
     for part, value in enumerate(raw):
         places = _places(c.frame, a, indices, part)
         host_helpers.scatter(c.frame, a.memory, a.bits, a.pointer, places, value, c.mask, cold)

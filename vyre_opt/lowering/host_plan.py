@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ..ir.loops import bounds, inits
 from ..ir.program import Block, Op, Program, Value
 
-__all__ = ["Item", "Phase", "Plan", "Segment", "Split", "plan", "segments"]
+__all__ = ["Item", "Phase", "Plan", "Segment", "Split", "plan", "segments", "steering"]
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +86,7 @@ def plan(program: Program) -> Plan:
             stored.update(item.used())
             stored.update(target for target, _ in item.assigns)
         else:
-            stored.update(_read_outside(item.op))
+            stored.update(steering(item.op))
     return Plan(items, grid, stored, home)
 
 
@@ -179,8 +179,8 @@ def _flat(items: list[Item]) -> Iterator[Segment | Split]:
                 yield from _flat(block)
 
 
-def _read_outside(op: Op) -> list[Value]:
-    """What the control flow of a split op itself reads."""
+def steering(op: Op) -> list[Value]:
+    """The values that decide how an if, for or while goes."""
     if op.name == "if":
         return [op.operands[0]]
     if op.name == "for":

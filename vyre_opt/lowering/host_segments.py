@@ -21,20 +21,28 @@ from ..ir.program import Op, Value
 from ..ir.uniformity import Level
 from .host_chunk import COMPUTING, Chunk, Parts
 from .host_control import CONTROL, Rounds
-from .host_frame import LANE_NUMBERS, WIDE, Frame
+from .host_frame import WIDE, Frame
 from .host_memory import ACCESSING
-from .host_plan import Item, Phase, Plan, Segment, Split, segments
+from .host_plan import Item, Phase, Plan, Segment, Split, segments, steering
 from .host_subgroup import CROSSING
 from .shape import SCALAR, Shape, carrier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Segments"]
+__all__ = ["DivergentBarrier", "Segments"]
 
 TABLE = {**COMPUTING, **ACCESSING, **CROSSING, **CONTROL}
 ALIGN = 64
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+
+
+class DivergentBarrier(Exception):
+    """A barrier in control flow that its scope may not share; no verified program has one."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op.name)
+        self.op = op
 
 
 @dataclass(slots=True)
@@ -141,12 +149,11 @@ class Segments:
         else:
             c.held[value] = self._load(value)
 
-    def _outside(self, *values: Value | int) -> Chunk:
+    def _outside(self, *values: Value) -> Chunk:
         """What control flow around segments sees: values that the workgroup agrees on."""
         c = Chunk(self.frame, None, TABLE)
         for value in values:
-            if isinstance(value, Value):
-                self._fetch(c, value)
+            self._fetch(c, value)
         return c
 
     # --- items
@@ -206,10 +213,12 @@ class Segments:
         if self.chunks == 1:
             self._chunk(segment)
         else:
-            with self._counting("chunk", "i32", "0", str(self.frame.program.lanes), SUBGROUP_SIZE) as linear:
+            with self._counting(
+                "chunk", "i32", "%zero", str(self.frame.program.lanes), SUBGROUP_SIZE
+            ) as linear:
                 self.frame.linear = linear
                 self._chunk(segment)
-            self.frame.linear = "0"
+            self.frame.linear = "%zero"
         agreed = [(target, source) for target, source in segment.assigns if self._agreed(target)]
         if agreed:
             c = self._outside(*(source for _, source in agreed))
@@ -244,15 +253,17 @@ class Segments:
         rest = lanes % SUBGROUP_SIZE
         if not rest:
             return None
-        if self.chunks == 1:
-            return f"<{', '.join('i1 ' + ('true' if lane < rest else 'false') for lane in range(SUBGROUP_SIZE))}>"
         kind = WIDE.of("i32")
-        here = w.emit(f"add {kind} {self.frame.splat('i32', self.frame.linear)}, {LANE_NUMBERS}")
+        here = self.frame.lane_numbers(self.frame.linear)
         return w.emit(f"icmp ult {kind} {here}, {WIDE.integer('i32', lanes)}")
 
     # --- control flow around segments
 
     def _split(self, split: Split) -> None:
+        scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
+        needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
+        if any(self.frame.facts.level(value) > needed for value in steering(split.op)):
+            raise DivergentBarrier(split.op)
         write: dict[str, Callable[[Split], None]] = {"if": self._if, "for": self._for, "while": self._while}
         write[split.op.name](split)
 
@@ -273,8 +284,7 @@ class Segments:
         kind = carrier(counter.type)
         slot = frame.slot(kind)
         self.storages[counter] = _Storage(SCALAR, kind, [slot], [], False, 0)
-        bounds = op.operands[: len(op.operands) - len(op.results)]
-        rounds = Rounds(self._outside(*bounds), op)
+        rounds = Rounds(self._outside(*steering(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
         w.branch(head)
         w.start(head)

@@ -13,7 +13,7 @@ from ..ir.program import Op
 from ..ir.types import DataType
 from . import elementwise, host_helpers
 from .host_chunk import Chunk
-from .host_frame import ALL, LANE_NUMBERS, WIDE
+from .host_frame import ALL, WIDE
 from .shape import SCALAR, Shape, carrier
 
 __all__ = ["CROSSING"]
@@ -164,12 +164,12 @@ def _shuffle_known(c: Chunk, op: Op, kind: str, sources: list[int]) -> None:
 def _source(c: Chunk, op: Op) -> str:
     """The lane that each lane reads, as an i32 vector."""
     w, kind, amount = c.w, WIDE.of("i32"), c.lane(op.operands[1])
-    mode = op.attrs["mode"]
+    mode, own = op.attrs["mode"], c.frame.lane_numbers()
     if mode == "idx":
         source = amount
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
-        source = w.emit(f"{verb} {kind} {LANE_NUMBERS}, {amount}")
+        source = w.emit(f"{verb} {kind} {own}, {amount}")
     # An amount of 2^32 - k would wrap into the subgroup; as a number it is far outside
     limit = WIDE.integer("i32", SUBGROUP_SIZE)
     inside = w.emit(f"icmp ult {kind} {source}, {limit}")
@@ -179,7 +179,7 @@ def _source(c: Chunk, op: Op) -> str:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
         present = host_helpers.permute(c.frame, "i1", c.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
-    return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {LANE_NUMBERS}")
+    return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 
 
 CROSSING = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}

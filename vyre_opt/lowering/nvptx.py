@@ -28,6 +28,7 @@ from .nvptx_faults import fault_block
 from .nvptx_memory import MEMORY_OPS
 from .nvptx_subgroup import SUBGROUP_OPS
 from .nvptx_values import VALUE_OPS
+from .spec_values import spec_values
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .text import ModuleText
 
@@ -72,29 +73,10 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     return Lowered(text.text(), tuple(kernels))
 
 
-def _spec_values(unit: Unit) -> dict[str, Any]:
-    """The given values of the program's constants, and defaults for the rest."""
-    program = unit.program
-    missing = [s for s in program.specs.values() if s.name not in unit.specs and s.default is None]
-    if missing:
-        raise DiagnosticError(
-            [
-                Diagnostic(
-                    "error",
-                    f"program @{program.name}: spec @{spec.name} has no value to compile with",
-                    spec.loc,
-                    help=f"give it one with --spec {spec.name}=VALUE, or a default",
-                )
-                for spec in missing
-            ]
-        )
-    return {name: unit.specs.get(name, spec.default) for name, spec in program.specs.items()}
-
-
 def _symbol(name: str, taken: set[str]) -> str:
     """A name for a kernel that PTX takes, made of letters, digits and `_`, different from those taken."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    if not plain[:1].isalpha():
+    if not plain[:1].isalpha() or plain == "WARP_SZ":  # the one word that PTX keeps for itself
         plain = f"k{plain}"
     chosen, number = plain, 1
     while chosen in taken:
@@ -113,7 +95,7 @@ def _kernel(
     program = unit.program
     _check(program, target)
     kernel = Kernel(program, symbol)
-    specs = _spec_values(unit)
+    specs = spec_values(program, unit.specs)
     context = Context(
         program,
         unit.module.funcs if unit.module is not None else {},
@@ -122,7 +104,7 @@ def _kernel(
         bounds,
         text,
         {},
-        BoundsProofs(program, specs),
+        BoundsProofs(program, specs).proven if bounds != "none" else set(),
         Alignment(program, specs),
         False,
         kernel.sites,
@@ -176,7 +158,7 @@ def _may_fault(context: Context) -> bool:
     for op in (op for body in bodies for op in body.walk()):
         if op.name == "trap":
             return True
-        if checks and "buffer" in op.attrs and op.operands and op not in context.proofs.proven:
+        if checks and "buffer" in op.attrs and op.operands and op not in context.proven:
             return True
         if checks and op.name == "for" and op.attrs["step"] is None:
             return True

@@ -15,7 +15,6 @@ from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
 from .abi import FaultSite
 from .alignment import Alignment
-from .bounds import BoundsProofs
 from .shape import SCALAR, carrier
 from .targets import GpuTarget
 from .text import ModuleText, Writer
@@ -53,7 +52,10 @@ class Place:
 
 @dataclass(slots=True)
 class Context:
-    """What a program's body and the functions that it calls share."""
+    """What a program's body and the functions that it calls share.
+
+    `proven`: the accesses that are sure to be in bounds.
+    """
 
     program: Program
     funcs: Mapping[str, Func]
@@ -62,7 +64,7 @@ class Context:
     bounds: str
     text: ModuleText
     places: dict[str, Place]
-    proofs: BoundsProofs
+    proven: set[Op]
     alignment: Alignment
     may_fault: bool
     sites: list[FaultSite] = field(default_factory=list)

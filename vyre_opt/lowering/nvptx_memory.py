@@ -47,7 +47,7 @@ def locate(body: Body, op: Op, value: Value, width: int) -> Access:
     context = body.context
     place = context.places[op.attrs["buffer"]]
     index = _index(body, value)
-    if context.bounds == "none" or op in context.proofs.proven:
+    if context.bounds == "none" or op in context.proven:
         return Access(place, index)
     if context.bounds == "clamp":
         return _clamped(body, place, index, value.type.is_signed, width)

@@ -5,8 +5,8 @@ the member mask names the lanes that exist, and no lane reads from one that does
 
 Integers, and min and max of floats, are combined as a tree of five steps.  Sums and
 products of floats are combined in lane order, as the language says: 31 dependent
-additions, but shuffles that do not wait for one another, which takes about as long.
-`fastmath<reassoc>` asks for the tree.
+additions, but shuffles that do not wait for one another, which takes about as long.  A
+program that wants the tree writes it with shuffles.
 """
 
 from __future__ import annotations
@@ -154,8 +154,7 @@ class _Combine:
         self.mask = _mask(body)
         self.lanes = subgroup_lanes(body)
         self.neutral = SCALAR.const(identity(self.name, self.dtype), self.dtype)
-        flags = op.attrs.get("fastmath") or ()
-        self.in_order = self.dtype.is_float and self.name in ("add", "mul") and "reassoc" not in flags
+        self.in_order = self.dtype.is_float and self.name in ("add", "mul")
 
     def both(self, a: str, b: str) -> str:
         return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")

@@ -29,6 +29,7 @@ BUILTIN = (
     "cse",
     "dce",
     "decode_scan_fuse",
+    "expand_kernels",
     "fold",
     "inline",
     "licm",

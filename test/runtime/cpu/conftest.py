@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from vyre_opt.ir.diagnostics import Source
+from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.runtime.arrays import bits_type
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
+from vyre_opt.testing.generator import random_program
+from vyre_opt.testing.sample import random_inputs
 
 Agree = Callable[..., list[np.ndarray]]
 
@@ -34,6 +37,38 @@ def same_bits(got: np.ndarray, wanted: np.ndarray, dtype: Any) -> np.ndarray:
     return same | (np.isnan(got) & np.isnan(wanted)) if dtype.element.is_float else same
 
 
+def compare(program: Program, got: list[np.ndarray], wanted: list[np.ndarray], what: str = "") -> None:
+    """All outputs of two runs are equal in every bit."""
+    outputs = [b for b in program.bound_buffers if b.is_output]
+    assert len(got) == len(wanted) == len(outputs)
+    for buffer, mine, theirs in zip(outputs, got, wanted, strict=True):
+        assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
+        wrong = np.argwhere(~same_bits(mine, theirs, buffer.dtype))
+        if len(wrong):
+            place = tuple(int(i) for i in wrong[0])
+            raise AssertionError(f"{what}@{buffer.name}{list(place)} is {mine[place]}, not {theirs[place]}")
+
+
+@pytest.fixture
+def agree_at_random() -> Callable[[CpuDispatcher, int], None]:
+    """A random program, in which approximate ops have become `neg`, gives the interpreter's bits."""
+
+    def run(cpu: CpuDispatcher, seed: int) -> None:
+        sample = random_program(seed)
+        for item in (sample.program, *sample.module.funcs.values()):
+            for op in item.walk():
+                if op.definition.ulp:
+                    op.definition = OPS["neg"]
+        inputs = random_inputs(sample.program, sample.grid, seed)
+        wanted, got = (
+            target.dispatch(sample.program, inputs, sample.grid, module=sample.module)
+            for target in (dispatcher("ref"), cpu)
+        )
+        compare(sample.program, got, wanted, f"seed {seed}: ")
+
+    return run
+
+
 @pytest.fixture
 def agree() -> Agree:
     """Dispatch the only program of a text on both targets; the outputs, equal in every bit."""
@@ -42,15 +77,7 @@ def agree() -> Agree:
         module, program = read(text)
         wanted = dispatcher("ref").dispatch(program, inputs, grid, module=module, **more)
         got = CpuDispatcher(opt=opt).dispatch(program, inputs, grid, module=module, **more)
-        outputs = [b for b in program.bound_buffers if b.is_output]
-        assert len(got) == len(wanted) == len(outputs)
-        for buffer, mine, theirs in zip(outputs, got, wanted, strict=True):
-            assert mine.shape == theirs.shape
-            assert mine.dtype == theirs.dtype
-            wrong = np.argwhere(~same_bits(mine, theirs, buffer.dtype))
-            assert not len(wrong), (
-                f"@{buffer.name}{list(wrong[0])}: {mine[tuple(wrong[0])]}, not {theirs[tuple(wrong[0])]}"
-            )
+        compare(program, got, wanted)
         return got
 
     return run

@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vyre_opt.ir.diagnostics import Source
+from vyre_opt.ir.parser import parse_source
+from vyre_opt.runtime.cpu import CpuDispatcher
+from vyre_opt.runtime.dispatcher import ProgramError
+
 LANES = (1, 5, 32, 33, 48, 64, 100)
 
 
@@ -267,3 +272,49 @@ def test_subgroup_barriers(agree: Any) -> None:
       }
     }"""
     agree(text, [x, np.zeros_like(x)], 1)
+
+
+def test_a_barrier_that_only_some_may_reach_is_refused() -> None:
+    """Such a program does not verify; who runs it all the same is told."""
+    text = """vyre 1
+    program @p workgroup(64) {
+      %l = local_id x
+      %c = const 5 : u32
+      %p = lt %l, %c : u32
+      if %p { barrier workgroup }
+    }"""
+    (program,) = parse_source(Source(text, "t.vyre")).programs.values()
+    with pytest.raises(ProgramError, match="may go different ways") as caught:
+        CpuDispatcher().dispatch(program, [], 1)
+    assert caught.value.kind == "divergence"
+
+
+def test_lanes_that_a_short_subgroup_lacks_never_take_part(agree: Any) -> None:
+    """LLVM loses flags that it knows to be false, if it may shuffle them; so it must not know them."""
+    text = """program @p workgroup(4, 2) {
+      buffer @x : u64[16] read binding(0)
+      buffer @hits : u64[16] read_write binding(1) live_in live_out
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %nought = const 0.0 : f32
+      %least = subgroup_scan<exclusive, min> %nought : f32
+      %some = ge %nought, %least : f32
+      %n = num_workgroups x
+      %none = lt %n, %one : u32
+      %old = atomic_add<relaxed> @hits[%zero], %old_value : u64
+      %yes = const true : bool
+      %known = xor %yes, %none : bool
+      %p = select %known, %yes, %some : bool
+      if %p {
+        %y = local_id y
+        %four = const 4 : u32
+        %i = mul %y, %four : u32
+        %w = workgroup_id x
+        %sixteen = const 16 : u32
+        %base = mul %w, %sixteen : u32
+        %at = add %base, %i : u32
+        %v = load @x[%at] : u64
+      }
+    }"""
+    text = text.replace("%old = ", "%old_value = const 0 : u64\n      %old = ")
+    agree(text, [np.zeros(16, np.uint64), np.zeros(16, np.uint64)], 1)

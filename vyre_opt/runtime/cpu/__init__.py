@@ -89,7 +89,7 @@ class CpuDispatcher:
         """Run all workgroups; the fault of the first one that has any."""
         code = made.code
         counts = [_count(program.buffers[name], arrays) for name in code.buffers]
-        words = [*(a.ctypes.data for a in arrays.values()), *counts, *call.grid]
+        words = [*(a.ctypes.data for a in arrays.values()), *counts, *call.grid, 0]
         args = np.array(words, np.uint64)
         if code.whole_grid:
             room = _room(code.scratch_bytes * call.workgroups)

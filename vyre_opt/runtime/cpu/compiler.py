@@ -12,7 +12,9 @@ from ...ir.fingerprint import fingerprint
 from ...ir.program import Module, Program
 from ...lowering.host import ENTRY, HostCode, UnloweredKernel, lower
 from ...lowering.host_flatten import MAX_OPS, TooLarge, flatten
+from ...lowering.host_segments import DivergentBarrier
 from ..dispatcher import BackendError
+from ..ref.faults import fault
 from .jit import Host, Loaded, compile_object, load
 
 __all__ = ["Compiled", "compiled", "flat_program", "host_code"]
@@ -46,6 +48,14 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         raise BackendError(
             f"program @{program.name}: {kernel.op.name} is a named kernel; "
             "expand it with the pass expand_kernels before it runs on the cpu"
+        ) from None
+    except DivergentBarrier as barrier:
+        raise fault(
+            "divergence",
+            program,
+            barrier.op,
+            f"this {barrier.op.name} has a barrier inside, and may go different ways for those that meet there",
+            help="move the barrier out of it, or make all of the barrier's scope agree on the way",
         ) from None
 
 

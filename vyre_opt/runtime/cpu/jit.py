@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -35,8 +35,7 @@ class Host:
 
     @staticmethod
     def this(opt: int = 3) -> Host:
-        _initialize()
-        return Host(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), opt)
+        return Host(*_this_machine(), opt)
 
     @property
     def triple(self) -> str:
@@ -67,6 +66,12 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
+@lru_cache(maxsize=1)
+def _this_machine() -> tuple[str, str]:
+    _initialize()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 @lru_cache(maxsize=8)
 def _machine(host: Host) -> Any:
     _initialize()
@@ -94,14 +99,20 @@ class Loaded:
         self.call: Callable[..., None] = signature(address)
 
 
+LARGE_TEXT = 1_000_000
+"""Characters of LLVM IR past which code is made in linear time; good code takes LLVM quadratic time."""
+
+
 def compile_object(text: str, host: Host) -> bytes:
     """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
+    large = len(text) > LARGE_TEXT
     with _LOCK:
-        machine = _machine(host)
+        machine = _machine(replace(host, opt=0) if large else host)
         with llvm.parse_assembly(text) as module:
             module.verify()
             if host.opt:
-                options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
+                options = llvm.create_pipeline_tuning_options(speed_level=1 if large else host.opt)
+                options.slp_vectorization = False  # lanes are vectors already
                 builder = llvm.create_pass_builder(machine, options)
                 builder.getModulePassManager().run(module, builder)
             made: bytes = machine.emit_object(module)

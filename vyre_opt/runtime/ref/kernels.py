@@ -9,6 +9,7 @@ contents do not fit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,12 +24,13 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
 
 
 def base64(text: Array) -> Array:
-    """RFC 4648 up to the first '='; any other character that is not of the alphabet counts as 0 bits.
+    """RFC 4648; up to two '=' at the very end are padding, other characters count as 0 bits.
 
     Of a last group of 2 or 3 characters come 1 or 2 bytes, of a single one none.
     """
-    padding = np.flatnonzero(text == ord("="))
-    sextets = _SEXTETS[text[: padding[0]] if len(padding) else text]
+    last = text[-2:] == ord("=")
+    padding = 0 if not last[-1:].any() else 2 if len(last) == 2 and last[0] else 1
+    sextets = _SEXTETS[text[: len(text) - padding]]
     count = len(sextets) * 6 // 8
     groups = np.concatenate((sextets, np.zeros(-len(sextets) % 4, np.uint32))).reshape(-1, 4)
     word = (groups[:, 0] << 18) | (groups[:, 1] << 12) | (groups[:, 2] << 6) | groups[:, 3]
@@ -112,6 +114,52 @@ def contract_step(acc: Array, core: Array) -> Array:
     return _fixed_sum(_signed(acc)[:, None] * _signed(rows), 0, core)
 
 
+def chain(acc: Array, cores: Array, steps: int, rank: int, first: int = 0, last: int = 0) -> Array:
+    """acc times `steps` matrices, one after the other in `cores`; f32 in f64, rounded once."""
+    if steps < 1:
+        raise ValueError("a chain has at least one core")
+    ranks = [first or rank, *[rank] * (steps - 1), last or rank]
+    shapes = list(pairwise(ranks))
+    cells = sum(rows * columns for rows, columns in shapes)
+    if len(acc) != ranks[0] or len(cores) != cells:
+        raise ValueError(
+            f"an accumulator of {len(acc)} and cores of {len(cores)} elements; "
+            f"ranks {ranks[0]} to {ranks[-1]} take {ranks[0]} and {cells}"
+        )
+    start, out = 0, acc.astype(np.float64) if acc.dtype == np.float32 else acc
+    for rows, columns in shapes:
+        core = cores[start : start + rows * columns]
+        start += rows * columns
+        out = (
+            out @ core.astype(np.float64).reshape(rows, columns)
+            if acc.dtype == np.float32
+            else contract_step(out, core)
+        )
+    return out.astype(acc.dtype)
+
+
+def embedding(cores: Array, indices: Array, **shape: int) -> Array:
+    """Row of each index: the product of core_k[i_k], i_k its digits in radix p_k; in f64, rounded once."""
+    count = max((k + 1 for k in range(4) if shape.get(f"p{k}")), default=0)
+    p, q = ([shape[f"{n}{k}"] for k in range(count)] for n in "pq")
+    r = [1, *(shape[f"r{k}"] for k in range(1, count)), 1]
+    sizes = [p[k] * r[k] * q[k] * r[k + 1] for k in range(count)]
+    if count < 2 or min((*p, *q, *r)) < 1 or any(v for n, v in shape.items() if int(n[1:]) >= count):
+        raise ValueError("2 to 4 cores, each with its p, q and ranks, all at least 1")
+    if len(cores) != sum(sizes):
+        raise ValueError(f"cores of {len(cores)} elements; these shapes take {sum(sizes)}")
+    rows = int(np.prod(p, dtype=np.int64))
+    if len(indices) and int(indices.max()) >= rows:
+        raise ValueError(f"index {int(indices.max())} of a table of {rows} rows")
+    digits = np.unravel_index(indices.astype(np.int64), p)
+    table, start = np.ones((len(indices), 1, 1)), 0
+    for k in range(count):
+        core = cores[start : start + sizes[k]].astype(np.float64).reshape(p[k], r[k], -1)
+        start += sizes[k]
+        table = (table @ core[digits[k]]).reshape(len(indices), -1, r[k + 1])
+    return table.reshape(-1)
+
+
 KERNELS: dict[str, Callable[..., Array]] = {
     "decode.base64": base64,
     "decode.hex": hex,
@@ -121,4 +169,6 @@ KERNELS: dict[str, Callable[..., Array]] = {
     "math.softmax_step": softmax_step,
     "math.matvec_fixed": matvec_fixed,
     "tt.contract_step": contract_step,
+    "tt.chain": chain,
+    "tt.embedding": embedding,
 }

@@ -55,8 +55,8 @@ class SoftmaxSchedule:
 
 def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> SoftmaxSchedule:
     """A schedule that does well: 16-byte loads, about 16 values a lane, few idle lanes."""
-    if target == "cpu":
-        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=columns <= 256)
+    if target == "cpu" and columns > 1024:  # SIMD lanes want neighbouring elements
+        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False)
     vector = 16 // (dtype.size_bytes or 4)
     while columns % vector:
         vector //= 2

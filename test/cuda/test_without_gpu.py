@@ -1,0 +1,146 @@
+"""What of the cuda target needs no GPU: imports, checks of the caller's mistakes, messages, records."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vyre_opt import parse
+from vyre_opt.cuda import CudaDispatcher, dlpack
+from vyre_opt.cuda.driver import explain
+from vyre_opt.cuda.faults import program_error
+from vyre_opt.cuda.snapshot import Snapshot
+from vyre_opt.ir.ops import OPS
+from vyre_opt.lowering.abi import Fault, read_record
+from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.targets import gpu
+from vyre_opt.runtime.dispatcher import BackendError, BadInputs, dispatcher
+
+TEXT = """vyre 1
+program @p workgroup(32) {
+  buffer @at : i32[?] read binding(0)
+  buffer @x : u32[10] read binding(1)
+  buffer @y : u32[?] write binding(2)
+  %g = global_id x
+  %i = load @at[%g] : i32
+  %v = load @x[%i] : u32
+  store %v, @y[%g] : u32
+}
+"""
+
+
+def test_importing_takes_no_driver_and_no_pycuda():
+    code = "import vyre_opt.cuda, sys; assert not {'pycuda', 'cuda', 'llvmlite'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_pycuda_the_error_says_how_to_get_it(monkeypatch):
+    from vyre_opt.cuda import driver
+
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", None)
+    with pytest.raises(BackendError, match=r"pip install 'vyre-opt\[cuda\]'"):
+        driver.load.__wrapped__()
+
+
+def test_a_wrong_call_is_refused_before_a_gpu_is_looked_for():
+    program = parse(TEXT).programs["p"]
+    cuda = dispatcher("cuda")
+    with pytest.raises(BadInputs, match="binds 3 buffers"):
+        cuda.dispatch(program, [], 1)
+    with pytest.raises(BadInputs, match="grid"):
+        cuda.dispatch(program, [np.zeros(4, np.int32), np.zeros(10, np.uint32), np.zeros(4, np.uint32)], 0)
+    for wrong in ({"bounds": "check"}, {"opt_level": 4}, {"ptx_version": "9.1"}):
+        with pytest.raises(BadInputs):
+            CudaDispatcher(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("message", "advice"),
+    [
+        ("cuStreamSynchronize failed: an illegal memory access was encountered", "start a new one"),
+        (
+            "cuModuleLoadDataEx failed: the provided PTX was compiled with an unsupported toolchain.",
+            "older one",
+        ),
+        (
+            "cuLaunchCooperativeKernel failed: too many blocks in cooperative launch: too large",
+            "fewer workgroups",
+        ),
+        ("cuInit failed: something else", "something else"),
+    ],
+)
+def test_messages_of_the_driver_come_with_advice(message, advice):
+    assert advice in explain(message, "testing")
+    assert message in explain(message, "testing")
+
+
+def record(site: int, index: int, length: int) -> bytes:
+    return struct.pack("<8I2Q", site, 3, 0, 0, 5, 0, 0, 0, index, length)
+
+
+def test_a_fault_record_becomes_a_located_error():
+    module = parse(TEXT)
+    (kernel,) = lower([Unit(module.programs["p"], module)], gpu("sm_90"), "trap").kernels
+    assert [site.op.name for site in kernel.sites] == ["load", "load", "store"]
+    assert read_record(bytes(64)) is None
+    fault = read_record(record(2, (1 << 64) - 7, 10))
+    assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10)
+    found = program_error(kernel, fault)
+    assert found.kind == "bounds"
+    assert found.diagnostic.loc.line == 8
+    assert "load out of bounds of @x: index -7, length 10, by workgroup (3,0,0) local id (5,0,0)" in str(
+        found
+    )
+    assert "@x is declared here" in str(found)
+
+
+def test_a_snapshot_sees_every_change():
+    module = parse(TEXT)
+    program = module.programs["p"]
+    unit = Unit(program, module)
+    ops = program.body.ops
+
+    def change_operand():
+        ops[3].operands = (ops[0].results[0], ops[3].operands[1])
+
+    def change_attribute():
+        ops[2].attrs = {**ops[2].attrs, "buffer": "at"}
+
+    changes = [
+        change_operand,
+        change_attribute,
+        lambda: setattr(ops[0], "definition", OPS["local_id"]),
+        lambda: ops.pop(),
+        lambda: setattr(program, "workgroup", (64, 1, 1)),
+        lambda: setattr(program.buffers["x"], "count", 11),
+        lambda: program.buffers.pop("x"),
+    ]
+    for change in changes:
+        snapshot = Snapshot(unit)
+        assert snapshot.holds()
+        change()
+        assert not snapshot.holds()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, np.float16])
+def test_dlpack_capsules_are_read(dtype):
+    class Plain:
+        """NumPy takes no stream."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, stream=None):
+            return self.array.__dlpack__()
+
+    array = np.zeros((6, 4), dtype)[1::2]
+    seen = dlpack.view(Plain(array), 1)
+    assert seen.pointer == array.ctypes.data
+    assert seen.shape == (3, 4)
+    assert seen.strides == tuple(s // array.itemsize for s in array.strides)
+    assert (seen.kind, seen.bits) == (array.dtype.kind, 8 * array.itemsize)

@@ -1,0 +1,178 @@
+"""expand_kernels: each named kernel in a text gives after the pass what the interpreter says it means."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt import PassManager, dispatcher, parse
+from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.program import HostRead, Launch, Module, Pipeline
+from vyre_opt.kernels.automaton import build_automaton
+from vyre_opt.kernels.expansion import EXPANSIONS
+
+RNG = np.random.default_rng(7)
+AUTOMATON = build_automaton([b"abc", b"ca"])
+TEXT = np.frombuffer(bytes(RNG.choice(list(b"abc"), 500).astype(np.uint8)), np.uint8)
+
+
+def floats(count: int) -> np.ndarray:
+    return RNG.standard_normal(count).astype(np.float32)
+
+
+def words(count: int) -> np.ndarray:
+    return RNG.integers(0, 2**32, count, dtype=np.uint32)
+
+
+# op, buffers by role: (type, array), the output's type and count
+CASES: dict[str, tuple[str, list[tuple[str, Any]], str, int]] = {
+    "decode.base64": ("", [("u8", np.frombuffer(base64.b64encode(TEXT.tobytes()), np.uint8))], "u8", 500),
+    "decode.hex": ("", [("u8", np.frombuffer(TEXT.tobytes().hex().encode(), np.uint8))], "u8", 500),
+    "scan.dfa": (
+        "{warmup = 2}",
+        [("u8", TEXT), ("u16", AUTOMATON.table), ("u32", AUTOMATON.accept)],
+        "u32",
+        500,
+    ),
+    "scan.prefix": ("", [("u32", words(5000))], "u32", 5000),
+    "math.softmax": ("{columns = 100}", [("f32", floats(1300))], "f32", 1300),
+    "math.softmax_step": ("", [("u32", words(700))], "u32", 700),
+    "math.matvec_fixed": ("", [("u32", words(330)), ("i32", words(33).view(np.int32))], "u32", 10),
+    "tt.contract_step": ("", [("f32", floats(20)), ("f32", floats(600))], "f32", 30),
+    "tt.chain": (
+        "{steps = 3, rank = 8, last = 5}",
+        [("i32", words(8).view(np.int32)), ("i32", words(168).view(np.int32))],
+        "i32",
+        5,
+    ),
+    "tt.embedding": (
+        "{p0 = 3, q0 = 2, r1 = 4, p1 = 5, q1 = 3}",
+        [("f32", floats(84)), ("u32", np.array([0, 14, 7], np.uint32))],
+        "f32",
+        18,
+    ),
+}
+
+
+def test_every_kernel_has_an_expansion_and_a_case() -> None:
+    named = {name for name, row in OPS.items() if row.kernel is not None}
+    assert named == set(EXPANSIONS) == set(CASES)
+
+
+def text_of(name: str, is_open: bool) -> str:
+    params, given, out_type, count = CASES[name]
+    types = [*((t, len(a)) for t, a in given), (out_type, count)]
+    lines = [
+        f"buffer @b{i} : {t}[{'?' if is_open else n}] {'write' if i == len(given) else 'read'} binding({i})"
+        for i, (t, n) in enumerate(types)
+    ]
+    names = ", ".join(f"@b{i}" for i in range(len(types)))
+    return "\n".join(["vyre 1", "program @p workgroup(64) {", *lines, f"{name}({names}) {params}", "}"])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("grid", [1, 3])
+def test_programs(name: str, is_open: bool, grid: int) -> None:
+    """In place, with the program's own buffers, over any grid."""
+    _, given, _, count = CASES[name]
+    kinds = {"u8": np.uint8, "u32": np.uint32, "i32": np.int32, "f32": np.float32}
+    inputs = [*(a for _, a in given), np.zeros(count, kinds[CASES[name][2]])]
+    before = parse(text_of(name, is_open))
+    after = parse(text_of(name, is_open))
+    assert PassManager("expand_kernels").run(after)
+    program = after.programs["p"]
+    assert not any(op.definition.kernel for op in program.walk())
+    assert all(op.loc is not None for op in program.walk())
+    assert {b.name: b for b in program.bound_buffers} == {
+        b.name: b for b in before.programs["p"].bound_buffers
+    }
+    (expected,) = dispatcher("ref").dispatch(before.programs["p"], inputs, grid)
+    (got,) = dispatcher("ref").dispatch(program, inputs, grid)
+    if got.dtype == np.float32:
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(got, expected)
+    assert not PassManager("expand_kernels").run(after)
+
+
+PIPELINE = """vyre 1
+pipeline @main {
+  buffer @x : u32[20000] read
+  buffer @sums : u32[20000]
+  buffer @shares : u32[20000] write live_out
+  buffer @again : u32[20000] write live_out
+  scan.prefix(@x, @sums)
+  math.softmax_step(@sums, @shares)
+  scan.prefix(@sums, @again)
+  host_read @again
+}
+"""
+
+
+def carry_out(module: Module, pipeline: Pipeline, held: dict[str, np.ndarray]) -> None:
+    """Its launches one after the other, the buffers nobody filled holding rubbish."""
+    for name, buffer in pipeline.buffers.items():
+        kind = {"u32": np.uint32, "u64": np.uint64}[buffer.dtype.name]
+        held.setdefault(name, np.full(buffer.count or 0, 77, kind))
+    for stage in pipeline.stages:
+        if isinstance(stage, HostRead):
+            continue
+        assert isinstance(stage, Launch)
+        program = module.programs[stage.program]
+        outputs = dispatcher("ref").dispatch(program, [held[b] for b in stage.buffers], stage.grid)
+        written = [
+            b for b, formal in zip(stage.buffers, program.bound_buffers, strict=True) if formal.is_output
+        ]
+        held.update(zip(written, outputs, strict=True))
+
+
+def test_pipelines() -> None:
+    """Stages become launches, scratch is cleared before, equal stages share a program."""
+    module = parse(PIPELINE)
+    result = PassManager("expand_kernels").run(module)
+    assert [r.kind for r in result.remarks] == ["applied"] * 3
+    assert set(module.programs) == {"scan_prefix", "math_softmax_step", "clear_u64", "clear_u32"}
+    pipeline = module.pipelines["main"]
+    x = words(20000)
+    held = {"x": x}
+    # @state and @ticket are read_write live_in: their launches leave them as they are for the test
+    carry_out(module, pipeline, held)
+    sums = np.cumsum(x, dtype=np.uint32)
+    np.testing.assert_array_equal(held["sums"], sums)
+    np.testing.assert_array_equal(held["again"], np.cumsum(sums, dtype=np.uint32))
+    np.testing.assert_array_equal(held["shares"], (sums.astype(np.uint64) << 16) // sums.sum(dtype=np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"),
+    [
+        ("math.softmax(@x, @open) {columns = 4}", "its grid depends on @open, of open size"),
+        ("math.softmax(@x, @y) {columns = 7}", "64 elements, which are not rows of 7"),
+        ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
+        ("scan.prefix(@x, @word)", "its buffers hold different types"),
+        ("scan.prefix(@z, @z)", "it would read @z while it writes it"),
+        ("tt.chain(@x, @x, @y) {steps = 2, rank = 4}", "@x has 64 elements, its ranks take 4"),
+        ("tt.embedding(@x, @word, @y) {p0 = 2, q0 = 2, r1 = 2, p1 = 2, q1 = 0}", "at least 1"),
+    ],
+)
+def test_refusals(stage: str, why: str) -> None:
+    """What cannot be expanded stays as it is, and a remark says why."""
+    module = parse(
+        f"""vyre 1
+        pipeline @main {{
+          buffer @x : f32[64] read
+          buffer @y : f32[64] write live_out
+          buffer @z : f32[64] live_in live_out
+          buffer @word : u32[64]
+          buffer @open : f32[?] write live_out
+          {stage}
+        }}"""
+    )
+    result = PassManager("expand_kernels").run(module)
+    assert not result
+    assert [r.kind for r in result.remarks] == ["refused"]
+    assert why in result.remarks[0].message

@@ -1,0 +1,100 @@
+"""`--emit=llvm|ptx|asm`: a module's programs as a target's code.
+
+llvm   the LLVM IR that the lowering writes, before LLVM's own passes
+ptx    for a GPU
+asm    the target's assembly: PTX for a GPU, this machine's for the cpu
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..ir.program import Module, Program
+from ..lowering.targets import GPUS, TargetError, ptx_version
+from .conduct import ToolError
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
+
+__all__ = ["DEFAULT_GPU", "check_lowered", "lowered"]
+
+DEFAULT_GPU = "sm_80"
+
+
+def check_lowered(form: str, target: str | None, version: tuple[int, int] | None) -> None:
+    """Raises TargetError for a form that the target does not have, or a PTX version it does not take."""
+    name = target or (DEFAULT_GPU if form == "ptx" else "cpu")
+    if name == "ref":
+        raise TargetError(
+            f"--emit={form}: ref is the interpreter, which compiles nothing; choose another --target"
+        )
+    if name in GPUS:
+        ptx_version(GPUS[name], version)
+    elif form == "ptx":
+        raise TargetError(f"--emit=ptx: {name} is no GPU; choose one, such as --target={DEFAULT_GPU}")
+    elif version is not None:
+        raise TargetError(f"--ptx-version is for a GPU, not for {name}")
+
+
+def lowered(module: Module, settings: Settings) -> str:
+    """The text of all programs of a module.  Raises DiagnosticError for one that cannot be lowered."""
+    if not module.programs:
+        raise ToolError("there is no program here to compile")
+    target = settings.target or (DEFAULT_GPU if settings.emit == "ptx" else "cpu")
+    return _for_gpu(module, settings, target) if target in GPUS else _for_cpu(module, settings)
+
+
+def _for_gpu(module: Module, settings: Settings, target: str) -> str:
+    from ..lowering.nvptx import Unit, lower
+
+    gpu = GPUS[target]
+    text = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds).text
+    if settings.emit == "llvm":
+        return text
+    from ..lowering.backend import emit_ptx
+
+    try:
+        return emit_ptx(text, gpu, settings.ptx_version)
+    except TargetError as unknown:
+        raise ToolError(str(unknown)) from None
+
+
+# --- this machine
+
+
+def _for_cpu(module: Module, settings: Settings) -> str:
+    from ..runtime.cpu.compiler import host_code
+    from ..runtime.cpu.jit import Host
+    from ..runtime.dispatcher import BackendError
+
+    host = Host.this()
+    parts = []
+    for program in module.programs.values():
+        try:
+            text = host_code(program, module, _specs(program), host).text
+        except BackendError as refused:
+            raise ToolError(str(refused)) from None
+        parts.append(text if settings.emit == "llvm" else _assembly(text, host))
+    mark = ";" if settings.emit == "llvm" else "#"
+    names = (f"{mark} program @{name}\n" for name in module.programs)
+    return "\n".join(head + part for head, part in zip(names, parts, strict=True))
+
+
+def _specs(program: Program) -> Mapping[str, Any]:
+    from ..lowering.spec_values import spec_values
+
+    return spec_values(program, {})
+
+
+def _assembly(text: str, host: Any) -> str:
+    import llvmlite.binding as llvm
+
+    machine = llvm.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.name, features=host.attributes, opt=host.opt, reloc="pic", codemodel="small"
+    )
+    module: llvm.ModuleRef = llvm.parse_assembly(text)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
+    builder.getModulePassManager().run(module, builder)
+    return str(machine.emit_assembly(module))

@@ -1,0 +1,52 @@
+"""The named kernels, each a function that returns a Program at a schedule, and as functions on arrays.
+
+    from vyre_opt import kernels
+    y = kernels.softmax(x)                     # on the CPU
+    y = kernels.softmax(x, dispatcher="cuda")  # on a GPU
+
+What is here takes and gives arrays, and is loaded when it is first asked for.  The programs
+are built in
+
+    softmax_rows   math.softmax         decode          decode.base64, decode.hex
+    softmax_fixed  math.softmax_step    dfa             scan.dfa, and decode fused with scan
+    matvec         math.matvec_fixed    tensor_train    tt.contract_step
+    scan           scan.prefix          chain           tt.chain
+    automaton      tables for scan.dfa  embedding       tt.embedding
+
+and expansion says which of them, at which schedule, a use of a named kernel becomes.  Most
+builders keep what they built: the same arguments give the same Program, which is not to be
+changed.  Run passes on a fresh one, `softmax_rows.softmax.__wrapped__(1024)`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_EXPORTS = {
+    "base64_decode": "texts",
+    "decode_scan": "texts",
+    "hex_decode": "texts",
+    "matvec_fixed": "arrays",
+    "prefix_scan": "arrays",
+    "softmax": "arrays",
+    "softmax_step": "arrays",
+    "tt_chain": "arrays",
+    "tt_contract_step": "arrays",
+    "tt_embedding": "arrays",
+}
+
+__all__ = [*_EXPORTS]
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,212 @@
+"""tt.chain: a vector through a chain of matrices in one launch, acc <- acc * core_k for each k.
+
+One workgroup does the chain; the accumulator stays in workgroup memory.  In a step the lanes
+are a table over the core's rows and columns, `vector` columns a lane:
+
+    columns   0..v-1   v..2v-1   ...            lane = slice * (columns / v) + column / v
+    slice 0   rows 0, s, 2s, ...
+    slice 1   rows 1, s+1, ...
+    ...                                         partial sums, a row a slice -> barrier -> added up
+
+Steps of one shape in a row are a loop.  Cores do not depend on the accumulator, so where a
+lane's part of one is small, it is loaded a step ahead of its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+
+from ..ir.builder import Builder
+from ..ir.program import Program, Value
+from ..ir.types import DataType
+from .fixed import multiply_add, signed, stored, zero
+
+__all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
+
+MAX_RANK = 4096
+
+
+@dataclass(frozen=True)
+class ChainSchedule:
+    """`lanes` of the workgroup; `vector` columns a lane at most; `ahead`: values of a core that a
+    lane may hold for the next step, 0 for none."""
+
+    lanes: int = 256
+    vector: int = 4
+    ahead: int = 32
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4):
+            raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4: {self}")
+
+
+def chain_schedule(ranks: Sequence[int]) -> ChainSchedule:
+    """More lanes for larger cores."""
+    cells = max((x * y for x, y in pairwise(ranks)), default=1)
+    lanes = 64
+    while lanes < 512 and lanes * 16 < cells:
+        lanes *= 2
+    return ChainSchedule(lanes)
+
+
+def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple[int, ...]:
+    """The ranks of `steps` cores, all inner ones `rank`; 0 for the first or last is `rank` too."""
+    if steps < 1:
+        raise ValueError("a chain has at least one core")
+    return (first or rank, *[rank] * (steps - 1), last or rank)
+
+
+@lru_cache(maxsize=64)
+def chain(
+    ranks: tuple[int, ...], dtype: DataType = DataType.F32, schedule: ChainSchedule | None = None
+) -> Program:
+    """The program `chain`: @acc (ranks[0]), @cores (one after the other, each in rows), @out (ranks[-1]).
+
+    For a grid of one workgroup; others do nothing.  Raises ValueError for ranks out of range.
+    """
+    if len(ranks) < 2:
+        raise ValueError("a chain has at least one core, so at least two ranks")
+    if not all(1 <= rank <= MAX_RANK for rank in ranks):
+        raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
+    chosen = schedule or chain_schedule(ranks)
+    b = Builder("chain", workgroup=chosen.lanes)
+    acc = b.buffer("acc", dtype, ranks[0], "read", 0)
+    b.buffer("cores", dtype, sum(x * y for x, y in _steps(ranks)), "read", 1)
+    out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
+    work = _Chain(b, ranks, dtype, chosen)
+    with b.if_(b.eq(b.workgroup_id("x"), 0)):
+        with b.for_(work.lane, ranks[0], chosen.lanes) as loop:
+            b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
+        b.barrier("workgroup")
+        start = 0
+        for (rows, columns), group in groupby(_steps(ranks)):
+            times = len(list(group))
+            _Step(work, rows, columns, start, times).build()
+            start += rows * columns * times
+        with b.for_(work.lane, ranks[-1], chosen.lanes) as loop:
+            b.store(stored(b, b.load("vector", loop.index), dtype), out, loop.index)
+    return b.finish()
+
+
+def _steps(ranks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    yield from pairwise(ranks)
+
+
+class _Chain:
+    """What the steps share: the accumulator in @vector, the partial sums in @partials."""
+
+    def __init__(self, b: Builder, ranks: tuple[int, ...], dtype: DataType, schedule: ChainSchedule) -> None:
+        self.b, self.dtype, self.schedule = b, dtype, schedule
+        self.sum = zero(b, dtype).type
+        b.buffer("vector", self.sum, max(ranks), "workgroup")
+        widest = max(columns for _, columns in _steps(ranks))
+        b.buffer("partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup")
+        self.lane = b.local_id("x", name="lane")
+
+
+class _Step:
+    """`times` steps with cores of `rows` by `columns`, the first at element `start` of @cores."""
+
+    def __init__(self, chain: _Chain, rows: int, columns: int, start: int, times: int) -> None:
+        self.chain, self.b = chain, chain.b
+        self.rows, self.columns, self.start, self.times = rows, columns, start, times
+        vector, lanes = chain.schedule.vector, chain.schedule.lanes
+        while columns % vector or start % vector:
+            vector //= 2
+        self.vector = vector
+        self.blocks = columns // vector  # of columns
+        self.slices = max(1, min(rows, lanes // self.blocks))
+        self.each = -(-rows // self.slices)  # rows of a slice, at most
+        self.is_whole = rows % self.slices == 0 and self.slices * self.blocks == lanes
+
+    def build(self) -> None:
+        b = self.b
+        size = self.rows * self.columns
+        held = self.each * self.vector
+        if self.times > 1 and self.is_whole and held <= self.chain.schedule.ahead:
+            first = self.load(b.const(self.start))
+            with b.for_(0, self.times, carry=first) as loop:
+                following = b.min(b.add(loop.index, 1), self.times - 1)
+                fetched = self.load(b.add(b.mul(following, size), self.start))
+                self.add_up(self.multiply(loop.args))
+                loop.yield_(*fetched)
+        elif self.times > 1:
+            with b.for_(0, self.times) as loop:
+                self.add_up(self.pass_over(b.add(b.mul(loop.index, size), self.start)))
+        else:
+            self.add_up(self.pass_over(b.const(self.start)))
+
+    # --- the core in registers --------------------------------------------------------------
+
+    def place(self) -> tuple[Value, Value]:
+        """This lane's slice and block of columns."""
+        b, lane = self.b, self.chain.lane
+        return b.div(lane, self.blocks), b.rem(lane, self.blocks)
+
+    def load(self, start: Value) -> list[Value]:
+        """This lane's vectors of the core at `start`."""
+        b = self.b
+        piece, block = self.place()
+        first = b.add(b.add(start, b.mul(piece, self.columns)), b.mul(block, self.vector))
+        ahead = self.slices * self.columns
+        return [
+            b.load("cores", b.add(first, k * ahead) if k else first, lanes=self.vector)
+            for k in range(self.each)
+        ]
+
+    def multiply(self, cells: Sequence[Value]) -> int:
+        """The partial sum of this lane's slice into @partials."""
+        b = self.b
+        piece, block = self.place()
+        total = zero(b, self.chain.dtype, self.vector)
+        for k, cell in enumerate(cells):
+            element = b.load("vector", b.add(piece, k * self.slices) if k else piece)
+            total = multiply_add(b, element, signed(b, cell), total)
+        self.put(total, piece, block)
+        return self.slices
+
+    # --- the core from memory ---------------------------------------------------------------
+
+    def pass_over(self, start: Value) -> int:
+        """Partial sums of all of a core; the lanes take several blocks of columns if there are many."""
+        b, lanes = self.b, self.chain.schedule.lanes
+        if self.slices == 1:
+            with b.for_(self.chain.lane, self.blocks, lanes) as loop:
+                self.slice_sum(start, b.const(0), loop.index)
+            return 1
+        piece, block = self.place()
+        with b.if_(b.lt(piece, self.slices)):
+            self.slice_sum(start, piece, block)
+        return self.slices
+
+    def slice_sum(self, start: Value, piece: Value, block: Value) -> None:
+        b = self.b
+        column = b.add(start, b.mul(block, self.vector))
+        nothing = zero(b, self.chain.dtype, self.vector)
+        with b.for_(piece, self.rows, self.slices, carry=[nothing]) as loop:
+            cell = b.load("cores", b.add(column, b.mul(loop.index, self.columns)), lanes=self.vector)
+            element = b.load("vector", loop.index)
+            loop.yield_(multiply_add(b, element, signed(b, cell), loop.args[0]))
+        self.put(loop.result, piece, block)
+
+    # --- partial sums -----------------------------------------------------------------------
+
+    def put(self, total: Value, piece: Value, block: Value) -> None:
+        b = self.b
+        place = b.add(b.mul(piece, self.columns), b.mul(block, self.vector))
+        b.store(total, "partials", place)
+
+    def add_up(self, slices: int) -> None:
+        """@partials to @vector, with a barrier before and after."""
+        b = self.b
+        b.barrier("workgroup")
+        with b.for_(self.chain.lane, self.columns, self.chain.schedule.lanes) as loop:
+            with b.for_(1, slices, carry=[b.load("partials", loop.index)]) as parts:
+                part = b.load("partials", b.add(b.mul(parts.index, self.columns), loop.index))
+                parts.yield_(b.add(parts.args[0], part))
+            total = parts.result
+            b.store(total, "vector", loop.index)
+        b.barrier("workgroup")

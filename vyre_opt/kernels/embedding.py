@@ -1,0 +1,283 @@
+"""tt.embedding: rows of a table that is kept as a tensor train of 2 to 4 cores.
+
+Core k has shape [p_k, r_k, q_k, r_k+1], with r_0 = r_d = 1; the cores lie one after the other
+in @cores.  An index stands for the digits i_k of mixed radix p_0, p_1, ... (the first counts
+most), and its row for the product of the slices core_k[i_k]:
+
+    row[a_0, a_1, ...] = sum over s_1, s_2, ...  core_0[i_0, 0, a_0, s_1] core_1[i_1, s_1, a_1, s_2] ...
+
+A workgroup does `lookups` of them.  After core k a lookup has a table of R = q_0 ... q_k rows
+and s = r_k+1 columns, kept in workgroup memory with the rows side by side.  In the step of
+core k + 1 a lane makes one column (a, s') for `rows` rows of it at once: neighbouring lanes
+read neighbouring elements of the core, and what they read of the table is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from ..ir.builder import Builder
+from ..ir.program import Program, Value
+from ..ir.types import DataType
+from .collective import guarded
+from .tiles import each_tile, tiles_of
+
+__all__ = ["EmbeddingSchedule", "EmbeddingShape", "embedding", "embedding_grid", "embedding_schedule"]
+
+MAX_CORES = 4
+MAX_TABLE_BYTES = 40 * 1024
+
+
+@dataclass(frozen=True)
+class EmbeddingShape:
+    """`p` and `q` by core, `r`: the inner ranks, one fewer.  Raises ValueError."""
+
+    p: tuple[int, ...]
+    q: tuple[int, ...]
+    r: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        d = len(self.p)
+        if not 2 <= d <= MAX_CORES or len(self.q) != d or len(self.r) != d - 1:
+            raise ValueError(f"2 to {MAX_CORES} cores have as many p and q, and a rank fewer: {self}")
+        if min((*self.p, *self.q, *self.r)) < 1:
+            raise ValueError(f"every p, q and rank is at least 1: {self}")
+        if prod(self.p) >= 1 << 32 or self.elements >= 1 << 32:
+            raise ValueError(f"rows and elements of cores are counted in 32 bits: {self}")
+
+    @classmethod
+    def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
+        """From the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
+        d = max((k + 1 for k in range(MAX_CORES) if params.get(f"p{k}")), default=0)
+        extra = [name for name, value in params.items() if value and int(name[1:]) >= d]
+        if extra:
+            raise ValueError(f"{', '.join(extra)} belongs to a core beyond the {d} that have a p")
+        p, q = (tuple(params.get(f"{n}{k}", 0) for k in range(d)) for n in "pq")
+        return cls(p, q, tuple(params.get(f"r{k}", 0) for k in range(1, d)))
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return (1, *self.r, 1)
+
+    @property
+    def columns(self) -> int:
+        """Values of a row of the table."""
+        return prod(self.q)
+
+    def slice_size(self, k: int) -> int:
+        """Elements of a slice of core k."""
+        return self.ranks[k] * self.q[k] * self.ranks[k + 1]
+
+    def start(self, k: int) -> int:
+        """Where core k begins in @cores."""
+        return sum(self.p[i] * self.slice_size(i) for i in range(k))
+
+    @property
+    def elements(self) -> int:
+        """Of all cores."""
+        return self.start(len(self.p))
+
+    def table(self, k: int) -> int:
+        """Values of a lookup after core k."""
+        return prod(self.q[: k + 1]) * self.ranks[k + 1]
+
+
+@dataclass(frozen=True)
+class EmbeddingSchedule:
+    """`lanes` and `lookups` of a workgroup; `rows`: of a lane's column, at most; `unroll` of the sums.
+
+    `strided`: right for every grid.
+    """
+
+    lanes: int = 128
+    lookups: int = 4
+    rows: int = 8
+    unroll: int = 4
+    strided: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lanes <= 1024 or min(self.lookups, self.rows, self.unroll) < 1:
+            raise ValueError(f"1 to 1024 lanes, at least one lookup, row and round: {self}")
+
+
+def _table_bytes(shape: EmbeddingShape, lookups: int) -> int:
+    even, odd = _tables(shape)
+    return (even + odd) * lookups * 4
+
+
+def _tables(shape: EmbeddingShape) -> tuple[int, int]:
+    """Values of a lookup in the two tables that the steps take turns in."""
+    inner = [shape.table(k) for k in range(len(shape.p) - 1)]
+    return max(inner[0::2]), max(inner[1::2], default=0)
+
+
+def embedding_schedule(shape: EmbeddingShape, strided: bool = False) -> EmbeddingSchedule:
+    """As many lookups a workgroup, up to 4, as fit into workgroup memory."""
+    lookups = 4
+    while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
+        lookups //= 2
+    return EmbeddingSchedule(lookups=lookups, strided=strided)
+
+
+def embedding_grid(schedule: EmbeddingSchedule, count: int) -> int:
+    """Workgroups for `count` lookups."""
+    return max(1, -(-count // schedule.lookups))
+
+
+@lru_cache(maxsize=64)
+def embedding(
+    shape: EmbeddingShape,
+    dtype: DataType = DataType.F32,
+    schedule: EmbeddingSchedule | None = None,
+    out_dtype: DataType | None = None,
+) -> Program:
+    """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
+
+    Raises ValueError for tables that do not fit into workgroup memory.
+    """
+    chosen = schedule or embedding_schedule(shape)
+    if _table_bytes(shape, chosen.lookups) > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"{chosen.lookups} lookups need {_table_bytes(shape, chosen.lookups)} bytes of workgroup memory, "
+            f"more than {MAX_TABLE_BYTES}; lower the ranks"
+        )
+    b = Builder("embedding", workgroup=chosen.lanes)
+    b.buffer("cores", dtype, shape.elements, "read", 0)
+    indices = b.buffer("indices", DataType.U32, None, "read", 1)
+    b.buffer("out", out_dtype or dtype, None, "write", 2, live_out=True)
+    for name, size in zip(("even", "odd"), _tables(shape), strict=True):
+        if size:
+            b.buffer(name, DataType.F32, size * chosen.lookups, "workgroup")
+    b.buffer("found", DataType.U32, chosen.lookups, "workgroup")
+    work = _Embedding(b, shape, chosen)
+    count = b.len(indices, name="n")
+    with each_tile(b, tiles_of(b, count, chosen.lookups), chosen.strided) as tile:
+        work.build(b.mul(tile, chosen.lookups, name="first"), count)
+        if chosen.strided:
+            b.barrier("workgroup")
+    return b.finish()
+
+
+class _Embedding:
+    def __init__(self, b: Builder, shape: EmbeddingShape, schedule: EmbeddingSchedule) -> None:
+        self.b, self.shape, self.schedule = b, shape, schedule
+        self.lane = b.local_id("x", name="lane")
+
+    def build(self, first: Value, count: Value) -> None:
+        """The lookups from `first` on, of which those below `count` exist."""
+        b, lookups = self.b, self.schedule.lookups
+        exist = b.sub(count, first)
+        with b.for_(self.lane, lookups, self.schedule.lanes) as loop:
+            index = guarded(
+                b,
+                b.lt(loop.index, exist),
+                lambda: b.load("indices", b.add(first, loop.index)),
+                lambda: b.const(0),
+            )
+            b.store(index, "found", loop.index)
+        b.barrier("workgroup")
+        self.begin()
+        last = len(self.shape.p) - 1
+        for k in range(1, last + 1):
+            b.barrier("workgroup")
+            self.step(k, first, exist, is_last=k == last)
+
+    def digit(self, lookup: Value, k: int) -> Value:
+        b, p = self.b, self.shape.p
+        index = b.load("found", lookup)
+        below = prod(p[k + 1 :])
+        digit = b.div(index, below) if below > 1 else index
+        return b.rem(digit, p[k]) if k else digit
+
+    def slice_start(self, lookup: Value, k: int) -> Value:
+        b, shape = self.b, self.shape
+        start = b.mul(self.digit(lookup, k), shape.slice_size(k))
+        return b.add(start, shape.start(k)) if k else start
+
+    def element(self, index: Value) -> Value:
+        loaded = self.b.load("cores", index)
+        return loaded if loaded.type is DataType.F32 else self.b.cast(loaded, DataType.F32)
+
+    def begin(self) -> None:
+        """The first core's slices into @even, transposed to [s, a]."""
+        b, shape = self.b, self.shape
+        size, q, rank = shape.table(0), shape.q[0], shape.ranks[1]
+        with b.for_(self.lane, size * self.schedule.lookups, self.schedule.lanes) as loop:
+            lookup, cell = b.div(loop.index, size), b.rem(loop.index, size)
+            value = self.element(b.add(self.slice_start(lookup, 0), cell))
+            across = b.add(b.mul(b.rem(cell, rank), q), b.div(cell, rank))
+            b.store(value, "even", b.add(b.mul(lookup, size), across))
+
+    def step(self, k: int, first: Value, exist: Value, is_last: bool) -> None:
+        """The table of core k - 1 times core k, into the other table or @out."""
+        b, shape, schedule = self.b, self.shape, self.schedule
+        rows, columns = prod(shape.q[:k]), shape.q[k] * shape.ranks[k + 1]
+        together = self.rows_together(rows, columns)
+        blocks = rows // together
+        with b.for_(self.lane, schedule.lookups * blocks * columns, schedule.lanes) as loop:
+            column = b.rem(loop.index, columns)
+            rest = b.div(loop.index, columns) if schedule.lookups * blocks > 1 else b.const(0)
+            block = b.rem(rest, blocks) if blocks > 1 else b.const(0)
+            lookup = b.div(rest, blocks) if blocks > 1 else rest
+            row = b.mul(block, together)
+            sums = self.products(k, lookup, row, column, together, columns)
+            if is_last:
+                with b.if_(b.lt(lookup, exist)):
+                    self.write(b.add(first, lookup), row, column, sums)
+            else:
+                self.keep(k, lookup, row, column, sums)
+
+    def rows_together(self, rows: int, columns: int) -> int:
+        """A divisor of `rows` that leaves work for every lane."""
+        together = self.schedule.rows
+        while together > 1 and (
+            rows % together or self.schedule.lookups * (rows // together) * columns < self.schedule.lanes
+        ):
+            together -= 1
+        return together
+
+    def products(
+        self, k: int, lookup: Value, row: Value, column: Value, together: int, columns: int
+    ) -> list[Value]:
+        """Sums over the rank between core k - 1 and core k, for `together` rows from `row` on."""
+        b, shape = self.b, self.shape
+        rank, rows = shape.ranks[k], prod(shape.q[:k])
+        table = "even" if k % 2 else "odd"
+        cells = b.add(self.slice_start(lookup, k), column)
+        entries = b.add(b.mul(lookup, shape.table(k - 1)), row)
+        unroll = self.schedule.unroll
+        while rank % unroll:
+            unroll -= 1
+        with b.for_(0, rank, unroll, carry=[b.const(0.0, DataType.F32)] * together) as loop:
+            sums = list(loop.args)
+            for ahead in range(unroll):
+                s = b.add(loop.index, ahead) if ahead else loop.index
+                cell = self.element(b.add(cells, b.mul(s, columns)))
+                entry = b.load(table, b.add(entries, b.mul(s, rows)), lanes=together)
+                for i in range(together):
+                    left = b.extract(entry, i) if together > 1 else entry
+                    sums[i] = b.fma(left, cell, sums[i])
+            loop.yield_(*sums)
+        return list(loop.results)
+
+    def keep(self, k: int, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
+        """Into the other table: [s', row * q + a]."""
+        b, shape = self.b, self.shape
+        q, rank = shape.q[k], shape.ranks[k + 1]
+        wide = prod(shape.q[: k + 1])
+        a, s = b.div(column, rank), b.rem(column, rank)
+        start = b.add(b.mul(lookup, shape.table(k)), b.mul(s, wide))
+        place = b.add(start, b.add(b.mul(row, q), a))
+        for i, value in enumerate(sums):
+            b.store(value, "odd" if k % 2 else "even", b.add(place, i * q) if i else place)
+
+    def write(self, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
+        b, q = self.b, self.shape.q[-1]
+        place = b.add(b.mul(lookup, self.shape.columns), b.add(b.mul(row, q), column))
+        out = self.b.program.buffers["out"]
+        for i, value in enumerate(sums):
+            rounded = value if out.dtype is DataType.F32 else b.cast(value, out.dtype)
+            b.store(rounded, out, b.add(place, i * q) if i else place)

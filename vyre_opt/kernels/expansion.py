@@ -1,0 +1,191 @@
+"""Named kernel -> the program that does it, at a schedule chosen for its buffers and the target.
+
+The pass expand_kernels asks here; the array functions call the same builders directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ..ir.program import Buffer, Program
+from ..ir.types import DataType
+
+__all__ = ["EXPANSIONS", "Expansion", "Request", "expand"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A use of a kernel: its buffers by role, its parameters with defaults filled in.
+
+    `owns_grid`: whether the grid will be the one that the expansion asks for, and buffers of
+    its own can be zeroed before.  Else the program must be right for every grid.
+    """
+
+    kernel: str
+    buffers: Sequence[Buffer]
+    params: Mapping[str, int]
+    target: str = ""
+    owns_grid: bool = False
+
+    def count(self, place: int) -> int | None:
+        return self.buffers[place].count
+
+    def dtype(self, place: int = 0) -> DataType:
+        return self.buffers[place].dtype
+
+    def one_type(self) -> DataType:
+        """The element type that all buffers share.  Raises ValueError."""
+        types = {buffer.dtype for buffer in self.buffers}
+        if len(types) > 1:
+            named = ", ".join(f"@{b.name} {b.dtype}" for b in self.buffers)
+            raise ValueError(f"its buffers hold different types ({named})")
+        return self.dtype()
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A program whose first bound buffers are the kernel's roles, made for this expansion alone.
+
+    `grid`: workgroups along x; None where an open size decides.  `scratch`: elements of each
+    bound buffer after the roles, which are zero when the program starts.
+    """
+
+    program: Program
+    schedule: Any
+    grid: int | None
+    scratch: Mapping[str, int] | None = None
+
+
+def expand(request: Request) -> Expansion:
+    """Raises ValueError saying what rules an expansion out, KeyError for a kernel without one."""
+    return EXPANSIONS[request.kernel](request)
+
+
+def _softmax(r: Request) -> Expansion:
+    from dataclasses import replace
+
+    from . import softmax_rows as k
+
+    columns, count = r.params["columns"], r.count(0)
+    if columns and count is not None and count % columns:
+        raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {columns}")
+    if not 1 <= columns <= k.MAX_COLUMNS:
+        raise ValueError(f"rows have 1 to {k.MAX_COLUMNS} columns, not {columns}")
+    schedule = replace(k.softmax_schedule(columns, r.dtype(), r.target), strided=not r.owns_grid)
+    program = k.softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
+    return Expansion(program, schedule, None if count is None else k.softmax_grid(schedule, count // columns))
+
+
+def _softmax_step(r: Request) -> Expansion:
+    from . import softmax_fixed as k
+
+    schedule, count = k.SoftmaxStepSchedule(), r.count(0)
+    program = k.softmax_step.__wrapped__(schedule)
+    return Expansion(program, schedule, None if count is None else k.softmax_step_grid(schedule, count))
+
+
+def _matvec(r: Request) -> Expansion:
+    from . import matvec as k
+
+    schedule = k.MatvecSchedule(strided=not r.owns_grid)
+    program = k.matvec_fixed.__wrapped__(r.dtype(0), schedule, r.dtype(1), r.dtype(2))
+    cells, columns = r.count(0), r.count(1)
+    if cells is None or columns is None:
+        return Expansion(program, schedule, None)
+    if not columns or cells % columns:
+        raise ValueError(f"a matrix of {cells} elements has no rows of {columns}")
+    return Expansion(program, schedule, k.matvec_grid(schedule, cells // columns))
+
+
+def _contract_step(r: Request) -> Expansion:
+    from . import tensor_train as k
+
+    schedule = k.StepSchedule()
+    program = k.contract_step.__wrapped__(r.one_type(), schedule)
+    inner, cells = r.count(0), r.count(1)
+    if inner is None or cells is None:
+        return Expansion(program, schedule, None)
+    if not inner or cells % inner:
+        raise ValueError(f"a core of {cells} elements has no {inner} rows")
+    return Expansion(program, schedule, k.contract_step_grid(schedule, cells // inner))
+
+
+def _prefix(r: Request) -> Expansion:
+    from . import scan as k
+
+    count = r.count(0)
+    schedule = k.prefix_schedule(count, r.target, look_back=r.owns_grid)
+    program = k.prefix.__wrapped__(r.one_type(), schedule)
+    if not schedule.look_back:
+        return Expansion(program, schedule, 1)
+    assert count is not None
+    scratch = {"state": k.prefix_tiles(schedule, count), "ticket": 1}
+    return Expansion(program, schedule, k.prefix_grid(schedule, count), scratch)
+
+
+def _base64(r: Request) -> Expansion:
+    from . import decode as k
+
+    schedule, count = k.DecodeSchedule(), r.count(0)
+    grid = None if count is None else k.decode_grid(schedule, count)
+    return Expansion(k.base64.__wrapped__(schedule), schedule, grid)
+
+
+def _hex(r: Request) -> Expansion:
+    from . import decode as k
+
+    schedule, count = k.DecodeSchedule(), r.count(0)
+    grid = None if count is None else k.decode_grid(schedule, count)
+    return Expansion(k.hex_text.__wrapped__(schedule), schedule, grid)
+
+
+def _dfa(r: Request) -> Expansion:
+    from . import dfa as k
+
+    warmup, count = r.params["warmup"], r.count(0)
+    schedule = k.dfa_schedule(warmup, strided=not r.owns_grid)
+    program = k.dfa.__wrapped__(warmup, r.dtype(1), schedule)
+    return Expansion(program, schedule, None if count is None else k.dfa_grid(schedule, count))
+
+
+def _chain(r: Request) -> Expansion:
+    from . import chain as k
+
+    ranks = k.uniform_ranks(**r.params)
+    schedule = k.chain_schedule(ranks)
+    sizes = (ranks[0], sum(x * y for x, y in pairwise(ranks)))
+    for place, size in enumerate(sizes):
+        if r.count(place) not in (None, size):
+            name = r.buffers[place].name
+            raise ValueError(f"@{name} has {r.count(place)} elements, its ranks take {size}")
+    return Expansion(k.chain.__wrapped__(ranks, r.one_type(), schedule), schedule, 1)
+
+
+def _embedding(r: Request) -> Expansion:
+    from . import embedding as k
+
+    shape, count = k.EmbeddingShape.of(r.params), r.count(1)
+    if r.count(0) not in (None, shape.elements):
+        name = r.buffers[0].name
+        raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
+    schedule = k.embedding_schedule(shape, strided=not r.owns_grid)
+    program = k.embedding.__wrapped__(shape, r.dtype(0), schedule, r.dtype(2))
+    return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, count))
+
+
+EXPANSIONS: dict[str, Callable[[Request], Expansion]] = {
+    "decode.base64": _base64,
+    "decode.hex": _hex,
+    "scan.dfa": _dfa,
+    "scan.prefix": _prefix,
+    "math.softmax": _softmax,
+    "math.softmax_step": _softmax_step,
+    "math.matvec_fixed": _matvec,
+    "tt.contract_step": _contract_step,
+    "tt.chain": _chain,
+    "tt.embedding": _embedding,
+}
+"""Kernel -> what makes its expansion.  Nothing is imported before it is asked for."""
