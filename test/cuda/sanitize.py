@@ -2,8 +2,9 @@
 
     python test/cuda/sanitize.py [memcheck racecheck synccheck]
 
-Exits with 1 if a tool finds anything, and shows what.  Bounds are not checked by the
-kernels themselves here, so that memcheck sees every access.
+Exits with 1 if a tool finds anything, and shows what; or if memcheck does not find an
+access out of bounds that is planted first.  Bounds are not checked by the kernels
+themselves here, so that memcheck sees every access.
 """
 
 from __future__ import annotations
@@ -36,6 +37,30 @@ def run_programs() -> None:
     print(f"{len(cases)} programs ran")
 
 
+PLANTED = """vyre 1
+program @planted workgroup(32) {
+  buffer @x : u32[32] read binding(0)
+  buffer @y : u32[32] write binding(1)
+  %l = local_id x
+  %far = const 1073741824 : u32
+  %i = add %l, %far : u32
+  %v = load @x[%i] : u32
+  store %v, @y[%l] : u32
+}
+"""
+
+
+def run_planted() -> None:
+    """Read 4 GiB past the end of a buffer."""
+    import numpy as np
+
+    from vyre_opt import parse
+    from vyre_opt.cuda import CudaDispatcher
+
+    x = np.zeros(32, np.uint32)
+    CudaDispatcher(bounds="none").dispatch(parse(PLANTED).programs["planted"], [x, x], 1)
+
+
 def _is_new(name: str) -> bool:
     """Leaves out the many programs that touch memory as others do: casts and plain arithmetic."""
     return not name.startswith(("cast ", "bitcast ")) and (" " not in name or hash_of(name) % 2 == 0)
@@ -45,22 +70,22 @@ def hash_of(name: str) -> int:
     return sum(name.encode())
 
 
+def sanitized(tool: str, mode: str) -> subprocess.CompletedProcess[str]:
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, __file__, mode]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def main(tools: list[str]) -> int:
+    planted = sanitized("memcheck", "--planted")
+    if "Invalid __global__ read" not in planted.stdout:
+        print("memcheck does not find the planted access:", planted.stdout[-2000:], planted.stderr[-2000:])
+        return 1
     failed = False
     for tool in tools or TOOLS:
-        command = [
-            "compute-sanitizer",
-            "--tool",
-            tool,
-            "--error-exitcode",
-            "9",
-            sys.executable,
-            __file__,
-            "--run",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = sanitized(tool, "--run")
         lines = done.stdout.splitlines()
-        print(f"{tool}: exit {done.returncode}; {lines[-1] if lines else done.stderr[-500:]}")
+        ran = next((line for line in lines if line.endswith("programs ran")), "no program ran")
+        print(f"{tool}: {ran}, exit {done.returncode}; {lines[-1] if lines else done.stderr[-500:]}")
         if done.returncode:
             failed = True
             print("\n".join(lines[:60]), done.stderr[-2000:])
@@ -70,5 +95,7 @@ def main(tools: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--run"]:
         run_programs()
+    elif sys.argv[1:] == ["--planted"]:
+        run_planted()
     else:
         sys.exit(main(sys.argv[1:]))

@@ -8,6 +8,7 @@ pinned memory, which the array that the caller gets then owns.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -21,9 +22,9 @@ from .driver import told_plainly
 __all__ = ["from_device", "to_device"]
 
 PIECE_BYTES = 4 << 20
-PIECES = 8
-THREADS = 4
-LEAST_STAGED_BYTES = 8 << 20
+PIECES = 16
+THREADS = min(8, os.cpu_count() or 1)
+LEAST_STAGED_BYTES = 16 << 20
 """Below this the driver's own copy is as fast."""
 
 LEAST_PINNED_BYTES = 1 << 20
