@@ -9,7 +9,7 @@ jit: Any = triton.jit
 
 
 @jit
-def softmax_rows(x: Any, y: Any, rows: Any, columns: Any, block: tl.constexpr, stages: tl.constexpr) -> None:
+def softmax_rows(x, y, rows, columns, block: tl.constexpr, stages: tl.constexpr):
     """Persistent programs, a row at a time, held in registers."""
     at = tl.arange(0, block)
     inside = at < columns
