@@ -189,7 +189,7 @@ class _Walk:
         if access.is_atomic:
             message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
             self.refuse(access, "atomic", message)
-        elif (source := self.footprints.forms.loaded.get(access.index_value)) is not None:
+        elif (source := self.footprints.forms.loaded.get(access.op.index)) is not None:
             message = f"the index of this {access.op.name} depends on data loaded from @{source}"
             self.refuse(access, "data-dependent", message)
         elif isinstance(access.index, Unknown):
@@ -387,7 +387,7 @@ class _Walk:
             if merged is None:
                 return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
             extent = merged
-        exact = all(self.footprints.forms.exact(a.index_value) is not None for a in accesses)
+        exact = all(self.footprints.forms.exact(a.op.index) is not None for a in accesses)
         if not exact and not self.wraps_alike(name, accesses, extent):
             return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
         for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
@@ -399,7 +399,7 @@ class _Walk:
 
     def wraps_alike(self, name: str, accesses: list[Access], extent: Elements) -> bool:
         """Whether indices that wrap still tell the elements of `extent` apart, all in one way."""
-        types = {a.index_value.type.bits or 0 for a in accesses}
+        types = {a.op.index.type.bits or 0 for a in accesses}
         values = 1 << min(types)
         # the elements of a vector come after its index, and do not wrap with it
         in_step = all(a.width == 1 for a in accesses) or (self.program.buffers[name].count or 0) <= values

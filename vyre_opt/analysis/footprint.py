@@ -118,14 +118,10 @@ class Access:
         return self.index
 
     @property
-    def index_value(self) -> Value:
-        return self.op.operands[1] if self.op.name == "store" else self.op.operands[0]
-
-    @property
     def atoms(self) -> frozenset[Atom]:
         # a condition on the first element of a vector says nothing of the others
         form = self.index if isinstance(self.index, Affine) and self.width == 1 else None
-        dtype = self.index_value.type
+        dtype = self.op.index.type
         return frozenset(guard.atom(form, dtype) for guard in self.guards)
 
     def elements(self) -> Elements | None:
@@ -235,7 +231,7 @@ class Footprints:
 
     def _access(self, op: Op) -> None:
         writes, atomic = "write" in op.definition.effects, "atomic" in op.definition.effects
-        index = op.operands[1] if op.name == "store" else op.operands[0]
+        index = op.index
         moved = op.operands[0] if op.name == "store" else op.results[0]
         buffer = self.program.buffers[op.attrs["buffer"]]
         width = moved.type.lanes if moved.type is not buffer.dtype else 1

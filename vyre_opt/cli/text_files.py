@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
+from ..ir.diagnostics import decode
 from .conduct import ToolError, write_stdout
 
 __all__ = ["read_bytes", "read_text", "write_file", "write_text"]
@@ -25,20 +25,10 @@ def read_text(path: str) -> tuple[str, str]:
         name, raw = STDIN_NAME, _read_stdin()
     else:
         name, raw = path, read_bytes(path)
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as bad:
-        raise _not_utf8(raw, bad.start, name) from None
+    text = decode(raw, name)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return text.removeprefix("\ufeff"), name
-
-
-def _not_utf8(raw: bytes, at: int, name: str) -> DiagnosticError:
-    source = Source(raw.decode(errors="replace"), name)
-    place = len(raw[:at].decode())
-    message = f"byte 0x{raw[at]:02x} is not UTF-8; a .vyre file is UTF-8 text"
-    return DiagnosticError([Diagnostic("error", message, Location(source, place, place + 1))])
+    return text, name
 
 
 def _read_stdin() -> bytes:

@@ -56,9 +56,7 @@ _WORDS = {"bounds": _bounds, "trap": _trap, "step": _step}
 
 def _index(site: FaultSite, word: int) -> int:
     """The index as its type has it; a signed one came sign-extended."""
-    op = site.op
-    value = op.operands[1] if op.name == "store" else op.operands[0]
-    return _signed(word) if value.type.is_signed else word
+    return _signed(word) if site.op.index.type.is_signed else word
 
 
 def _signed(word: int) -> int:

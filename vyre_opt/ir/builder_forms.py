@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 from . import arith
 from .ops import OpDef
 from .program import NO_ATTRS, Buffer, Value
+from .shapes import ARITY
 from .types import DataType
 
 if TYPE_CHECKING:
     from .builder import Builder
 
 Number = bool | int | float
-
-_ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 
 
 def encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
@@ -72,7 +71,7 @@ def _alike(b: Builder, row: OpDef, operands: tuple[Value | Number, ...], count: 
 
 
 def _elementwise(b: Builder, row: OpDef, *operands: Value | Number, fastmath: Sequence[str] = ()) -> Value:
-    values = _alike(b, row, operands, _ARITY[row.form])
+    values = _alike(b, row, operands, ARITY[row.form])
     dtype = values[0].type
     result = dtype.with_element(DataType.BOOL) if row.form == "compare" else dtype
     attrs = {"fastmath": tuple(fastmath)} if fastmath else NO_ATTRS
@@ -160,7 +159,7 @@ def _ballot(b: Builder, row: OpDef, predicate: Value) -> Value:
 
 
 METHODS: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(_ARITY, _elementwise),
+    **dict.fromkeys(("unary", "binary", "ternary", "compare"), _elementwise),
     "select": _select,
     "id": _id,
     "size": _size,

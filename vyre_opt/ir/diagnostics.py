@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "render", "suggest"]
+__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "suggest"]
 
 MAX_SHOWN_LINE = 160
 
@@ -108,6 +108,17 @@ class DiagnosticError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(render(d) for d in self.diagnostics)
+
+
+def decode(raw: bytes, name: str) -> str:
+    """The text of a file's bytes, a byte order mark aside.  Raises DiagnosticError at what is not UTF-8."""
+    try:
+        return raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as wrong:
+        place = len(raw[: wrong.start].decode())
+        loc = Location(Source(raw.decode(errors="replace"), name), place, place + 1)
+        message = f"byte 0x{raw[wrong.start]:02x} is not UTF-8; a .vyre file is UTF-8 text"
+        raise DiagnosticError([Diagnostic("error", message, loc)]) from None
 
 
 _COLORS = {"error": "31;1", "warning": "35;1", "remark": "34;1", "note": "36;1", "help": "32;1"}

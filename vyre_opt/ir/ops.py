@@ -25,7 +25,7 @@ Forms (T is the type written after the colon):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,10 +118,6 @@ OPS: dict[str, OpDef] = {}
 def op(name: str) -> OpDef:
     """The row called `name`.  Raises KeyError."""
     return OPS[name]
-
-
-def terminators() -> Iterator[OpDef]:
-    return (row for row in OPS.values() if row.is_terminator)
 
 
 def _row(name: str, form: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Dim3 = tuple[int, int, int]
 
+MAX_NESTING = 200
+"""How deep blocks may nest: what reads them may recurse."""
+
 NO_ATTRS: dict[str, Any] = {}
 """The attributes of an op without any.  Shared, so never written to."""
 
@@ -80,6 +83,11 @@ class Op:
     def result(self) -> Value:
         """The single result of an op that has one."""
         return self.results[0]
+
+    @property
+    def index(self) -> Value:
+        """The element index of a load, store or atomic."""
+        return self.operands[1] if self.definition.form == "store" else self.operands[0]
 
     def walk(self) -> Iterator[Op]:
         """This op, then every op inside its regions, in program order."""

@@ -28,6 +28,9 @@ _COUNTS: dict[str, tuple[int | None, int | None, int | None]] = {
     "region": (0, None, 1),
 }
 
+ARITY = {form: operands for form, (operands, _, _) in _COUNTS.items() if operands is not None}
+"""Operands of an op, by form, where the form fixes them (an exchange that compares has one more)."""
+
 _FLAGGED = ("unary", "binary", "ternary", "compare", "select")
 """The forms that take fastmath flags, on floats."""
 

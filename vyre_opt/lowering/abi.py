@@ -73,15 +73,13 @@ class Kernel:
     """A kernel of a compiled module.
 
     `symbol`: its name there.  `dynamic_shared`: bytes of workgroup memory to ask for at
-    the launch; `static_shared` is there by itself.  `is_cooperative`: all workgroups
-    must be resident at once.
+    the launch.  `is_cooperative`: all workgroups must be resident at once.
     """
 
     program: Program
     symbol: str
     params: tuple[Param, ...] = ()
     sites: list[FaultSite] = field(default_factory=list)
-    static_shared: int = 0
     dynamic_shared: int = 0
     is_cooperative: bool = False
 

@@ -211,7 +211,7 @@ class BoundsProofs:
 
     def _is_inside(self, op: Op) -> bool:
         buffer = self.program.buffers[op.attrs["buffer"]]
-        index = op.operands[1] if op.name == "store" else op.operands[0]
+        index = op.index
         moved = op.operands[0] if op.name == "store" else op.results[0]
         width = moved.type.lanes // buffer.dtype.lanes
         form = self._here(index, MAX_DEPTH)

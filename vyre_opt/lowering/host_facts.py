@@ -71,7 +71,7 @@ class Facts:
         if count is None or not isinstance(access.index, Affine):
             return False
         op = access.op
-        index = op.operands[1] if op.name == "store" else op.operands[0]
+        index = op.index
         low, high = access.index.range()
         return 0 <= low and high <= min(count - access.width, arith.int_range(index.type)[1])
 

@@ -237,8 +237,6 @@ def _workgroup_memory(context: Context, kernel: Kernel, taken: set[str]) -> None
         base = f"@{_symbol(f'{context.prefix}_shared', taken)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
         context.text.globals.append(f"{base} = external addrspace(3) global [0 x i8], align {ALIGNMENT}")
-    else:
-        kernel.static_shared = total
     for number, (tile, offset) in enumerate(zip(tiles, offsets, strict=True)):
         pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
         if not is_dynamic:

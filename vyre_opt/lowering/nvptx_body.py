@@ -15,7 +15,7 @@ from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
 from .abi import FaultSite
 from .alignment import Alignment
-from .shape import SCALAR, carrier
+from .shape import carrier
 from .targets import GpuTarget
 from .text import ModuleText, Writer
 
@@ -136,8 +136,3 @@ class Body:
 def refuse(message: str, op: Op, help: str | None = None) -> DiagnosticError:
     """An error at an op that cannot be lowered."""
     return DiagnosticError([Diagnostic("error", message, op.loc, help=help)])
-
-
-def typed(dtype: DataType, elements: Elements) -> list[str]:
-    """`i32 %a` for each element."""
-    return [f"{SCALAR.type(dtype.element)} {element}" for element in elements]

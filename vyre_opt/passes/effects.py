@@ -27,10 +27,6 @@ class Effects:
     atomics: bool = False
     stops: bool = False
 
-    @property
-    def touches_memory(self) -> bool:
-        return bool(self.reads or self.writes or self.orders)
-
     def include(self, other: Effects) -> None:
         self.reads |= other.reads
         self.writes |= other.writes

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.program import Block, Func, Module, Op, Program, Value
+from ..ir.program import MAX_NESTING, Block, Func, Module, Op, Program, Value
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import MAX_NESTING, clone, every_op, splittable, substitute
+from .rewrite import clone, every_op, splittable, substitute
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,6 @@ from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Func, Module, Op, Program, Value
 from ..ir.types import DataType
 
-MAX_NESTING = 200
-"""Blocks in blocks that the parser reads, so that no rewrite may nest deeper."""
-
 
 def bodies(module: Module) -> Iterator[Block]:
     """The bodies of programs and functions, in the order of the text."""

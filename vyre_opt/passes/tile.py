@@ -69,7 +69,7 @@ class _Rewrite:
     def access(self, op: Op, ops: list[Op]) -> None:
         access, local, wide, narrow = self.plan[op]
         form = access.form - local.base - Affine(local.extent.low)
-        index = access.index_value
+        index = access.op.index
         if form != access.form:
             index = self.emit(form, index, op, ops)
         if op.name == "load":

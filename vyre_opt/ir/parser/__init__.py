@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..diagnostics import Diagnostic, DiagnosticError, Location, Source
+from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
 from .actions import ModuleActions
@@ -65,12 +65,4 @@ def parse(text: str, name: str = "<string>") -> Module:
 
 def parse_file(path: str | Path) -> Module:
     """The module in a UTF-8 file.  Raises OSError, or DiagnosticError as `parse` does."""
-    raw = Path(path).read_bytes()
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as wrong:
-        at = len(raw[: wrong.start].decode())
-        loc = Location(Source(raw.decode(errors="replace"), str(path)), at, at + 1)
-        message = f"byte {raw[wrong.start]:#04x} is not UTF-8; a .vyre file is UTF-8 text"
-        raise DiagnosticError([Diagnostic("error", message, loc)]) from None
-    return parse(text.removeprefix("\ufeff"), str(path))
+    return parse(decode(Path(path).read_bytes(), str(path)), str(path))

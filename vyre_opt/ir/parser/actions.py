@@ -12,7 +12,6 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..literals import Literal, LiteralError, encode, read_int
-from ..ops import OPS
 from ..program import (
     Access,
     Block,
@@ -307,6 +306,3 @@ class ModuleActions(GenericActions):
         except LiteralError as wrong:
             self.error(str(wrong), place, end)
             return 0
-
-    def known_ops(self) -> list[str]:
-        return list(OPS)

@@ -8,10 +8,10 @@ from ..diagnostics import Location, suggest
 from ..literals import LiteralError, read_int
 from ..loops import BOUND_NAMES
 from ..ops import OPS
-from ..program import NO_ATTRS, Block, Op, Value
+from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
-from .scopes import MAX_NESTING, TooDeep, result_names
+from .scopes import TooDeep, result_names
 from .strings import unquote
 
 

@@ -153,14 +153,12 @@ class _Skip:
         self.starters = starters
         self.end_of_text = end_of_text
         self.depth = 1 if token == "{" else 0
-        self.opened = token == "{"
 
     def resume(self, terminal: int, token: str, start: int, text: str) -> bool:
         if terminal == self.end_of_text:
             return True
         if token == "{":
             self.depth += 1
-            self.opened = True
             return False
         if token == "}":
             if self.depth == 0:

@@ -9,8 +9,6 @@ from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..program import Op, Value
 from ..types import UNKNOWN, DataType
 
-MAX_NESTING = 200
-
 
 class TooDeep(Exception):
     """Parsing stops: the text is nested too deeply."""

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 from ..literals import encode
 from ..ops import AXES, FASTMATH, SCOPES, OpDef
 from ..program import NO_ATTRS, Value
+from ..shapes import ARITY
 from ..types import UNKNOWN, DataType
-
-ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2, "select": 3, "convert": 1, "splat": 1,
-         "shuffle": 2, "reduce": 1, "scan": 1, "ballot": 1, "id": 0, "size": 0}  # fmt: skip
 
 
 class Tail(NamedTuple):
