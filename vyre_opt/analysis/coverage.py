@@ -30,10 +30,10 @@ from ..ir.diagnostics import Location
 from ..ir.program import Op, Program
 from .affine import Affine, Symbol, SymbolKind
 from .elements import EMPTY, Elements
-from .footprint import Access, Atom, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
+from .footprint import Access, Atom, Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart
 from .forms import Counter, Unknown
 
-__all__ = ["Local", "Refusal", "prove_local"]
+__all__ = ["Local", "Refusal", "covered", "prove_local"]
 
 GROUP, LOCAL, LOOP, VALUE = SymbolKind
 Key = frozenset[tuple[Symbol, int]]
@@ -101,6 +101,32 @@ def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdi
     return walk.verdicts()
 
 
+def covered(
+    footprints: Footprints, buffer: str, writing: Iterable[Event], asking: Iterable[Event], of_writes: bool
+) -> set[Op]:
+    """The accesses of `buffer` in `asking` whose elements their workgroup has surely written before.
+
+    `writing` comes before `asking`, both whole parts of the body with a workgroup barrier between.  Asked
+    for are the loads, which stores of `asking` before them may cover too; or, `of_writes`, the stores,
+    which only those of `writing` cover.  Accesses by atomics, or at an index that is data, are not covered.
+    """
+    walk = _Walk(footprints, {buffer})
+    wanted: set[Op] = set()
+    for asked, events in ((False, writing), (True, asking)):
+        for event in events:
+            if not isinstance(event, Access):
+                walk.event(event)
+            elif event.buffer != buffer or event.is_atomic or not walk.follows(event):
+                continue
+            elif asked and event.is_write is of_writes:
+                wanted.add(event.op)
+                walk.read(event)
+            elif event.is_write and not (asked and of_writes):
+                walk.write(event)
+        walk.barrier()
+    return wanted & walk.order.keys()
+
+
 class _Table:
     """key -> conditions -> elements, with a journal so that a loop can take its entries back."""
 
@@ -163,24 +189,31 @@ class _Walk:
 
     def run(self) -> None:
         for event in self.footprints.events:
-            if isinstance(event, Access):
-                if event.buffer in self.names and event.buffer not in self.refused:
-                    self.access(event)
-            elif isinstance(event, Barrier):
-                if event.scope != "subgroup":
-                    self.barrier()
-            elif isinstance(event, LoopStart):
-                self.frames.append(
-                    _Frame(len(self.visible.journal), len(self.own.journal), len(self.pending))
-                )
-                if event.counter is None or event.counter.least < 1:
-                    self.floors.append(len(self.pending))
-            elif isinstance(event, LoopEnd):
-                self.leave(event)
-            elif isinstance(event, BranchStart):
+            if not isinstance(event, Access):
+                self.event(event)
+            elif event.buffer in self.names and event.buffer not in self.refused:
+                self.access(event)
+
+    def event(self, event: Event) -> None:
+        """What is not an access."""
+        if isinstance(event, Barrier):
+            if event.scope != "subgroup":
+                self.barrier()
+        elif isinstance(event, LoopStart):
+            self.frames.append(_Frame(len(self.visible.journal), len(self.own.journal), len(self.pending)))
+            if event.counter is None or event.counter.least < 1:
                 self.floors.append(len(self.pending))
-            elif isinstance(event, BranchEnd):
-                self.floors.pop()
+        elif isinstance(event, LoopEnd):
+            self.leave(event)
+        elif isinstance(event, BranchStart):
+            self.floors.append(len(self.pending))
+        elif isinstance(event, BranchEnd):
+            self.floors.pop()
+
+    def follows(self, access: Access) -> bool:
+        """Whether the index is a form that no data enters."""
+        data = access.op.index in self.footprints.forms.loaded
+        return isinstance(access.index, Affine) and not data
 
     # --- events -----------------------------------------------------------------------
 

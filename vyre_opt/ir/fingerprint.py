@@ -1,13 +1,15 @@
 """The fingerprint of a program: BLAKE3 over its canonical text.
 
-Equal for programs that differ in value names, locations and comments only;
-different for any change of an op, a type, a buffer or a flag.
+Equal for programs that differ only in value names, locations and comments, or in the order of
+what has none: the items of a module, declarations, parameters of a kernel, flags.  Different for
+any change of an op, a type, a buffer or a flag.
 """
 
 from __future__ import annotations
 
+from .pipeline import Pipeline
 from .printer import canonical_text
-from .program import Func, Module, Pipeline, Program
+from .program import Func, Module, Program
 
 __all__ = ["fingerprint"]
 
@@ -16,10 +18,6 @@ def fingerprint(item: Module | Program | Func | Pipeline) -> bytes:
     """32 bytes that stand for the meaning of `item`."""
     from blake3 import blake3
 
-    items = item.order if isinstance(item, Module) else [item]
-    digest = blake3()
-    for part in items:
-        text = canonical_text(part).encode()
-        digest.update(len(text).to_bytes(8, "little"))
-        digest.update(text)
-    return digest.digest()
+    if isinstance(item, Module):
+        return blake3(b"".join(sorted(map(fingerprint, item.order)))).digest()
+    return blake3(canonical_text(item).encode()).digest()

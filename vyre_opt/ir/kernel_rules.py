@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .diagnostics import Diagnostic, Location, suggest
-from .ops import OPS
+from .ops import OPS, SCHEDULE
 from .program import Access, Buffer
 
 
@@ -29,17 +29,23 @@ def check_kernel(
     for given, role in zip(buffers, kernel.roles, strict=True):
         buffer = declared[given]
         where = loc.find(f"@{given}") if loc else None
-        if buffer.dtype not in role.types:
+        if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
             message = f"{name}: {role.name} holds {names}, @{given} holds {buffer.dtype}"
             found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
         if buffer.access is Access.READ and role.access is not Access.READ:
             message = f"{name} writes its {role.name}, @{given} is read-only"
             found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
+    fields = [SCHEDULE + field for field in kernel.schedule]
     for key in params:
-        if key not in kernel.params:
+        if key.startswith(SCHEDULE) and key not in fields:
+            wrong = key.removeprefix(SCHEDULE)
+            message = f"the schedule of {name} has no {wrong}"
+            help = suggest(wrong, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
+            found.append(Diagnostic("error", message, loc.find(key) if loc else None, help=help))
+        elif key not in kernel.params and key not in fields:
             message = f"{name} has no parameter {key}"
-            found.append(Diagnostic("error", message, loc, help=suggest(key, kernel.params)))
+            found.append(Diagnostic("error", message, loc, help=suggest(key, [*kernel.params, *fields])))
     for key, default in kernel.params.items():
         if key not in params and default is None:
             found.append(

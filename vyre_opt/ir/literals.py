@@ -7,6 +7,7 @@ whose lanes differ.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from . import arith
@@ -18,8 +19,49 @@ Literal = tuple[str, str]
 """(kind, text) as the grammar gives it; kind is int, float or bool."""
 
 
+_KINDS = (
+    ("bool", re.compile(r"true|false")),
+    ("int", re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")),
+    ("float", re.compile(r"[+-]?(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|inf|nan)")),
+)
+
+
+class Written(int):
+    """A constant of a type parameter: encoded for the type that it stands for, and as it was written.
+
+    Two of them are equal if they were written alike: 0.1 and 0.10000000001 are the same f32, and
+    not the same f64.
+    """
+
+    literal: Literal
+
+    def __new__(cls, encoded: int, literal: Literal) -> Written:
+        made = super().__new__(cls, encoded)
+        made.literal = literal
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.literal == other.literal if isinstance(other, Written) else int(self) == other
+
+    def __hash__(self) -> int:
+        return int.__hash__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Written, (int(self), self.literal))
+
+
 class LiteralError(ValueError):
     """A literal that its type cannot hold."""
+
+
+def read_literal(text: str) -> Literal:
+    """The literal that a text outside of a program is.  Raises LiteralError."""
+    for kind, form in _KINDS:
+        if form.fullmatch(text):
+            return kind, text
+    raise LiteralError(
+        f"{_shorten(repr(text))} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false"
+    )
 
 
 def read_int(text: str) -> int:
@@ -30,7 +72,12 @@ def read_int(text: str) -> int:
 
 
 def encode(literal: Literal, dtype: DataType) -> int:
-    """The constant of a scalar type that a literal stands for.  Raises LiteralError."""
+    """The constant of a scalar type that a literal stands for; `Written` for a type parameter.
+
+    Raises LiteralError.
+    """
+    if dtype.is_open:
+        return Written(encode(literal, dtype.bound), literal)
     kind, text = literal
     if dtype is UNKNOWN:  # reported where it was written
         return 0
@@ -65,12 +112,16 @@ def encode(literal: Literal, dtype: DataType) -> int:
 
 def show(value: Any, dtype: DataType) -> str:
     """The text of an encoded constant; `encode` reads it back bit for bit."""
+    if isinstance(value, DataType):  # of a type parameter
+        return value.name
     if isinstance(value, tuple):
         return f"[{', '.join(_show_scalar(lane, dtype.element) for lane in value)}]"
     return _show_scalar(value, dtype.element)
 
 
 def _show_scalar(value: int, dtype: DataType) -> str:
+    if dtype.is_open:
+        return value.literal[1] if isinstance(value, Written) else _show_scalar(value, dtype.bound)
     if dtype.kind == "bool":
         return "true" if value else "false"
     if dtype.kind != "float":

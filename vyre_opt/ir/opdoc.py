@@ -118,8 +118,14 @@ def _sections() -> Iterator[str]:
         if row.name in SECTIONS:
             yield f"\n## {SECTIONS[row.name]}\n"
             if row.kernel is not None:
-                yield "A named kernel stands alone in its program, or is a stage of a pipeline.\n"
-                yield "| Kernel | Written | Buffers | Parameters | What it does |\n|---|---|---|---|---|"
+                yield (
+                    "A named kernel stands alone in its program, or is a stage of a pipeline.  How it is done "
+                    "may be given as parameters too, each field of its schedule with the prefix `schedule_`: "
+                    "`math.softmax(@x, @y) {columns = 1024, schedule_lanes = 128}`.\n"
+                )
+                yield (
+                    "| Kernel | Written | Buffers | Parameters | Schedule | What it does |\n|---|---|---|---|---|---|"
+                )
             else:
                 yield "| Op | Written | Takes | Notes | What it does |\n|---|---|---|---|---|"
         yield _kernel_line(row) if row.kernel is not None else _op_line(row)
@@ -160,7 +166,8 @@ def _kernel_line(row: OpDef) -> str:
     params = ", ".join(
         key if default is None else f"{key} (default {default})" for key, default in row.kernel.params.items()
     )
-    return _line(f"`{row.name}`", f"`{example(row)}`", buffers, params or "none", row.doc)
+    schedule = " ".join(row.kernel.schedule)
+    return _line(f"`{row.name}`", f"`{example(row)}`", buffers, params or "none", schedule, row.doc)
 
 
 def _line(*cells: str) -> str:

@@ -25,7 +25,7 @@ Forms (T is the type written after the colon):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
 SUBGROUP_SIZE = 32
+SCHEDULE = "schedule_"
 
 IntFold = Callable[..., int]
 FloatFold = Callable[..., float]
@@ -68,11 +69,22 @@ class Role:
 class Kernel:
     """What is fixed of a named kernel: its buffers and its integer parameters with defaults.
 
-    A parameter of default None must be given.
+    A parameter of default None must be given.  `schedule`: the fields of its schedule that a text may
+    give as parameters of its own, `schedule_lanes = 128`; they change how it is done, never what.
     """
 
     roles: tuple[Role, ...]
     params: dict[str, int | None]
+    schedule: tuple[str, ...] = ()
+
+    def meaning(self, given: Mapping[str, int]) -> dict[str, int]:
+        """The parameters that say what is computed, with defaults filled in."""
+        found = {name: value for name, value in self.params.items() if value is not None}
+        return found | {name: value for name, value in given.items() if not name.startswith(SCHEDULE)}
+
+    def at(self, given: Mapping[str, int]) -> dict[str, int]:
+        """The schedule that `given` has, by field."""
+        return {n.removeprefix(SCHEDULE): v for n, v in given.items() if n.startswith(SCHEDULE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,39 +285,54 @@ _FLOAT = (DataType.F32, DataType.F16, DataType.BF16)
 
 
 def _kernel(
-    name: str, doc: str, roles: str, params: dict[str, int | None], types: dict[str, tuple[DataType, ...]]
+    name: str,
+    doc: str,
+    roles: str,
+    params: dict[str, int | None],
+    types: dict[str, tuple[DataType, ...]],
+    schedule: str,
 ) -> None:
     parts = []
     for role in roles.split():
         role_name, _, access = role.partition(":")
         parts.append(Role(role_name, Access(access), types[role_name]))
-    _row(name, "kernel", doc, effects="read write", kernel=Kernel(tuple(parts), params))
+    _row(name, "kernel", doc, effects="read write", kernel=Kernel(tuple(parts), params, tuple(schedule.split())))
 
 
 _kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding at its end).",
-        "text:read bytes:write", {}, {"text": _U8, "bytes": _U8})
+        "text:read bytes:write", {}, {"text": _U8, "bytes": _U8},
+        "lanes characters")
 _kernel("decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {},
-        {"text": _U8, "bytes": _U8})
+        {"text": _U8, "bytes": _U8},
+        "lanes characters")
 _kernel("scan.dfa",
         "Each byte's accepting state or 0, of a byte DFA that remembers no more than `warmup` bytes before it.",
         "bytes:read table:read accept:read matches:write", {"warmup": None},
-        {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32})
+        {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
+        "lanes chunk")
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
-        {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)})
+        {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)},
+        "lanes rounds vector look_back twice")
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
-        {"x": _FLOAT, "y": _FLOAT})
+        {"x": _FLOAT, "y": _FLOAT},
+        "lanes rows vector kept unroll tile")
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
-        "x:read y:write", {}, {"x": _U32, "y": _U32})
+        "x:read y:write", {}, {"x": _U32, "y": _U32},
+        "lanes share")
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
-        "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)})
+        "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
+        "rows")
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
-        "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)))
+        "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
+        "lanes unroll")
 _kernel("tt.chain",
         "acc times `steps` matrices of rank by rank; `first` rows of the first and `last` columns of the last, if set.",
         "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
-        dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)))
+        dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
+        "lanes vector ahead workgroups")
 _kernel("tt.embedding",
         "Rows of a table kept as 2 to 4 cores [p, r, q, r'] one after the other: products of the slices of an index.",
         "cores:read indices:read out:write",
         {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
-        {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)})
+        {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
+        "lanes lookups rows unroll chunk columns")

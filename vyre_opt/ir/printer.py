@@ -8,31 +8,20 @@ and the generic one, which spells every op alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from .grids import Grid, show_extent
 from .literals import show
 from .loops import bounds, inits
-from .program import (
-    Block,
-    Buffer,
-    Dim3,
-    Func,
-    HostRead,
-    Launch,
-    Module,
-    Op,
-    Pipeline,
-    Program,
-    Spec,
-    Stage,
-    Value,
-)
-from .types import DataType
+from .pipeline import HostRead, KernelStage, Launch, Note, Pipeline, Repeat, Stage
+from .program import Block, Buffer, Func, Module, Op, Program, Spec, Value
+from .types import DTYPE, DataType
 
 __all__ = ["canonical_text", "print_program"]
 
 HEADER = "vyre 1\n"
+T = TypeVar("T")
 
 
 def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
@@ -44,7 +33,10 @@ def print_program(item: Module | Program | Func | Pipeline, generic: bool = Fals
 
 
 def canonical_text(item: Program | Func | Pipeline) -> str:
-    """The text of an item with values numbered in order: equal for items that differ in names only."""
+    """The text of an item with values numbered in order, and what has no order by name.
+
+    Equal for items that differ in value names only, or in the order of declarations, parameters and flags.
+    """
     printer = _Printer(generic=False, numbered=True)
     printer.item(item)
     return "".join(printer.lines)
@@ -104,8 +96,10 @@ class _Printer:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
         head = f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n"
         self.lines.append(head)
-        self.lines += [_buffer(b) for b in program.buffers.values()]
-        self.lines += [_spec(s) for s in program.specs.values()]
+        # type parameters first: buffers may be of them
+        self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
+        self.lines += [_buffer(b) for b in self.declared(program.buffers)]
+        self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is not DTYPE]
         if program.body.ops and (program.buffers or program.specs):
             self.lines.append("\n")
         self.ops(program.body.ops)
@@ -120,11 +114,28 @@ class _Printer:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
-        self.lines += [_buffer(b) for b in pipeline.buffers.values()]
+        self.lines += [_buffer(b) for b in self.declared(pipeline.buffers)]
         if pipeline.buffers and pipeline.stages:
             self.lines.append("\n")
-        self.lines += [f"  {_stage(stage)}\n" for stage in pipeline.stages]
+        self.stages(pipeline.stages, "  ")
         self.lines.append("}\n")
+
+    def declared(self, table: Mapping[str, T]) -> list[T]:
+        """Declarations as they were made, or by name: their order means nothing."""
+        return [table[name] for name in (sorted(table) if self.numbered else table)]
+
+    def given(self, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Parameters as they were given, or by name."""
+        return sorted(table.items()) if self.numbered else list(table.items())
+
+    def stages(self, stages: list[Stage], indent: str) -> None:
+        for stage in stages:
+            if isinstance(stage, Repeat):
+                self.lines.append(f"{indent}repeat {stage.times} {{\n")
+                self.stages(stage.stages, indent + "  ")
+                self.lines.append(f"{indent}}}\n")
+            else:
+                self.lines.append(f"{indent}{_stage(self, stage)}\n")
 
     # --- ops ----------------------------------------------------------------------
 
@@ -244,9 +255,9 @@ class _Printer:
 # --- declarations and stages
 
 
-def _dims(dims: Dim3) -> str:
-    x, y, z = dims
-    return f"{x}, {y}, {z}" if z != 1 else f"{x}, {y}" if y != 1 else str(x)
+def _dims(dims: Grid) -> str:
+    x, y, z = map(show_extent, dims)
+    return f"{x}, {y}, {z}" if z != "1" else f"{x}, {y}" if y != "1" else x
 
 
 def _types(types: tuple[DataType, ...]) -> str:
@@ -274,20 +285,28 @@ def _spec(spec: Spec) -> str:
     return f"  spec @{spec.name} : {spec.dtype}{default}\n"
 
 
-def _stage(stage: Stage) -> str:
+def _stage(p: _Printer, stage: Launch | HostRead | KernelStage) -> str:
     if isinstance(stage, Launch):
-        return f"launch @{stage.program} grid({_dims(stage.grid)}) ({_symbols(stage.buffers)})"
+        notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.given(stage.notes))
+        shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({_symbols(stage.buffers)})"
+        return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
-    return _kernel_text(stage.kernel, stage.buffers, stage.attrs)
+    return _kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
+
+
+def _note(value: Note) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else quote(value)
 
 
 def _symbols(names: tuple[str, ...]) -> str:
     return ", ".join(f"@{name}" for name in names)
 
 
-def _kernel_text(name: str, buffers: tuple[str, ...], params: dict[str, Any]) -> str:
-    given = ", ".join(f"{key} = {value}" for key, value in params.items())
+def _kernel_text(p: _Printer, name: str, buffers: tuple[str, ...], params: dict[str, Any]) -> str:
+    given = ", ".join(f"{key} = {value}" for key, value in p.given(params))
     return f"{name}({_symbols(buffers)})" + (f" {{{given}}}" if given else "")
 
 
@@ -297,7 +316,8 @@ def _kernel_text(name: str, buffers: tuple[str, ...], params: dict[str, Any]) ->
 def _elementwise(p: _Printer, op: Op) -> str:
     names = p.names
     operands = op.operands
-    fast = f" fastmath<{', '.join(op.attrs['fastmath'])}>" if "fastmath" in op.attrs else ""
+    flags = op.attrs.get("fastmath", ())
+    fast = f" fastmath<{', '.join(sorted(flags) if p.numbered else flags)}>" if flags else ""
     return f"{op.definition.name} {', '.join([names[v] for v in operands])}{fast} : {operands[-1].type.name}"
 
 
@@ -365,7 +385,7 @@ _FORMS: dict[str, Callable[[_Printer, Op], str]] = {
     "ballot": lambda p, op: f"{op.name} {p.uses(op.operands)}",
     "call": _call,
     "trap": lambda p, op: f"trap {quote(op.attrs['message'])}",
-    "kernel": lambda p, op: _kernel_text(op.name, op.attrs["buffers"], op.attrs["params"]),
+    "kernel": lambda p, op: _kernel_text(p, op.name, op.attrs["buffers"], op.attrs["params"]),
     **dict.fromkeys(("yield", "condition"), _terminator),
 }
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from .types import DataType
+from .pipeline import Pipeline
+from .types import DTYPE, DataType
 
 if TYPE_CHECKING:
     from .diagnostics import Location, Source
@@ -164,7 +165,10 @@ class Buffer:
 
 @dataclass(slots=True)
 class Spec:
-    """A specialization constant; `default` is encoded as a `const` value is, None if unset."""
+    """A specialization constant; `default` is encoded as a `const` value is, None if unset.
+
+    A type parameter has the dtype DTYPE and a DataType as its default.
+    """
 
     name: str
     dtype: DataType
@@ -194,6 +198,11 @@ class Program:
         return x * y * z
 
     @property
+    def type_parameters(self) -> list[Spec]:
+        """The constants that stand for types; a program runs when it has none left."""
+        return [spec for spec in self.specs.values() if spec.dtype is DTYPE]
+
+    @property
     def bound_buffers(self) -> list[Buffer]:
         """The buffers a caller passes, in binding order."""
         bound = [b for b in self.buffers.values() if b.binding is not None]
@@ -218,47 +227,6 @@ class Func:
 
     def walk(self) -> Iterator[Op]:
         return self.body.walk()
-
-
-@dataclass(slots=True)
-class Launch:
-    """Run a program over `grid` workgroups, `buffers` in the order of its bindings."""
-
-    program: str
-    grid: Dim3
-    buffers: tuple[str, ...]
-    loc: Location | None = field(default=None, compare=False)
-
-
-@dataclass(slots=True)
-class KernelStage:
-    """Run a named kernel on `buffers`, in the order of its roles in the op table."""
-
-    kernel: str
-    buffers: tuple[str, ...]
-    attrs: dict[str, Any]
-    loc: Location | None = field(default=None, compare=False)
-
-
-@dataclass(slots=True)
-class HostRead:
-    """The host reads a buffer at this point."""
-
-    buffer: str
-    loc: Location | None = field(default=None, compare=False)
-
-
-Stage = Launch | KernelStage | HostRead
-
-
-@dataclass(slots=True, eq=False)
-class Pipeline:
-    """Launches in order, and the device buffers between them."""
-
-    name: str
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    stages: list[Stage] = field(default_factory=list)
-    loc: Location | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import arith
 from .diagnostics import suggest
+from .literals import Written
 from .loops import bounds, inits
 from .ops import OPS
 from .program import Access, Func, Op, Value
@@ -66,7 +67,7 @@ def _const(checker: BodyChecker, op: Op) -> Problem:
         return f"{dtype} has {dtype.lanes} lanes, {len(value)} given"
     element = dtype.element
     low, high = (0, (1 << (element.bits or 0)) - 1) if element.is_float else arith.int_range(element)
-    if any(type(lane) is not int or not low <= lane <= high for lane in lanes):
+    if any(type(lane) not in (int, Written) or not low <= lane <= high for lane in lanes):
         return f"the value does not fit in {element}"
     return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-__all__ = ["DataType", "MAX_VECTOR_LANES", "TypeNameError", "UNKNOWN"]
+__all__ = ["DTYPE", "DataType", "MAX_VECTOR_LANES", "TypeNameError", "UNKNOWN"]
 
 MAX_VECTOR_LANES = 64
 
@@ -64,10 +64,10 @@ class DataType:
     Attributes: `name` (text form), `tag` (cache tag), `kind` (bool, uint, int,
     float, vec or opaque), `bits` (of one element as stored; None if it has no
     static size), `element` and `lanes` (of a vector; else itself and 1),
-    `params` (as given to `of`).
+    `params` (as given to `of`), `bound` (what a type parameter stands for; else itself).
     """
 
-    __slots__ = ("name", "tag", "kind", "bits", "element", "lanes", "params")
+    __slots__ = ("name", "tag", "kind", "bits", "element", "lanes", "params", "bound")
 
     name: str
     tag: int
@@ -76,8 +76,10 @@ class DataType:
     element: DataType
     lanes: int
     params: tuple[Any, ...]
+    bound: DataType
 
     _interned: ClassVar[dict[str, DataType]] = {}
+    _open: ClassVar[dict[tuple[str, DataType], DataType]] = {}
 
     U8: ClassVar[DataType]
     U16: ClassVar[DataType]
@@ -123,6 +125,23 @@ class DataType:
         return DataType.of("vec", lanes, element)
 
     @staticmethod
+    def parameter(name: str, bound: DataType) -> DataType:
+        """The type `@name` of a program that is written for any type, and stands for `bound` until told.
+
+        It is a type of its own: what holds of it as it is checked holds of whatever it becomes,
+        but for what depends on the kind and the size, which are those of `bound`.  Raises
+        TypeNameError for a `bound` that is no scalar.
+        """
+        if bound.kind not in ("bool", "uint", "int", "float") or bound.is_open:
+            raise TypeNameError(f"a type parameter stands for a bool, an integer or a float, not {bound}")
+        made = DataType._open.get((name, bound))
+        if made is None:
+            made = _new(f"@{name}", -1, bound.kind, bound.bits, ())
+            made.bound = bound
+            made = DataType._open.setdefault((name, bound), made)
+        return made
+
+    @staticmethod
     def all_names() -> list[str]:
         """Every type name, the parametric ones without their parameters."""
         return [*_SIMPLE, *_PARAMETRIC]
@@ -142,6 +161,11 @@ class DataType:
     @property
     def is_vec(self) -> bool:
         return self.kind == "vec"
+
+    @property
+    def is_open(self) -> bool:
+        """True for a type parameter, and a vector of one."""
+        return self.bound is not self
 
     @property
     def is_signed(self) -> bool:
@@ -168,6 +192,8 @@ class DataType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_open and not self.is_vec:
+            return (DataType.parameter, (self.name[1:], self.bound))
         return (DataType.of, (self.name.partition("<")[0], *self.params))
 
     def __copy__(self) -> DataType:
@@ -177,11 +203,15 @@ class DataType:
         return self
 
 
-def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
+def _new(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
     made = DataType.__new__(DataType)
     made.name, made.tag, made.kind, made.bits, made.params = text, tag, kind, bits, params
-    made.element, made.lanes = made, 1
-    return DataType._interned.setdefault(text, made)
+    made.element, made.lanes, made.bound = made, 1, made
+    return made
+
+
+def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
+    return DataType._interned.setdefault(text, _new(text, tag, kind, bits, params))
 
 
 def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
@@ -202,9 +232,16 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
             raise TypeNameError(f"a vector has 2 to {MAX_VECTOR_LANES} lanes, not {lanes}")
         assert element.bits is not None
         text = f"vec<{lanes} x {element.name}>"
-        made = _make(text, tag, "vec", lanes * element.bits, params)
+        if element.is_open:
+            made = _new(text, tag, "vec", lanes * element.bits, params)
+            made.bound = DataType.vec(element.bound, lanes)
+            made = DataType._open.setdefault((text, made.bound), made)
+        else:
+            made = _make(text, tag, "vec", lanes * element.bits, params)
         made.element, made.lanes = element, lanes
         return made
+    if any(t.is_open for t in types):
+        raise TypeNameError(f"the element of a {name} is a type, not a parameter")
     allowed = {
         "array": shape == (0, 1),
         "handle": shape == (0, 1),
@@ -230,10 +267,11 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     return _make(text, tag, "opaque", bits, params)
 
 
-UNKNOWN = DataType.__new__(DataType)
+UNKNOWN = _new("?", -1, "opaque", None, ())
 """Stands for a type while a text with errors is read; no verified module holds it."""
-UNKNOWN.name, UNKNOWN.tag, UNKNOWN.kind, UNKNOWN.bits, UNKNOWN.params = "?", -1, "opaque", None, ()
-UNKNOWN.element, UNKNOWN.lanes = UNKNOWN, 1
+
+DTYPE = _new("dtype", -1, "dtype", None, ())
+"""The type of a type parameter's declaration, `spec @T : dtype = f32`; no value and no buffer has it."""
 
 for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():
     setattr(DataType, _attribute, _make(_name, _tag, _kind, _bits, ()))

@@ -20,17 +20,24 @@ What holds of a verified module:
   Functions   pure, not recursive, called with their own types.
   Kernels     known, with their buffers and parameters, alone in their program.
   Pipelines   launches name programs and declared buffers, as many as the program
-              binds, of the same element type and a fitting count and access.
+              binds, of the same element type and a fitting count and access; a
+              buffer that a stage writes is passed to it once.
 
 Warnings: a program that writes a buffer nobody can observe.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
+from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
-from .program import Access, Buffer, Func, HostRead, KernelStage, Module, Pipeline, Program, Stage
+from .ops import OPS
+from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
+from .program import Access, Buffer, Func, Module, Program, Spec
+from .types import DTYPE, DataType, TypeNameError
 from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
@@ -83,7 +90,9 @@ class _ModuleChecker:
         for buffer in program.buffers.values():
             self.buffer(program, buffer)
         for spec in program.specs.values():
-            if spec.dtype.kind not in ("bool", "uint", "int", "float"):
+            if spec.dtype is DTYPE:
+                self.type_parameter(spec)
+            elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
         body = BodyChecker(self.module, program, self.found)
@@ -91,6 +100,12 @@ class _ModuleChecker:
         if body.has_sync:
             check_sync(program, self.found)
         self.unobserved(program, body.written, body.read)
+
+    def type_parameter(self, spec: Spec) -> None:
+        try:
+            DataType.parameter(spec.name, spec.default)
+        except (TypeNameError, AttributeError) as wrong:
+            self.error(f"spec @{spec.name}: {wrong}", spec.loc)
 
     def limits(self, program: Program) -> None:
         for axis, size, most in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
@@ -199,10 +214,14 @@ class _ModuleChecker:
                 self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
             if buffer.access is Access.READ and buffer.live_out:
                 self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
-        for stage in pipeline.stages:
-            self.stage(pipeline, stage)
+        for stage in pipeline.walk():
+            if isinstance(stage, Repeat):
+                if stage.times < 1:
+                    self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
+            else:
+                self.stage(pipeline, stage)
 
-    def stage(self, pipeline: Pipeline, stage: Stage) -> None:
+    def stage(self, pipeline: Pipeline, stage: Launch | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
         for name in names:
             if name not in pipeline.buffers:
@@ -220,6 +239,10 @@ class _ModuleChecker:
                 check_kernel(
                     stage.kernel, stage.buffers, stage.attrs, pipeline.buffers, stage.loc, self.found
                 )
+                row = OPS[stage.kernel].kernel
+                assert row is not None
+                roles = [(role.name, role.access) for role in row.roles]
+                self.aliasing(stage.kernel, stage, roles)
             return
         program = self.module.programs.get(stage.program)
         if program is None:
@@ -227,12 +250,7 @@ class _ModuleChecker:
             found = suggest(stage.program, self.module.programs, "@")
             self.error(f"there is no program @{stage.program}", where, found)
             return
-        self.grid(stage.grid, program, stage.loc)
-        if program.grid is not None and program.grid != stage.grid:
-            shown = ", ".join(map(str, program.grid))
-            self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc).note(
-                "fixed here", program.loc
-            )
+        self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
         if len(bound) != len(names):
             made = self.error(
@@ -244,10 +262,50 @@ class _ModuleChecker:
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
+        self.aliasing(f"@{program.name}", stage, [(f"@{b.name}", b.access) for b in bound])
+
+    def aliasing(
+        self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, Access | None]]
+    ) -> None:
+        """A buffer that stands for two formals, one of them written: nothing orders the accesses."""
+        if len(set(stage.buffers)) == len(stage.buffers):
+            return
+        first: dict[str, tuple[str, Access | None]] = {}
+        for name, (formal, access) in zip(stage.buffers, formals, strict=False):
+            other, other_access = first.setdefault(name, (formal, access))
+            if other != formal and (access, other_access) != (Access.READ, Access.READ):
+                both = f"as its {other} and its {formal}"
+                does = "read" if Access.READ in (access, other_access) else "write"
+                self.error(
+                    f"{who} would {does} @{name} while it writes it, {both}",
+                    stage.loc.find(f"@{name}") if stage.loc else None,
+                    help=f"pass a second buffer in the place of {formal}",
+                )
+
+    def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
+        """The grid, as far as it is known: lengths of open buffers are not."""
+        used = {name for extent in stage.grid for name in lengths_of(extent)}
+        for name in sorted(used - pipeline.buffers.keys()):
+            where = stage.loc.find(f"@{name}") if stage.loc else None
+            help = suggest(name, pipeline.buffers, "@")
+            self.error(f"pipeline @{pipeline.name} has no buffer @{name}", where, help)
+        if any(name not in pipeline.buffers or pipeline.buffers[name].count is None for name in used):
+            return
+        try:
+            grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
+        except GridError as wrong:
+            self.error(f"the grid has no value: {wrong}", stage.loc)
+            return
+        self.grid(grid, program, stage.loc)
+        if program.grid is not None and program.grid != grid:
+            shown = ", ".join(map(str, program.grid))
+            self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc).note(
+                "fixed here", program.loc
+            )
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
         problem = None
-        if actual.dtype is not formal.dtype:
+        if actual.dtype is not formal.dtype.bound:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
         elif formal.count is not None and actual.count is not None and actual.count != formal.count:
             problem = f"has {actual.count} elements, @{formal.name} has {formal.count}"

@@ -11,34 +11,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
-from ..literals import Literal, LiteralError, encode, read_int
-from ..program import (
-    Access,
-    Block,
-    Buffer,
-    Func,
-    HostRead,
-    KernelStage,
-    Launch,
-    Module,
-    Op,
-    Pipeline,
-    Program,
-    Spec,
-    Value,
-)
-from ..types import UNKNOWN, DataType, TypeNameError
-from .generic_actions import GenericActions
+from ..literals import Literal, LiteralError, encode
+from ..pipeline import Pipeline
+from ..program import Access, Block, Buffer, Func, Module, Op, Program, Spec, Value
+from ..types import DTYPE, UNKNOWN, DataType, TypeNameError
+from .stage_actions import StageActions
 
 FORMAT_VERSION = 1
 
 
-class ModuleActions(GenericActions):
+class ModuleActions(StageActions):
     """Builds a Module; `diagnostics` collects what is wrong."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.module = Module(source=source)
+        self.parameters: dict[str, DataType] = {}  # of the program that is being read
 
     # --- the module ---------------------------------------------------------------
 
@@ -71,6 +59,7 @@ class ModuleActions(GenericActions):
         flags: list[tuple[str, Any, int]] | None = None,
     ) -> Program:
         program = Program(symbol[0], (1, 1, 1), loc=symbol[1])
+        self.parameters = {}
         self.open_scope(program)
         seen: set[str] = set()
         for flag, dims, at in flags or ():
@@ -204,6 +193,25 @@ class ModuleActions(GenericActions):
     ) -> Spec:
         return Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
 
+    def parameter_unset(self, place: int, end: int, symbol: tuple[str, Location]) -> Spec:
+        self.error(
+            f"the type parameter @{symbol[0]} stands for no type",
+            symbol[1].start,
+            symbol[1].end,
+            help=f"write spec @{symbol[0]} : dtype = f32; the program is checked with that, and --spec changes it",
+        )
+        return self.parameter(place, end, symbol, UNKNOWN)
+
+    def parameter(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
+        made = UNKNOWN
+        if dtype is not UNKNOWN:
+            try:
+                made = DataType.parameter(symbol[0], dtype)
+            except TypeNameError as wrong:
+                self.error(str(wrong), place, end)
+        self.parameters[symbol[0]] = made
+        return Spec(symbol[0], DTYPE, made.bound, symbol[1])
+
     # --- pipelines ------------------------------------------------------------------
 
     def pipeline_head(self, place: int, end: int, symbol: tuple[str, Location]) -> Pipeline:
@@ -218,24 +226,6 @@ class ModuleActions(GenericActions):
                     head.stages.append(item)
         self.add(head, "pipeline", place)
         return head
-
-    def launch(
-        self, place: int, end: int, symbol: tuple[str, Location], grid: list[int], names: list[str] | None
-    ) -> Launch:
-        if len(grid) > 3:
-            self.error(f"a grid has 1 to 3 dimensions, not {len(grid)}", place, end)
-        dims = (*grid, 1, 1)
-        loc = Location(self.source, place, end)
-        return Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc)
-
-    def host_read(self, place: int, end: int, symbol: tuple[str, Location]) -> HostRead:
-        return HostRead(symbol[0], Location(self.source, place, end))
-
-    def kernel_stage(
-        self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
-    ) -> KernelStage:
-        params = self.kernel_params(name, attrs, place, end)
-        return KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
 
     # --- types ----------------------------------------------------------------------
 
@@ -252,6 +242,16 @@ class ModuleActions(GenericActions):
             known = DataType.all_names()
             self.error(str(wrong), place, end, help=None if name in known else suggest(name, known))
             return UNKNOWN
+
+    def type_parameter(self, place: int, end: int, token: str) -> DataType:
+        if not self.owners or not isinstance(self.owners[0], Program):
+            self.error(f"{token} is no type here: only programs have type parameters", place, end)
+            return UNKNOWN
+        found = self.parameters.get(token[1:])
+        if found is None:
+            help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
+            self.error(f"{token} is no type", place, end, help=help)
+        return found or UNKNOWN
 
     def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
@@ -290,13 +290,6 @@ class ModuleActions(GenericActions):
 
     def ints(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
         return [self.integer(text, place, end) for text in [first, *(rest or ())]]
-
-    def integer(self, text: str, place: int, end: int) -> int:
-        try:
-            return read_int(text)
-        except LiteralError as wrong:
-            self.error(str(wrong), place, end)
-            return 1
 
     def encoded(self, literal: Literal, dtype: DataType, place: int, end: int) -> Any:
         if dtype is UNKNOWN:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
+
+from ..cache_folder import cache_folder
 
 VERSION = 1
 END = "$END"
@@ -74,25 +75,13 @@ def load() -> Tables:
     """The tables, from the cache if it has them."""
     text = grammar_text()
     key = blake3(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
-    path = _cache_folder() / f"grammar-{key}.json"
+    path = cache_folder() / f"grammar-{key}.json"
     try:
         return _decode(json.loads(path.read_bytes()))
     except Exception:  # whatever a cache that is missing or damaged may raise
         encoded = compile_grammar(text)
         _save(path, encoded)
         return _decode(encoded)
-
-
-def _cache_folder() -> Path:
-    named = os.environ.get("VYRE_CACHE_DIR")
-    if named:
-        return Path(named)
-    if sys.platform == "linux":  # what platformdirs says, without its import on the common path
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return Path(os.devnull if cache.startswith("~") else cache) / "vyre-opt"  # a user without a home
-    from platformdirs import user_cache_path
-
-    return user_cache_path("vyre-opt")
 
 
 def _save(path: Path, encoded: dict[str, Any]) -> None:

@@ -1,0 +1,198 @@
+"""Whether two accesses of one body may meet in an element across workgroups, or across invocations.
+
+Two launches become one body, one after the other.  What ordered them was the end of the first;
+what is left is the order within a workgroup.  So the question for an access of the first part
+and one of the second, one of which writes, is whether they can touch the same element *from
+different workgroups*.  Three arguments say no:
+
+  apart     The element tells the workgroup.  Both indices move by the same strides from one
+            workgroup to the next, and what else they add up to spans less than a stride:
+
+                @h[64*workgroup_id.x + local_id.x]  and  @h[64*workgroup_id.x - local_id.x + 63]
+                stride 64, the rest within [0, 63]
+
+  disjoint  The element sets do not meet at all: their bounds do not, or they differ modulo
+            what divides all their strides.
+
+  covered   (in coverage)  The workgroup that makes one access surely writes the same element
+            in the other part.  A third access from another workgroup would race there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..ir.arith import int_range
+from ..ir.program import Value
+from ..ir.uniformity import Level, Uniformity
+from .affine import Affine, Range, Symbol, SymbolKind
+from .footprint import Access, Footprints
+
+__all__ = ["Extents", "Hazards", "workgroup_axis"]
+
+AXES = "xyz"
+MAX_COUNT = 1 << 32
+
+Extents = tuple[int | None, int | None, int | None]
+"""Workgroups of a dispatch along each axis; None where that is not known."""
+
+
+def workgroup_axis(symbol: Symbol) -> int | None:
+    """0, 1 or 2 for a workgroup id, None for any other symbol."""
+    if (
+        symbol.kind is SymbolKind.GROUP
+        and symbol.identity is None
+        and symbol.name.startswith("workgroup_id.")
+    ):
+        return AXES.index(symbol.name[-1])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parted:
+    """A form by what its terms vary with: `strides` by coordinate, `shared` by the whole grid, the rest."""
+
+    strides: Mapping[str, int]
+    shared: Affine
+    rest: Range
+
+
+class Hazards:
+    """Answers for the accesses of one body, run over `extents` workgroups."""
+
+    def __init__(self, footprints: Footprints, extents: Extents) -> None:
+        self.uniformity: Uniformity = footprints.uniformity
+        lanes = footprints.program.workgroup
+        known = [MAX_COUNT // size if n is None else n for n, size in zip(extents, lanes, strict=True)]
+        self.groups = {f"w{axis}": n for axis, n in zip(AXES, known, strict=True) if n > 1}
+        self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
+
+    def apart(self, p: Access, q: Access) -> bool:
+        """No element is touched by `p` in one workgroup and by `q` in another."""
+        return self.disjoint(p, q) or self._tells(p, q, self.groups)
+
+    def same_lane(self, p: Access, q: Access) -> bool:
+        """No element is touched by `p` in one invocation and by `q` in another."""
+        return self.disjoint(p, q) or self._tells(p, q, {**self.groups, **self.lanes})
+
+    def disjoint(self, p: Access, q: Access) -> bool:
+        """No element is touched by both, in any workgroups."""
+        found = self._differences(p, q, {})
+        if found is None:
+            return False
+        (low, high), const, strides = found
+        wraps = not (self._exact(p) and self._exact(q))
+        if (low > 0 or high < 0) and (not wraps or max(-low, high) < self._modulus(p, q)):
+            return True
+        unit = math.gcd(*strides, self._modulus(p, q) if wraps else 0)
+        if unit < 2:
+            return False
+        return all((const + offset) % unit for offset in range(1 - q.width, p.width))
+
+    # --- the element tells the coordinates --------------------------------------------------
+
+    def _tells(self, p: Access, q: Access, counts: Mapping[str, int]) -> bool:
+        """Whether equal elements have equal coordinates: `counts` tells how many values each takes.
+
+        With coordinates d apart, the elements are sum(stride * d) + rest apart.  The coordinate
+        of the largest stride among those that differ outweighs the ones of smaller strides and
+        the rest, if its stride is more than all of them can make up.
+        """
+        found = self._differences(p, q, counts)
+        if found is None:
+            return False
+        (low, high), _, _ = found
+        strides = self._parted(p, counts).strides
+        fixed = {name for name in counts if _one_lane(p, q, name)}
+        reach = max(-low, high)
+        for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
+            stride = abs(strides.get(name, 0))
+            if stride <= reach:
+                return False
+            reach += stride * (counts[name] - 1)
+        # what differs by less than 2^bits and is equal modulo 2^bits is equal
+        return (self._exact(p) and self._exact(q)) or reach < self._modulus(p, q)
+
+    def _differences(
+        self, p: Access, q: Access, counts: Mapping[str, int]
+    ) -> tuple[Range, int, list[int]] | None:
+        """Elements of `p` less those of `q` at equal coordinates: bounds, the constant, and all strides.
+
+        None where a form is missing, or the coordinates `counts` move the two by different strides.
+        """
+        if not (isinstance(p.index, Affine) and isinstance(q.index, Affine)):
+            return None
+        a, b = self._parted(p, counts), self._parted(q, counts)
+        if a.strides != b.strides:
+            return None
+        shared = a.shared - b.shared
+        least, most = (shared - Affine(shared.const)).range()
+        low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
+        high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
+        strides = [*shared.terms.values()]
+        for form in (p.form, q.form):
+            strides += [c for symbol, c in form.terms.items() if not self._is_shared(symbol)]
+        return (low, high), shared.const, strides
+
+    def _parted(self, access: Access, counts: Mapping[str, int]) -> _Parted:
+        strides: dict[str, int] = {}
+        shared, low, high = Affine(access.form.const), 0, 0
+        ids = access.form.by_id()[0] if any(name in self.lanes for name in counts) else {}
+        strides.update({f"l{axis}": c for axis, c in ids.items() if f"l{axis}" in counts})
+        for symbol, coefficient in access.form.terms.items():
+            axis = workgroup_axis(symbol)
+            if axis is not None and f"w{AXES[axis]}" in counts:
+                strides[f"w{AXES[axis]}"] = coefficient
+            elif symbol.digit is not None and f"l{symbol.digit.axis}" in strides:
+                continue
+            elif self._is_shared(symbol):
+                shared += Affine(0, {symbol: coefficient})
+            else:
+                least, most = self._range(access, symbol)
+                low += min(coefficient * least, coefficient * most)
+                high += max(coefficient * least, coefficient * most)
+        return _Parted(strides, shared, (low, high))
+
+    def _range(self, access: Access, symbol: Symbol) -> Range:
+        axis = workgroup_axis(symbol)
+        if axis is not None:
+            return 0, self.groups.get(f"w{AXES[axis]}", 1) - 1
+        least, most = access.lanes.get(symbol, symbol.range)
+        return least, max(least, most)
+
+    def _is_shared(self, symbol: Symbol) -> bool:
+        """Whether the symbol is one number for the whole dispatch."""
+        if symbol.kind is not SymbolKind.GROUP or symbol.loops or workgroup_axis(symbol) is not None:
+            return False
+        value = symbol.identity
+        return isinstance(value, Value) and self.uniformity.level(value) is Level.GRID
+
+    # --- wrapping -------------------------------------------------------------------------
+
+    def _exact(self, access: Access) -> bool:
+        """Whether the index is its form as an integer, not just modulo 2^bits."""
+        low, high = access.form.range()
+        least, most = int_range(access.op.index.type)
+        return least <= low and high <= most
+
+    def _modulus(self, p: Access, q: Access) -> int:
+        bits = [access.op.index.type.bits or 0 for access in (p, q)]
+        return 1 << bits[0] if bits[0] == bits[1] else 1
+
+
+def _one_lane(p: Access, q: Access, name: str) -> bool:
+    """Whether both accesses are made by one lane only along a local axis, the same."""
+    if not name.startswith("l"):
+        return False
+    found = [set(_only(access, name[1])) for access in (p, q)]
+    return bool(found[0]) and found[0] == found[1] and len(found[0]) == 1
+
+
+def _only(access: Access, axis: str) -> Iterator[int]:
+    """The local id along an axis that alone makes the access, if it is a whole id that is narrowed so."""
+    for symbol, (least, most) in access.lanes.items():
+        digit = symbol.digit
+        if digit is not None and digit.axis == axis and digit.radix == digit.size and least == most:
+            yield least

@@ -1,0 +1,136 @@
+"""Indices as linear forms over other values, exact modulo 2^bits: which accesses are neighbours.
+
+    %a = mul %g, 4          4*%g
+    %b = add %a, 3          4*%g + 3           one element behind 4*%g + 2, whatever %g is
+    %c = cast %b -> u64     u64(4*%g) + 3      4*%g is a multiple of 4, so that adding 3 carries nothing
+
+Unlike `Forms`, which says what an index may be, this says how two of them differ, and
+holds for any values at all: an index that was loaded, say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.program import Op, Program, Value
+from .alignment import Alignment
+
+__all__ = ["Linear", "LinearForms"]
+
+MAX_TERMS = 8
+"""A value with more is taken as a term itself, so that long sums take linear time."""
+
+Terms = frozenset[tuple[object, int]]
+"""Pairs of what is multiplied and its coefficient, not zero."""
+
+Linear = tuple[Terms, int]
+"""Terms and a constant, both modulo 2^bits of the value's type."""
+
+
+class LinearForms:
+    """The forms of a program's integer values."""
+
+    def __init__(self, program: Program, alignment: Alignment) -> None:
+        self.alignment = alignment
+        self.known: dict[Value, Linear] = {}
+        waiting = [program.body]
+        while waiting:  # blocks before those inside of them
+            for op in waiting.pop().ops:
+                waiting += op.regions
+                if len(op.results) == 1 and op.result.type.is_int and not op.regions:
+                    self.known[op.result] = self._op(op) or _leaf(_identity(op))
+
+    def of(self, value: Value) -> Linear:
+        return self.known.get(value) or _leaf(value)
+
+    def zeros(self, value: Value) -> int:
+        """Trailing zero bits that `value` has at least."""
+        terms, const = self.of(value)
+        lowest = (const & -const).bit_length() - 1 if const else value.type.bits or 1
+        return max(self.alignment.of(value), min(lowest, self._zeros(terms, value.type.bits or 1)))
+
+    def _op(self, op: Op) -> Linear | None:
+        """None where the result is a term of its own."""
+        bits = op.result.type.bits or 1
+        if op.name == "const":
+            return frozenset(), op.attrs["value"] % (1 << bits)
+        if op.name == "cast":
+            return self._cast(op.operands[0], bits) if op.operands[0].type.is_int else None
+        rule = _RULES.get(op.name)
+        found = rule(self, op, bits) if rule is not None else None
+        return found if found is not None and len(found[0]) <= MAX_TERMS else None
+
+    def _cast(self, source: Value, bits: int) -> Linear:
+        """Where the terms are a multiple of 2^k, adding the low k bits of the constant never carries."""
+        terms, const = self.of(source)
+        old = source.type.bits or 1
+        if bits <= old:
+            return _reduced(dict(terms), const, bits)
+        if not terms:
+            is_negative = source.type.is_signed and const >> (old - 1)
+            return terms, (const - (1 << old) if is_negative else const) % (1 << bits)
+        low = const & ((1 << self._zeros(terms, old)) - 1)
+        return frozenset({(("cast", source.type, terms, const - low), 1)}), low
+
+    def _zeros(self, terms: Terms, bits: int) -> int:
+        """Trailing zeros that the sum of `terms` has at least, taken one by one."""
+        least = bits
+        for leaf, coefficient in terms:
+            own = self.alignment.of(leaf) if isinstance(leaf, Value) else 0
+            least = min(least, own + (coefficient & -coefficient).bit_length() - 1)
+        return least
+
+
+def _identity(op: Op) -> object:
+    """Equal for ops that give equal values because they ask for the same id or size."""
+    if op.definition.is_pure and not op.operands:
+        return (op.name, *(op.attrs[a.name] for a in op.definition.attrs))
+    return op.result
+
+
+def _leaf(what: object) -> Linear:
+    return frozenset({(what, 1)}), 0
+
+
+def _reduced(terms: dict[object, int], const: int, bits: int) -> Linear:
+    modulus = 1 << bits
+    return frozenset((t, c % modulus) for t, c in terms.items() if c % modulus), const % modulus
+
+
+def _sum(forms: LinearForms, op: Op, bits: int) -> Linear:
+    (left, a), (right, b) = (forms.of(operand) for operand in op.operands)
+    sign = -1 if op.name == "sub" else 1
+    terms = dict(left)
+    for leaf, coefficient in right:
+        terms[leaf] = terms.get(leaf, 0) + sign * coefficient
+    return _reduced(terms, a + sign * b, bits)
+
+
+def _product(forms: LinearForms, op: Op, bits: int) -> Linear | None:
+    (left, a), (right, b) = (forms.of(operand) for operand in op.operands)
+    if left and right:
+        return None
+    terms, const, factor = (left, a, b) if not right else (right, b, a)
+    return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
+
+
+def _shift(forms: LinearForms, op: Op, bits: int) -> Linear | None:
+    (terms, const), (varying, amount) = (forms.of(operand) for operand in op.operands)
+    if varying:
+        return None
+    factor = 1 << (amount % bits)
+    return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
+
+
+def _or(forms: LinearForms, op: Op, bits: int) -> Linear | None:
+    """A sum, where a constant lies below the lowest bit of the other operand."""
+    for value, mask in (op.operands, op.operands[::-1]):
+        terms, low = forms.of(mask)
+        if not terms and low >> forms.alignment.of(value) == 0:
+            return _sum(forms, op, bits)
+    return None
+
+
+_RULES: dict[str, Callable[[LinearForms, Op, int], Linear | None]] = {
+    "add": _sum, "sub": _sum, "mul": _product, "shl": _shift, "or": _or, "xor": _or,
+}  # fmt: skip

@@ -1,0 +1,110 @@
+"""Grids of launches: numbers, or expressions over the lengths of the pipeline's buffers.
+
+    grid(4096)    grid(ceil_div(len(@text), 256))    grid(max(1, div(len(@x), 64)), 8)
+
+Arithmetic is that of whole numbers of any size; what comes out is checked where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "FUNCTIONS",
+    "MAX_DEPTH",
+    "Extent",
+    "Grid",
+    "GridCall",
+    "GridError",
+    "evaluate",
+    "fold",
+    "lengths_of",
+    "show_extent",
+]
+
+MAX_DEPTH = 50
+"""How deep calls may nest."""
+
+
+class GridError(ValueError):
+    """An expression without a value: a division by zero, or a length that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridCall:
+    """A function of `FUNCTIONS`, or `len` of the buffer that is its one argument."""
+
+    name: str
+    args: tuple[Extent | str, ...]
+    depth: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((arg.depth for arg in self.args if isinstance(arg, GridCall)), default=0)
+        object.__setattr__(self, "depth", depth)
+
+
+Extent = int | GridCall
+"""Workgroups along an axis."""
+
+Grid = tuple[Extent, Extent, Extent]
+
+
+def _div(x: int, y: int) -> int:
+    if y == 0:
+        raise GridError("it divides by zero")
+    return x // y
+
+
+FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": _div,
+    "ceil_div": lambda x, y: -_div(-x, y),
+    "min": min,
+    "max": max,
+}
+"""Of two numbers each; div rounds down, ceil_div up."""
+
+
+def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
+    """The value, with the elements of the buffers given.  Raises GridError."""
+    if isinstance(extent, int):
+        return extent
+    if extent.name == "len":
+        length = lengths.get(str(extent.args[0]))
+        if length is None:
+            raise GridError(f"the length of @{extent.args[0]} is not known")
+        return length
+    x, y = (evaluate(arg, lengths) for arg in extent.args if not isinstance(arg, str))
+    return FUNCTIONS[extent.name](x, y)
+
+
+def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
+    """The same with every part worked out whose lengths are known and which has a value."""
+    if isinstance(extent, int):
+        return extent
+    try:
+        return evaluate(extent, lengths)
+    except GridError:
+        args = (arg if isinstance(arg, str) else fold(arg, lengths) for arg in extent.args)
+        return GridCall(extent.name, tuple(args))
+
+
+def lengths_of(extent: Extent) -> Iterator[str]:
+    """The buffers whose lengths it asks for."""
+    if isinstance(extent, GridCall):
+        for arg in extent.args:
+            if isinstance(arg, str):
+                yield arg
+            else:
+                yield from lengths_of(arg)
+
+
+def show_extent(extent: Extent) -> str:
+    """As the text has it."""
+    if isinstance(extent, int):
+        return str(extent)
+    args = (f"@{arg}" if isinstance(arg, str) else show_extent(arg) for arg in extent.args)
+    return f"{extent.name}({', '.join(args)})"

@@ -1,0 +1,93 @@
+"""The stages of pipelines: launches and their grids, kernels, host reads, repeats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..diagnostics import Location, suggest
+from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
+from ..literals import LiteralError, read_int
+from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, Note, Repeat, Stage
+from .generic_actions import GenericActions
+
+
+class StageActions(GenericActions):
+    def integer(self, text: str, place: int, end: int) -> int:
+        try:
+            return read_int(text)
+        except LiteralError as wrong:
+            self.error(str(wrong), place, end)
+            return 1
+
+    def launch(
+        self,
+        place: int,
+        end: int,
+        symbol: tuple[str, Location],
+        grid: list[Extent],
+        names: list[str] | None,
+        attrs: dict[str, Any] | None = None,
+    ) -> Launch:
+        if len(grid) > 3:
+            self.error(f"a grid has 1 to 3 dimensions, not {len(grid)}", place, end)
+        dims = (*grid, 1, 1)
+        loc = Location(self.source, place, end)
+        notes = {key: self._note(key, value, place, end) for key, value in (attrs or {}).items()}
+        return Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
+
+    def _note(self, key: str, value: Any, place: int, end: int) -> Note:
+        kind, text = value if isinstance(value, tuple) else ("list", "")
+        if kind == "int":
+            return self.integer(text, place, end)
+        if kind == "bool":
+            return bool(text == "true")
+        if kind != "string":
+            self.error(f"note {key} is a number, true, false or a string", place, end)
+        return str(text)
+
+    def repeat(self, place: int, end: int, times: str, stages: list[Stage] | None = None) -> Repeat:
+        made = Repeat(self.integer(times, place, end), stages or [], Location(self.source, place, end))
+        if made.depth > MAX_REPEATS:
+            self.error(f"repeats nest deeper than {MAX_REPEATS}", place, place + len("repeat"))
+            made.stages = []
+        return made
+
+    def extents(self, place: int, end: int, first: Extent, rest: list[Extent] | None = None) -> list[Extent]:
+        return [first, *(rest or ())]
+
+    def extent_number(self, place: int, end: int, text: str) -> int:
+        return self.integer(text, place, end)
+
+    def extent_arg(self, place: int, end: int, symbol: tuple[str, Location]) -> str:
+        return symbol[0]
+
+    def extent_call(
+        self, place: int, end: int, name: str, first: Extent | str, rest: list[Extent | str] | None = None
+    ) -> Extent:
+        args = (first, *(rest or ()))
+        if name == "len":
+            if len(args) != 1 or not isinstance(args[0], str):
+                self.error("len takes a buffer", place, end, help="write len(@buffer)")
+                return 1
+        elif name not in FUNCTIONS:
+            known = ["len", *FUNCTIONS]
+            help = suggest(name, known) or f"there are {', '.join(known)}"
+            self.error(f"a grid has no function {name}", place, end, help=help)
+            return 1
+        elif len(args) != 2 or any(isinstance(arg, str) for arg in args):
+            self.error(f"{name} takes two numbers", place, end, help=f"write {name}(len(@buffer), 256)")
+            return 1
+        made = GridCall(name, args)
+        if made.depth > MAX_DEPTH:
+            self.error(f"a grid's calls nest deeper than {MAX_DEPTH}", place, place + len(name))
+            return 1
+        return made
+
+    def host_read(self, place: int, end: int, symbol: tuple[str, Location]) -> HostRead:
+        return HostRead(symbol[0], Location(self.source, place, end))
+
+    def kernel_stage(
+        self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
+    ) -> KernelStage:
+        params = self.kernel_params(name, attrs, place, end)
+        return KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))

@@ -1,0 +1,98 @@
+"""Pipelines in memory: launches in order, and the device buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .grids import Grid, evaluate
+
+if TYPE_CHECKING:
+    from .diagnostics import Location
+    from .program import Buffer, Dim3
+
+__all__ = ["MAX_REPEATS", "HostRead", "KernelStage", "Launch", "Note", "Pipeline", "Repeat", "Stage"]
+
+Note = int | bool | str
+
+MAX_REPEATS = 8
+"""How deep repeats may nest."""
+
+
+@dataclass(slots=True)
+class Launch:
+    """Run a program over `grid` workgroups, `buffers` in the order of its bindings.
+
+    `notes`: what passes found out about it, by name; they change nothing.
+    """
+
+    program: str
+    grid: Grid
+    buffers: tuple[str, ...]
+    loc: Location | None = field(default=None, compare=False)
+    notes: dict[str, Note] = field(default_factory=dict)
+
+    def workgroups(self, lengths: Mapping[str, int | None]) -> Dim3:
+        """The grid, with the elements of the pipeline's buffers given.  Raises GridError."""
+        x, y, z = (evaluate(extent, lengths) for extent in self.grid)
+        return x, y, z
+
+
+@dataclass(slots=True)
+class KernelStage:
+    """Run a named kernel on `buffers`, in the order of its roles in the op table."""
+
+    kernel: str
+    buffers: tuple[str, ...]
+    attrs: dict[str, Any]
+    loc: Location | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class HostRead:
+    """The host reads a buffer at this point."""
+
+    buffer: str
+    loc: Location | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class Repeat:
+    """`stages` in order, `times` over."""
+
+    times: int
+    stages: list[Stage]
+    loc: Location | None = field(default=None, compare=False)
+
+    @property
+    def depth(self) -> int:
+        """1 without a repeat inside."""
+        return 1 + max((stage.depth for stage in self.stages if isinstance(stage, Repeat)), default=0)
+
+
+Stage = Launch | KernelStage | HostRead | Repeat
+
+
+@dataclass(slots=True, eq=False)
+class Pipeline:
+    """Stages in order, and the device buffers between them."""
+
+    name: str
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    stages: list[Stage] = field(default_factory=list)
+    loc: Location | None = None
+
+    @property
+    def static_lengths(self) -> dict[str, int | None]:
+        """Elements of each buffer, None for an open size."""
+        return {name: buffer.count for name, buffer in self.buffers.items()}
+
+    def walk(self) -> Iterator[Stage]:
+        """All stages as the text has them, a repeat before what is in it."""
+        waiting = self.stages[::-1]
+        while waiting:
+            stage = waiting.pop()
+            yield stage
+            if isinstance(stage, Repeat):
+                waiting += stage.stages[::-1]
