@@ -1,4 +1,7 @@
-"""What the kernel tests share: the interpreter, which finds races and reads of nothing, and seeds."""
+"""What the kernel tests share: targets, and seeds.
+
+A test that takes `target`, or runs its programs by `once`, runs on each target.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ import pytest
 
 from vyre_opt import dispatcher
 from vyre_opt.ir.program import Program
+from vyre_opt.runtime.dispatcher import Dispatcher
+
+TARGETS = ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.fixture
@@ -17,12 +23,40 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20)
 
 
+@pytest.fixture(params=TARGETS)
+def target(request: pytest.FixtureRequest) -> str:
+    """ref, which finds races and reads of nothing too; cpu; and cuda, where there is a GPU."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def on() -> Callable[[str], Dispatcher]:
+    """`on("cuda")`: the target's dispatcher, made once, so that a program is compiled once."""
+    made: dict[str, Dispatcher] = {}
+
+    def find(name: str) -> Dispatcher:
+        if name not in made:
+            made[name] = dispatcher(name)
+        return made[name]
+
+    return find
+
+
 @pytest.fixture
-def once() -> Callable[..., np.ndarray]:
-    """The only output of a dispatch to the interpreter."""
+def once(on: Callable[[str], Dispatcher], target: str) -> Callable[..., np.ndarray]:
+    """The only output of a dispatch to the target."""
 
     def run(program: Program, inputs: Sequence[Any], grid: int) -> np.ndarray:
-        (out,) = dispatcher("ref").dispatch(program, inputs, grid)
+        (out,) = on(target).dispatch(program, inputs, grid)
         return out
 
     return run
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The dispatcher that GPU arrays choose by themselves, of a GPU in main memory."""
+    from fake_gpu import install
+
+    return install(monkeypatch)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64 as library
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import ahocorasick
 import numpy as np
 import pytest
 
-from vyre_opt import PassManager, kernels
-from vyre_opt.ir.program import Module
+from vyre_opt import PassManager, kernels, parse, print_program
+from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import build_automaton
+from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
-from vyre_opt.kernels.dfa import SOURCES, DfaSchedule, decode_scan, dfa, dfa_grid, dfa_schedule
-from vyre_opt.runtime.dispatcher import BadInputs
+from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid
+from vyre_opt.kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid
+from vyre_opt.runtime.dispatcher import BadInputs, Dispatcher
 from vyre_opt.runtime.ref import kernels as reference
 
 Once = Callable[..., np.ndarray]
@@ -57,6 +58,24 @@ def test_hex(once: Once, size: int) -> None:
 def test_hex_of_every_character() -> None:
     text = np.arange(256, dtype=np.uint8).repeat(2)[1:]
     np.testing.assert_array_equal(kernels.hex_decode(text, dispatcher="ref"), reference.hex(text))
+
+
+@pytest.mark.parametrize("encoding", ["base64", "hex"])
+@pytest.mark.parametrize("lookup", [False, True])
+def test_a_search_decodes_every_character(
+    on: Callable[[str], Dispatcher], target: str, encoding: str, lookup: bool
+) -> None:
+    """By arithmetic or by table: a pattern for each byte spells what the text decodes to."""
+    text = np.arange(256, dtype=np.uint8).repeat(3)
+    expected = {"base64": reference.base64, "hex": reference.hex}[encoding](text)
+    automaton, schedule = build_automaton([bytes([k]) for k in range(256)]), SearchSchedule(32, 12, lookup)
+    program = fused(decode_scan(encoding, automaton.warmup, schedule))
+    tables = [automaton.table, automaton.accepting, automaton.depth]
+    inputs = [text, *tables, np.zeros(2 * len(expected), np.uint64), np.zeros(1, np.uint64)]
+    hits, count = on(target).dispatch(program, inputs, search_grid(schedule, len(expected)))
+    found = matches_of_hits(hits[: int(count[0])], automaton)
+    assert [place for place, _ in found] == list(range(len(expected)))
+    assert bytes(number for _, number in found) == expected.tobytes()
 
 
 def test_text_that_is_none() -> None:
@@ -107,42 +126,130 @@ def test_dfa_without_warmup(once: Once) -> None:
     assert once(dfa(automaton.warmup), inputs, 1).tolist() == [1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("encoding", SOURCES)
-@pytest.mark.parametrize("schedule", [DfaSchedule(), DfaSchedule(32, 24)])
-@pytest.mark.parametrize("size", [1, 770, 30000])
-def test_the_pass_promotes_the_hand_off(once: Once, encoding: str, schedule: DfaSchedule, size: int) -> None:
-    """decode_scan in storage and fused give the same, which is what the bytes hold."""
-    text, automaton = letters(size), build_automaton(PATTERNS)
-    expected = reference.dfa(
-        np.frombuffer(text, np.uint8), automaton.table, automaton.accept, automaton.warmup
-    )
-    grid = dfa_grid(schedule, size)
-    program = decode_scan(encoding, automaton.warmup, schedule, grid)
-    inputs = [ENCODE[encoding](text), automaton.table, automaton.accept, np.zeros(size, np.uint32)]
-    np.testing.assert_array_equal(once(program, inputs, grid), expected)
+# --- decode and search -------------------------------------------------------------------
+
+
+def fused(program: Program) -> Program:
     module = Module()
     module.add(program)
     PassManager("decode_scan_fuse").run(module)
     assert program.buffers["decoded"].is_workgroup
-    assert program.buffers["decoded"].count == schedule.slab(SOURCES[encoding], automaton.warmup)
-    np.testing.assert_array_equal(once(program, inputs, grid), expected)
+    return program
+
+
+def found_by(
+    dispatcher: Dispatcher,
+    program: Program,
+    schedule: SearchSchedule,
+    encoding: str,
+    text: bytes,
+    patterns: Sequence[bytes],
+) -> list[Match]:
+    automaton = build_automaton(patterns)
+    tables = [automaton.table, automaton.accepting, automaton.depth]
+    inputs = [ENCODE[encoding](text), *tables, np.zeros(8 * len(text), np.uint64), np.zeros(1, np.uint64)]
+    hits, count = dispatcher.dispatch(program, inputs, search_grid(schedule, len(text)))
+    return matches_of_hits(hits[: int(count[0])], automaton)
+
+
+@pytest.mark.parametrize("encoding", SOURCES)
+@pytest.mark.parametrize("schedule", [SearchSchedule(), SearchSchedule(32, 12, lookup=True, near=3)])
+@pytest.mark.parametrize("size", [1, 770, 30000])
+def test_the_pass_promotes_the_hand_off(
+    on: Callable[[str], Dispatcher], target: str, encoding: str, schedule: SearchSchedule, size: int
+) -> None:
+    """decode_scan in storage and fused give the same, which is what the bytes hold."""
+    text, automaton = letters(size), build_automaton(PATTERNS)
+    program = decode_scan(encoding, automaton.warmup, schedule, search_grid(schedule, size))
+    arguments = (schedule, encoding, text, PATTERNS)
+    assert found_by(on(target), program, *arguments) == searched(text, PATTERNS)
+    assert found_by(on(target), fused(program), *arguments) == searched(text, PATTERNS)
+    words = program.buffers["decoded"].count or 0
+    assert words * 4 <= schedule.slab(SOURCES[encoding], automaton.warmup)
+
+
+def test_as_text_it_fuses_as_well() -> None:
+    """The program is one that a person could have written: printed, parsed and fused it is the same."""
+    made = Module()
+    made.add(decode_scan("base64", 64, SearchSchedule(32, 12, lookup=True, near=3), 7))
+    parsed = parse(print_program(made))
+    for module in (made, parsed):
+        PassManager("decode_scan_fuse").run(module)
+        assert module.programs["decode_scan"].buffers["decoded"].is_workgroup
+    assert print_program(parsed) == print_program(made)
+
+
+@pytest.mark.parametrize("length", [2, 31, 65])
+def test_a_match_over_every_edge_at_every_offset(
+    on: Callable[[str], Dispatcher], target: str, length: int
+) -> None:
+    """A pattern that begins in one chunk or tile and ends in a later one, however far."""
+    schedule = SearchSchedule(32, 12)
+    pattern = bytes(range(1, length + 1))
+    program = fused(decode_scan("base64", length - 1, schedule))
+    for over in range(length + 1):
+        text = bytearray(5 * schedule.tile)
+        starts = [edge - over for edge in (72, schedule.tile, 3 * schedule.tile)]
+        for start in starts:
+            text[start : start + length] = pattern
+        found = found_by(on(target), program, schedule, "base64", bytes(text), [pattern])
+        assert found == [(start + length - 1, 0) for start in starts]
+
+
+@pytest.mark.parametrize("encoding", SOURCES)
+def test_what_follows_the_text_matches_nothing(encoding: str) -> None:
+    """Behind its end, and where base64 is padded, a slab holds zeros, which are no part of the text."""
+    for size in range(1, 26):  # a last unit in part, of every length
+        text = bytes(size)
+        found = kernels.decode_scan(ENCODE[encoding](text), [b"\0", b"\0\0\0"], encoding, dispatcher="ref")
+        assert found == searched(text, [b"\0", b"\0\0\0"])
 
 
 @pytest.mark.parametrize("encoding", SOURCES)
 def test_decode_scan(encoding: str) -> None:
     """Matches across tiles; unpadded base64; several patterns that end at one place."""
-    text = letters(DfaSchedule().tile + 100)
+    text = letters(SearchSchedule().tile + 100)
     encoded = ENCODE[encoding](text).rstrip(b"=")
     assert kernels.decode_scan(encoded, PATTERNS, encoding, dispatcher="ref") == searched(text, PATTERNS)
 
 
-def test_long_patterns(once: Once) -> None:
-    """A warm-up longer than a chunk of the usual schedule."""
+def test_more_matches_than_there_is_room_for() -> None:
+    """What the list has no room for is counted, and found by a second run."""
+    text = b"b" * 5000
+    assert kernels.decode_scan(text, [b"b", b"bb"], "raw") == searched(text, [b"b", b"bb"])
+
+
+def test_hits_without_room_are_counted_only(on: Callable[[str], Dispatcher], target: str) -> None:
+    automaton, schedule = build_automaton([b"b"]), SearchSchedule(32, 12)
+    program = fused(decode_scan("raw", automaton.warmup, schedule))
+    tables = [automaton.table, automaton.accepting, automaton.depth]
+    inputs = [b"b" * 100, *tables, np.zeros(7, np.uint64), np.zeros(1, np.uint64)]
+    hits, count = on(target).dispatch(program, inputs, 1)
+    assert int(count[0]) == 100
+    assert len({int(hit >> 32) for hit in hits}) == 7
+
+
+def test_long_patterns() -> None:
+    """Many times as long as a chunk, and a beginning of one that does not go on."""
     pattern = letters(700)
-    text = letters(32000) + pattern + letters(500)
-    found = kernels.decode_scan(text, [pattern], "raw", dispatcher="ref")
-    assert found == [(32699, 0)]
-    assert dfa_schedule(699).chunk > 700
+    text = letters(32000) + pattern + letters(500) + pattern[:-1] + b"-"
+    for encoding in SOURCES:
+        found = kernels.decode_scan(ENCODE[encoding](text), [pattern, pattern[5:9]], encoding)
+        assert found == searched(text, [pattern, pattern[5:9]])
+
+
+def test_states_where_a_pattern_ends_come_last() -> None:
+    """The programs tell them by their numbers; depths are those of the trie."""
+    automaton = build_automaton([b"abcd", b"bc", b"c"])
+    accepts = automaton.accept > 0
+    assert accepts.tolist() == sorted(accepts.tolist())
+    assert automaton.accepting.tolist() == automaton.accept[accepts].tolist()
+    assert automaton.table[ord("a")] > 0
+    state = 0
+    for depth, byte in enumerate(b"abcd", start=1):
+        state = int(automaton.table[state * 256 + byte])
+        assert automaton.depth[state] == depth
+    assert automaton.depth[int(automaton.table[state * 256 + ord("b")])] == 1
 
 
 def test_patterns_that_are_none() -> None:
@@ -154,4 +261,4 @@ def test_patterns_that_are_none() -> None:
     with pytest.raises(BadInputs, match="unknown encoding 'rot13'"):
         kernels.decode_scan(b"QUJD", ["a"], "rot13", dispatcher="ref")
     with pytest.raises(BadInputs, match="too long to search for in one launch"):
-        kernels.decode_scan(b"QUJD" * 9, [b"a" * 30000], dispatcher="ref")
+        kernels.decode_scan(b"QUJD" * 9, [b"a" * 60000], dispatcher="ref")

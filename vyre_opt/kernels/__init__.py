@@ -1,17 +1,18 @@
 """The named kernels, each a function that returns a Program at a schedule, and as functions on arrays.
 
     from vyre_opt import kernels
-    y = kernels.softmax(x)                     # on the CPU
+    y = kernels.softmax(x)                     # where x is: on the CPU for a NumPy array
     y = kernels.softmax(x, dispatcher="cuda")  # on a GPU
 
 What is here takes and gives arrays, and is loaded when it is first asked for.  The programs
 are built in
 
     softmax_rows   math.softmax         decode          decode.base64, decode.hex
-    softmax_fixed  math.softmax_step    dfa             scan.dfa, and decode fused with scan
-    matvec         math.matvec_fixed    tensor_train    tt.contract_step
-    scan           scan.prefix          chain           tt.chain
-    automaton      tables for scan.dfa  embedding       tt.embedding
+    softmax_fixed  math.softmax_step    dfa             scan.dfa
+    matvec         math.matvec_fixed    search          decoding fused with a search
+    scan           scan.prefix          automaton       tables for these two
+    chain          tt.chain             tensor_train    tt.contract_step
+    embedding      tt.embedding         (chain_spread and embedding_grouped: for GPUs)
 
 and expansion says which of them, at which schedule, a use of a named kernel becomes.  Most
 builders keep what they built: the same arguments give the same Program, which is not to be

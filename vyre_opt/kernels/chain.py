@@ -22,30 +22,44 @@ from itertools import groupby, pairwise
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from .chain_spread import build_spread, can_spread
 from .fixed import multiply_add, signed, stored, zero
 
 __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
 
 MAX_RANK = 4096
+SPREAD_CELLS = 192 * 192  # of a core, from which on it is worth more than one workgroup
+
+#          workgroups and their lanes, best first; 8 are a cluster, which meets cheaply
+SPREADS = ((8, 128), (8, 256), (8, 512), (64, 256), (64, 512))
 
 
 @dataclass(frozen=True)
 class ChainSchedule:
-    """`lanes` of the workgroup; `vector` columns a lane at most; `ahead`: values of a core that a
-    lane may hold for the next step, 0 for none."""
+    """`lanes` of a workgroup; `vector` columns a lane at most; `ahead`: values of a core that a
+    lane may hold for the next step, 0 for none.
+
+    `workgroups`: more than 1 take part as chain_spread says, where `vector` and `ahead` mean nothing.
+    """
 
     lanes: int = 256
     vector: int = 4
     ahead: int = 32
+    workgroups: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4):
-            raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4: {self}")
+        if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4) or self.workgroups < 1:
+            raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4, at least one workgroup: {self}")
 
 
-def chain_schedule(ranks: Sequence[int]) -> ChainSchedule:
-    """More lanes for larger cores."""
+def chain_schedule(ranks: Sequence[int], target: str = "") -> ChainSchedule:
+    """More lanes for larger cores; on a GPU (`target` is cuda or sm_90, say) more workgroups too."""
     cells = max((x * y for x, y in pairwise(ranks)), default=1)
+    is_gpu = target == "cuda" or target.startswith("sm_")
+    if is_gpu and cells >= SPREAD_CELLS:
+        for workgroups, lanes in SPREADS:
+            if can_spread(ranks, workgroups, lanes):
+                return ChainSchedule(lanes, workgroups=workgroups)
     lanes = 64
     while lanes < 512 and lanes * 16 < cells:
         lanes *= 2
@@ -65,13 +79,15 @@ def chain(
 ) -> Program:
     """The program `chain`: @acc (ranks[0]), @cores (one after the other, each in rows), @out (ranks[-1]).
 
-    For a grid of one workgroup; others do nothing.  Raises ValueError for ranks out of range.
+    For a grid of `workgroups`; of one, others do nothing.  Raises ValueError for ranks out of range.
     """
     if len(ranks) < 2:
         raise ValueError("a chain has at least one core, so at least two ranks")
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     chosen = schedule or chain_schedule(ranks)
+    if chosen.workgroups > 1:
+        return build_spread(ranks, dtype, chosen.workgroups, chosen.lanes)
     b = Builder("chain", workgroup=chosen.lanes)
     acc = b.buffer("acc", dtype, ranks[0], "read", 0)
     b.buffer("cores", dtype, sum(x * y for x, y in _steps(ranks)), "read", 1)

@@ -8,11 +8,23 @@ value), so that their order is fixed and every lane ends with the same bits; the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Value
+from ..ir.types import DataType
 
-__all__ = ["all_of", "butterfly", "fold_lanes", "gather", "guarded", "subgroup_total", "workgroup_total"]
+__all__ = [
+    "SharedSums",
+    "all_of",
+    "butterfly",
+    "fold_lanes",
+    "gather",
+    "guarded",
+    "shared_sums",
+    "subgroup_total",
+    "workgroup_total",
+]
 
 SUBGROUP = 32
 
@@ -82,6 +94,45 @@ def workgroup_total(b: Builder, value: Value, slots: Buffer | None, lanes: int) 
         b.store(total, slots, b.subgroup_id())
     b.barrier("workgroup")
     return subgroup_total(b, gather(b, slots, lanes // SUBGROUP, 0), "add")
+
+
+@dataclass(frozen=True)
+class SharedSums:
+    """`values` of this lane are the sums of the given values from number `first` on; where lanes
+    have the same ones, `writes` holds in one of them."""
+
+    values: list[Value]
+    first: Value
+    writes: Value
+
+
+def shared_sums(
+    b: Builder, values: Sequence[Value], number: Value, width: int, stride: int = 1
+) -> SharedSums:
+    """Each of `values` summed over the `width` lanes (a power of two, as is `stride`, aligned) that
+    are numbered by `number` and `stride` apart; the sums are shared out among them as far as they go.
+
+        lane 0 has  0 1 2 3    keeps 0 1, gets 0 1 from lane 1
+        lane 1 has  0 1 2 3    keeps 2 3, gets 2 3 from lane 0
+    """
+    kept = list(values)
+    first, writes = b.const(0), b.const(True, DataType.BOOL)
+    distance = width // 2
+    while distance:
+        upper = b.ne(b.and_(number, distance), 0)
+        half = len(kept) // 2
+        if len(kept) % 2:
+            kept = [b.add(value, b.subgroup_shuffle(value, distance * stride, "xor")) for value in kept]
+            writes = b.and_(writes, b.not_(upper))
+        else:
+            pairs = list(zip(kept[:half], kept[half:], strict=True))
+            sent = [b.select(upper, low, high) for low, high in pairs]
+            given = [b.subgroup_shuffle(value, distance * stride, "xor") for value in sent]
+            own = [b.select(upper, high, low) for low, high in pairs]
+            kept = [b.add(mine, theirs) for mine, theirs in zip(own, given, strict=True)]
+            first = b.add(first, b.select(upper, b.const(half), 0))
+        distance //= 2
+    return SharedSums(kept, first, writes)
 
 
 def gather(b: Builder, slots: Buffer, count: int, neutral: float) -> Value:

@@ -5,13 +5,14 @@
     hex     2 digits -> 1 byte, either case; other characters count as 0; a last odd digit is
             left out
 
-What a single group of characters decodes to is a function of values (`from_base64`,
-`from_hex`), which the fused decode and scan uses too.
+Characters are decoded four at a time, as the bytes of a u32: no table, no branch, and nothing
+wider than a register.  What characters decode to is a function of values (`from_base64`,
+`from_hex`), which the fused decode and search uses too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,22 +24,23 @@ from .collective import guarded
 __all__ = [
     "DecodeSchedule",
     "base64",
+    "base64_bytes",
     "base64_lengths",
+    "Values",
+    "base64_characters",
     "decode_grid",
+    "digits",
     "from_base64",
     "from_hex",
     "hex_text",
+    "sextets",
 ]
 
-# first character, how many, what is added modulo 256 to get the value
-_BASE64_RANGES = (
-    (ord("a"), 26, 26),
-    (ord("A"), 26, 0),
-    (ord("0"), 10, 52),
-    (ord("+"), 1, 62),
-    (ord("/"), 1, 63),
-)
-_HEX_RANGES = ((ord("0"), 10, 0), (ord("A"), 6, 10), (ord("a"), 6, 10))
+EACH = 0x01010101  # times a byte: that byte four times
+OCTETS = DataType.vec(DataType.U8, 4)
+
+# The base64 alphabet in the order of its codes: first and last character of a range, value of the first.
+_BASE64_RANGES = (("+", "+", 62), ("/", "/", 63), ("0", "9", 52), ("A", "Z", 0), ("a", "z", 26))
 
 
 @dataclass(frozen=True)
@@ -66,37 +68,103 @@ def base64_lengths(characters: int) -> int:
 # --- characters to bytes ---------------------------------------------------------------------
 
 
-def _values(b: Builder, text: Value, ranges: Sequence[tuple[int, int, int]]) -> Value:
-    """What each character of a vector stands for; 0 for one in no range."""
-    found = b.const(0, text.type)
-    for first, count, value in ranges:
-        place = b.sub(text, b.const(first, text.type))
-        inside = b.lt(place, b.const(count, text.type))
-        found = b.select(inside, b.add(place, b.const(value, text.type)), found)
-    return found
+class _Characters:
+    """Four characters in each u32 of `words`; what is asked of each is answered in its own byte."""
+
+    def __init__(self, b: Builder, words: Value) -> None:
+        self.b, self.words = b, words
+        self.low = b.and_(words, 0x7F * EACH)
+        self._reached: dict[int, Value] = {}
+
+    def reached(self, code: int) -> Value:
+        """The top bit of a byte tells whether its low seven bits are at least `code`; the others are noise.
+
+        No sum of two numbers below 128 leaves its byte.
+        """
+        if code not in self._reached:
+            self._reached[code] = self.b.add(self.low, (0x80 - code) * EACH)
+        return self._reached[code]
+
+    def within(self, *ranges: tuple[str, str]) -> Value:
+        """1 in the byte of each character that is in one of `ranges`, which rise and do not overlap."""
+        edges = [code for first, last in ranges for code in (ord(first), ord(last) + 1)]
+        edges = [code for code in edges if edges.count(code) == 1]  # one range ends where the next begins
+        odd = self.reached(edges[0])
+        for code in edges[1:]:
+            odd = self.b.xor(odd, self.reached(code))
+        return _flags(self.b, self.b.and_(odd, self.b.not_(self.words)))
 
 
-def from_base64(b: Builder, text: Value) -> list[Value]:
-    """3 bytes for each 4 characters of a vector of u8.
+def _flags(b: Builder, tops: Value) -> Value:
+    """1 in each byte with a top bit."""
+    return b.and_(b.shr(tops, 7), EACH)
+
+
+def _parts(b: Builder, words: Value) -> list[Value]:
+    return [b.extract(words, k) for k in range(words.type.lanes)] if words.type.is_vec else [words]
+
+
+def sextets(b: Builder, words: Value) -> Value:
+    """The value of each of four characters in a u32; 0 for one that is not of the base64 alphabet.
+
+    A character's value is its code plus what its range, the last that it has reached, adds.  That
+    lies in a byte for every code below 128, so no byte spills into another.
+    """
+    given = _Characters(b, words)
+    added = [value - ord(first) for first, _, value in _BASE64_RANGES]
+    values = b.add(given.low, added[0] * EACH)
+    for (first, _, _), here, before in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
+        reached = _flags(b, given.reached(ord(first)))
+        values = b.sub(values, b.mul(reached, before - here))
+    known = given.within(*((first, last) for first, last, _ in _BASE64_RANGES))
+    return b.and_(values, b.mul(known, 0xFF))
+
+
+def digits(b: Builder, words: Value) -> Value:
+    """The value of each of four hex digits in a u32; 0 for another character."""
+    lower = b.or_(words, 0x20 * EACH)  # which leaves digits as they are
+    letters = _Characters(b, lower).within(("a", "f"))
+    known = b.or_(letters, _Characters(b, words).within(("0", "9")))
+    return b.add(b.and_(b.and_(words, 0x0F * EACH), b.mul(known, 0xFF)), b.mul(letters, 9))
+
+
+Values = Callable[[Builder, Value], Value]
+"""What stands for the characters of each u32: `sextets`, `digits`, or a table of what they give."""
+
+
+def from_base64(b: Builder, words: Value, values: Values = sextets) -> list[Value]:
+    """3 bytes for each u32 of 4 characters, in u32 words; the last may be filled in part.
 
     aaaaaa bbbbbb dddddd eeeeee  ->  aaaaaabb bbbbdddd ddeeeeee
     """
-    sextets = _values(b, text, _BASE64_RANGES)
-    found: list[Value] = []
-    for group in range(0, text.type.lanes, 4):
-        s, t, u, v = (b.extract(sextets, group + k) for k in range(4))
-        found.append(b.or_(b.shl(s, 2), b.shr(t, 4)))
-        found.append(b.or_(b.shl(t, 4), b.shr(u, 2)))
-        found.append(b.or_(b.shl(u, 6), v))
-    return found
+    found = values(b, words)
+    pairs = b.or_(b.shl(b.and_(found, 0x3F003F), 6), b.and_(b.shr(found, 8), 0x3F003F))
+    groups = _parts(b, b.or_(b.and_(b.shl(pairs, 12), 0xFFF000), b.shr(pairs, 16)))
+    made = []
+    for k in range(0, len(groups), 4):  # 24 bits each, the first byte highest
+        fours = groups[k : k + 4]
+        for place, group in enumerate(fours[:3]):
+            word = b.shl(group, 8 * (place + 1))
+            if place + 1 < len(fours):
+                word = b.or_(word, b.shr(fours[place + 1], 16 - 8 * place))
+            made.append(_swapped(b, word))
+    return made
 
 
-def from_hex(b: Builder, text: Value) -> list[Value]:
-    """A byte for each 2 digits of a vector of u8."""
-    digits = _values(b, text, _HEX_RANGES)
-    return [
-        b.or_(b.shl(b.extract(digits, k), 4), b.extract(digits, k + 1)) for k in range(0, text.type.lanes, 2)
-    ]
+def _swapped(b: Builder, word: Value) -> Value:
+    """The bytes of a word in the opposite order."""
+    inner = b.or_(b.and_(b.shl(word, 8), 0xFF0000), b.and_(b.shr(word, 8), 0xFF00))
+    return b.or_(b.or_(b.shl(word, 24), b.shr(word, 24)), inner)
+
+
+def from_hex(b: Builder, words: Value, values: Values = digits) -> list[Value]:
+    """2 bytes for each u32 of 4 digits, in u32 words; a single one is filled in part."""
+    found = values(b, words)
+    pairs = b.or_(b.shl(found, 4), b.shr(found, 8))
+    halves = _parts(b, b.or_(b.and_(pairs, 0xFF), b.and_(b.shr(pairs, 8), 0xFF00)))
+    if len(halves) == 1:
+        return halves
+    return [b.or_(low, b.shl(high, 16)) for low, high in zip(halves[0::2], halves[1::2], strict=True)]
 
 
 def base64_characters(b: Builder, text: Buffer) -> Value:
@@ -118,6 +186,12 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
     return b.sub(count, padding, name="characters")
 
 
+def base64_bytes(b: Builder, characters: Value) -> Value:
+    """Bytes that come of so many base64 characters, padding not counted."""
+    rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
+    return b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
+
+
 # --- the programs ----------------------------------------------------------------------------
 
 
@@ -126,9 +200,8 @@ def base64(schedule: DecodeSchedule = DecodeSchedule()) -> Program:
     """The program `decode_base64`: @text, @bytes of u8; @bytes has room for all that comes."""
     b, text, out = _declare("decode_base64", schedule)
     characters = base64_characters(b, text)
-    rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
-    total = b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
-    _runs(b, text, out, characters, total, schedule, from_base64)
+    size = schedule.characters // 4 * 3
+    _runs(b, text, out, characters, base64_bytes(b, characters), schedule, size, from_base64)
     return b.finish()
 
 
@@ -137,7 +210,8 @@ def hex_text(schedule: DecodeSchedule = DecodeSchedule()) -> Program:
     """The program `decode_hex`: @text, @bytes of u8; @bytes has room for all that comes."""
     b, text, out = _declare("decode_hex", schedule)
     total = b.div(b.len(text), 2, name="total")
-    _runs(b, text, out, b.mul(total, 2, name="characters"), total, schedule, from_hex)
+    characters = b.mul(total, 2, name="characters")
+    _runs(b, text, out, characters, total, schedule, schedule.characters // 2, from_hex)
     return b.finish()
 
 
@@ -154,17 +228,25 @@ def _runs(
     characters: Value,
     total: Value,
     schedule: DecodeSchedule,
+    made: int,
     decode: Callable[[Builder, Value], list[Value]],
 ) -> None:
-    """Runs side by side over the lanes of the grid: whole ones by vectors, the last element by element."""
+    """Runs side by side over the lanes of the grid, `made` bytes of each: whole ones by vectors, the
+    last element by element."""
     size = schedule.characters
+
+    words = DataType.U32 if size == 4 else DataType.vec(DataType.U32, size // 4)
+
+    def octets(run: Value) -> list[Value]:
+        found = [b.bitcast(word, OCTETS) for word in decode(b, b.bitcast(run, words))]
+        return [b.extract(found[k // 4], k % 4) for k in range(made)]
+
     whole = b.div(characters, size, name="whole")
     with b.for_(b.global_id("x"), whole, b.global_size("x")) as runs:
-        run = b.load(text, b.mul(runs.index, size), lanes=size)
-        found = decode(b, run)
-        start = b.mul(runs.index, len(found))
-        width = len(found) & -len(found)
-        for k in range(0, len(found), width):
+        found = octets(b.load(text, b.mul(runs.index, size), lanes=size))
+        start = b.mul(runs.index, made)
+        width = made & -made
+        for k in range(0, made, width):
             value = b.vector(*found[k : k + width]) if width > 1 else found[k]
             b.store(value, out, b.add(start, k) if k else start)
 
@@ -176,8 +258,8 @@ def _runs(
             inside = b.lt(b.const(k), left)
             return guarded(b, inside, lambda: b.load(text, b.add(first, k)), lambda: b.const(0, DataType.U8))
 
-        found = decode(b, b.vector(*(character(k) for k in range(size))))
-        start = b.mul(whole, len(found))
+        found = octets(b.vector(*(character(k) for k in range(size))))
+        start = b.mul(whole, made)
         remain = b.sub(total, start)
         for k, value in enumerate(found):
             with b.if_(b.lt(b.const(k), remain)):

@@ -14,7 +14,6 @@ read neighbouring elements of the core, and what they read of the table is the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -23,66 +22,20 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import guarded
+from .embedding_grouped import GroupedSchedule, embedding_grouped, grouped_grid, grouped_schedule
+from .embedding_shape import EmbeddingShape
 from .tiles import each_tile, tiles_of
 
-__all__ = ["EmbeddingSchedule", "EmbeddingShape", "embedding", "embedding_grid", "embedding_schedule"]
+__all__ = [
+    "EmbeddingSchedule",
+    "EmbeddingShape",
+    "Schedule",
+    "embedding",
+    "embedding_grid",
+    "embedding_schedule",
+]
 
-MAX_CORES = 4
 MAX_TABLE_BYTES = 40 * 1024
-
-
-@dataclass(frozen=True)
-class EmbeddingShape:
-    """`p` and `q` by core, `r`: the inner ranks, one fewer.  Raises ValueError."""
-
-    p: tuple[int, ...]
-    q: tuple[int, ...]
-    r: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        d = len(self.p)
-        if not 2 <= d <= MAX_CORES or len(self.q) != d or len(self.r) != d - 1:
-            raise ValueError(f"2 to {MAX_CORES} cores have as many p and q, and a rank fewer: {self}")
-        if min((*self.p, *self.q, *self.r)) < 1:
-            raise ValueError(f"every p, q and rank is at least 1: {self}")
-        if prod(self.p) >= 1 << 32 or self.elements >= 1 << 32:
-            raise ValueError(f"rows and elements of cores are counted in 32 bits: {self}")
-
-    @classmethod
-    def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
-        """From the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
-        d = max((k + 1 for k in range(MAX_CORES) if params.get(f"p{k}")), default=0)
-        extra = [name for name, value in params.items() if value and int(name[1:]) >= d]
-        if extra:
-            raise ValueError(f"{', '.join(extra)} belongs to a core beyond the {d} that have a p")
-        p, q = (tuple(params.get(f"{n}{k}", 0) for k in range(d)) for n in "pq")
-        return cls(p, q, tuple(params.get(f"r{k}", 0) for k in range(1, d)))
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        return (1, *self.r, 1)
-
-    @property
-    def columns(self) -> int:
-        """Values of a row of the table."""
-        return prod(self.q)
-
-    def slice_size(self, k: int) -> int:
-        """Elements of a slice of core k."""
-        return self.ranks[k] * self.q[k] * self.ranks[k + 1]
-
-    def start(self, k: int) -> int:
-        """Where core k begins in @cores."""
-        return sum(self.p[i] * self.slice_size(i) for i in range(k))
-
-    @property
-    def elements(self) -> int:
-        """Of all cores."""
-        return self.start(len(self.p))
-
-    def table(self, k: int) -> int:
-        """Values of a lookup after core k."""
-        return prod(self.q[: k + 1]) * self.ranks[k + 1]
 
 
 @dataclass(frozen=True)
@@ -103,6 +56,9 @@ class EmbeddingSchedule:
             raise ValueError(f"1 to 1024 lanes, at least one lookup, row and round: {self}")
 
 
+Schedule = EmbeddingSchedule | GroupedSchedule
+
+
 def _table_bytes(shape: EmbeddingShape, lookups: int) -> int:
     even, odd = _tables(shape)
     return (even + odd) * lookups * 4
@@ -114,16 +70,25 @@ def _tables(shape: EmbeddingShape) -> tuple[int, int]:
     return max(inner[0::2]), max(inner[1::2], default=0)
 
 
-def embedding_schedule(shape: EmbeddingShape, strided: bool = False) -> EmbeddingSchedule:
-    """As many lookups a workgroup, up to 4, as fit into workgroup memory."""
+def embedding_schedule(
+    shape: EmbeddingShape, strided: bool = False, count: int | None = None, target: str = ""
+) -> Schedule:
+    """As many lookups a workgroup, up to 4, as fit into workgroup memory; on a GPU, where `count`
+    lookups are enough to share slices, grouped by slice."""
+    is_gpu = target == "cuda" or target.startswith("sm_")
+    grouped = grouped_schedule(shape, count) if is_gpu and count and not strided else None
+    if grouped is not None:
+        return grouped
     lookups = 4
     while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
         lookups //= 2
     return EmbeddingSchedule(lookups=lookups, strided=strided)
 
 
-def embedding_grid(schedule: EmbeddingSchedule, count: int) -> int:
+def embedding_grid(schedule: Schedule, shape: EmbeddingShape, count: int) -> int:
     """Workgroups for `count` lookups."""
+    if isinstance(schedule, GroupedSchedule):
+        return grouped_grid(schedule, shape, count)
     return max(1, -(-count // schedule.lookups))
 
 
@@ -131,7 +96,7 @@ def embedding_grid(schedule: EmbeddingSchedule, count: int) -> int:
 def embedding(
     shape: EmbeddingShape,
     dtype: DataType = DataType.F32,
-    schedule: EmbeddingSchedule | None = None,
+    schedule: Schedule | None = None,
     out_dtype: DataType | None = None,
 ) -> Program:
     """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
@@ -139,6 +104,8 @@ def embedding(
     Raises ValueError for tables that do not fit into workgroup memory.
     """
     chosen = schedule or embedding_schedule(shape)
+    if isinstance(chosen, GroupedSchedule):
+        return embedding_grouped(shape, dtype, chosen, out_dtype or dtype)
     if _table_bytes(shape, chosen.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
             f"{chosen.lookups} lookups need {_table_bytes(shape, chosen.lookups)} bytes of workgroup memory, "

@@ -6,14 +6,16 @@ The pass expand_kernels asks here; the array functions call the same builders di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from ..ir.program import Buffer, Program
 from ..ir.types import DataType
 
 __all__ = ["EXPANSIONS", "Expansion", "Request", "expand"]
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Request:
 
     `owns_grid`: whether the grid will be the one that the expansion asks for, and buffers of
     its own can be zeroed before.  Else the program must be right for every grid.
+    `schedule`: fields of the schedule that are given, flags as 0 and 1; others are chosen.
     """
 
     kernel: str
@@ -29,6 +32,18 @@ class Request:
     params: Mapping[str, int]
     target: str = ""
     owns_grid: bool = False
+    schedule: Mapping[str, int] = field(default_factory=dict)
+
+    def at(self, chosen: S) -> S:
+        """The schedule that was chosen, with the fields that are given.  Raises ValueError."""
+        kinds = {f.name: type(getattr(chosen, f.name)) for f in fields(chosen)}  # type: ignore[arg-type]
+        for name, value in self.schedule.items():
+            if name not in kinds or name == "strided":
+                raise ValueError(f"its schedule here has no {name}: {chosen}")
+            if kinds[name] is bool and value not in (0, 1):
+                raise ValueError(f"{name} is a flag, 0 or 1, not {value}")
+        given = {name: kinds[name](value) for name, value in self.schedule.items()}
+        return replace(chosen, **given)  # type: ignore[type-var]
 
     def count(self, place: int) -> int | None:
         return self.buffers[place].count
@@ -65,8 +80,6 @@ def expand(request: Request) -> Expansion:
 
 
 def _softmax(r: Request) -> Expansion:
-    from dataclasses import replace
-
     from . import softmax_rows as k
 
     columns, count = r.params["columns"], r.count(0)
@@ -75,6 +88,7 @@ def _softmax(r: Request) -> Expansion:
     if not 1 <= columns <= k.MAX_COLUMNS:
         raise ValueError(f"rows have 1 to {k.MAX_COLUMNS} columns, not {columns}")
     schedule = replace(k.softmax_schedule(columns, r.dtype(), r.target), strided=not r.owns_grid)
+    schedule = r.at(schedule)
     program = k.softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
     return Expansion(program, schedule, None if count is None else k.softmax_grid(schedule, count // columns))
 
@@ -82,7 +96,7 @@ def _softmax(r: Request) -> Expansion:
 def _softmax_step(r: Request) -> Expansion:
     from . import softmax_fixed as k
 
-    schedule, count = k.SoftmaxStepSchedule(), r.count(0)
+    schedule, count = r.at(k.SoftmaxStepSchedule()), r.count(0)
     program = k.softmax_step.__wrapped__(schedule)
     return Expansion(program, schedule, None if count is None else k.softmax_step_grid(schedule, count))
 
@@ -90,7 +104,7 @@ def _softmax_step(r: Request) -> Expansion:
 def _matvec(r: Request) -> Expansion:
     from . import matvec as k
 
-    schedule = k.MatvecSchedule(strided=not r.owns_grid)
+    schedule = r.at(k.MatvecSchedule(strided=not r.owns_grid))
     program = k.matvec_fixed.__wrapped__(r.dtype(0), schedule, r.dtype(1), r.dtype(2))
     cells, columns = r.count(0), r.count(1)
     if cells is None or columns is None:
@@ -103,7 +117,7 @@ def _matvec(r: Request) -> Expansion:
 def _contract_step(r: Request) -> Expansion:
     from . import tensor_train as k
 
-    schedule = k.StepSchedule()
+    schedule = r.at(k.StepSchedule())
     program = k.contract_step.__wrapped__(r.one_type(), schedule)
     inner, cells = r.count(0), r.count(1)
     if inner is None or cells is None:
@@ -117,7 +131,9 @@ def _prefix(r: Request) -> Expansion:
     from . import scan as k
 
     count = r.count(0)
-    schedule = k.prefix_schedule(count, r.target, look_back=r.owns_grid)
+    schedule = r.at(k.prefix_schedule(count, r.target, look_back=r.owns_grid))
+    if schedule.look_back and (not r.owns_grid or count is None):
+        raise ValueError("a look-back needs state of its own, and a known count: only for a pipeline's stage")
     program = k.prefix.__wrapped__(r.one_type(), schedule)
     if not schedule.look_back:
         return Expansion(program, schedule, 1)
@@ -129,7 +145,7 @@ def _prefix(r: Request) -> Expansion:
 def _base64(r: Request) -> Expansion:
     from . import decode as k
 
-    schedule, count = k.DecodeSchedule(), r.count(0)
+    schedule, count = r.at(k.DecodeSchedule()), r.count(0)
     grid = None if count is None else k.decode_grid(schedule, count)
     return Expansion(k.base64.__wrapped__(schedule), schedule, grid)
 
@@ -137,7 +153,7 @@ def _base64(r: Request) -> Expansion:
 def _hex(r: Request) -> Expansion:
     from . import decode as k
 
-    schedule, count = k.DecodeSchedule(), r.count(0)
+    schedule, count = r.at(k.DecodeSchedule()), r.count(0)
     grid = None if count is None else k.decode_grid(schedule, count)
     return Expansion(k.hex_text.__wrapped__(schedule), schedule, grid)
 
@@ -146,7 +162,7 @@ def _dfa(r: Request) -> Expansion:
     from . import dfa as k
 
     warmup, count = r.params["warmup"], r.count(0)
-    schedule = k.dfa_schedule(warmup, strided=not r.owns_grid)
+    schedule = r.at(k.dfa_schedule(warmup, strided=not r.owns_grid))
     program = k.dfa.__wrapped__(warmup, r.dtype(1), schedule)
     return Expansion(program, schedule, None if count is None else k.dfa_grid(schedule, count))
 
@@ -155,13 +171,17 @@ def _chain(r: Request) -> Expansion:
     from . import chain as k
 
     ranks = k.uniform_ranks(**r.params)
-    schedule = k.chain_schedule(ranks)
+    schedule = r.at(k.chain_schedule(ranks, r.target if r.owns_grid else ""))
+    if schedule.workgroups > 1 and not r.owns_grid:
+        raise ValueError(
+            "a chain over several workgroups needs a grid of its own: only for a pipeline's stage"
+        )
     sizes = (ranks[0], sum(x * y for x, y in pairwise(ranks)))
     for place, size in enumerate(sizes):
         if r.count(place) not in (None, size):
             name = r.buffers[place].name
             raise ValueError(f"@{name} has {r.count(place)} elements, its ranks take {size}")
-    return Expansion(k.chain.__wrapped__(ranks, r.one_type(), schedule), schedule, 1)
+    return Expansion(k.chain.__wrapped__(ranks, r.one_type(), schedule), schedule, schedule.workgroups)
 
 
 def _embedding(r: Request) -> Expansion:
@@ -171,9 +191,16 @@ def _embedding(r: Request) -> Expansion:
     if r.count(0) not in (None, shape.elements):
         name = r.buffers[0].name
         raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
-    schedule = k.embedding_schedule(shape, strided=not r.owns_grid)
+    chosen = k.embedding_schedule(shape, not r.owns_grid, count, r.target)
+    if "lanes" in r.schedule:
+        chosen = k.EmbeddingSchedule(strided=not r.owns_grid)
+    elif r.schedule.keys() & {"chunk", "columns"}:
+        if not r.owns_grid:
+            raise ValueError("lookups grouped by slice need a grid of their own: only for a pipeline's stage")
+        chosen = k.GroupedSchedule()
+    schedule = r.at(chosen)
     program = k.embedding.__wrapped__(shape, r.dtype(0), schedule, r.dtype(2))
-    return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, count))
+    return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, shape, count))
 
 
 EXPANSIONS: dict[str, Callable[[Request], Expansion]] = {

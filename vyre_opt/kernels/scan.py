@@ -8,6 +8,11 @@ goes along it in rounds of 32 vectors side by side:
 
     in a vector -> lanes of a round (shuffles) -> rounds -> subgroups (workgroup memory)
 
+Where a tile stays in a cache, a subgroup does better to read it `twice`, and to keep nothing:
+
+    once to sum it                 32 partial sums, side by side
+    once more, when it is known what precedes it, to scan and write it, round by round
+
 What precedes the tile comes in one of two ways:
 
     chunked    one workgroup does tile after tile and carries the sum along; needs no more
@@ -48,18 +53,23 @@ AGGREGATE, WHOLE = 1, 2
 class ScanSchedule:
     """`lanes` of a workgroup, a multiple of 32; `rounds` of a subgroup; `vector` elements of a load.
 
-    `look_back`: many workgroups at a time; else one.
+    `look_back`: many workgroups at a time; else one.  `twice`: of workgroups of 32 lanes, with
+    rounds of single elements and as many as one likes.
     """
 
     lanes: int = 256
     rounds: int = 4
     vector: int = 4
     look_back: bool = True
+    twice: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024:
             raise ValueError(f"lanes are a multiple of 32 up to 1024: {self}")
-        if not 1 <= self.rounds <= 32 or self.vector not in (1, 2, 4, 8):
+        if self.twice:
+            if self.lanes != SUBGROUP or self.vector != 1 or not 1 <= self.rounds <= 1 << 20:
+                raise ValueError(f"a tile read twice has 32 lanes, no vectors, 1 to 2^20 rounds: {self}")
+        elif not 1 <= self.rounds <= 32 or self.vector not in (1, 2, 4, 8):
             raise ValueError(f"1 to 32 rounds of vectors of 1, 2, 4 or 8: {self}")
 
     @property
@@ -70,8 +80,9 @@ class ScanSchedule:
 
 def prefix_schedule(count: int | None, target: str = "", look_back: bool = True) -> ScanSchedule:
     """A schedule that does well; a few tiles (or an unknown count) are not worth the look-back."""
-    rounds, vector = (16, 1) if target == "cpu" else (4, 4)  # SIMD lanes want neighbouring elements
-    schedule = ScanSchedule(256, rounds, vector)
+    schedule = ScanSchedule()
+    if target == "cpu":  # tiles of 128 or 256 KiB: half of a core's cache at most, and still many
+        schedule = ScanSchedule(SUBGROUP, 2048 if (count or 0) >= 1 << 22 else 1024, 1, twice=True)
     if not look_back or count is None or count <= 4 * schedule.tile:
         return replace(schedule, look_back=False)
     return schedule
@@ -94,7 +105,7 @@ def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule
     b = Builder("prefix", workgroup=schedule.lanes)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", dtype, None, "write", 1, live_out=True)
-    scan = _Scan(b, x, y, schedule)
+    scan = (_ScanTwice if schedule.twice else _Scan)(b, x, y, schedule)
     if schedule.look_back:
         state = b.buffer("state", DataType.U64, None, "read_write", 2, live_in=True)
         ticket = b.buffer("ticket", DataType.U32, 1, "read_write", 3, live_in=True)
@@ -216,6 +227,45 @@ class _Scan:
                     place = b.add(offset, k)
                     with b.if_(b.lt(place, self.exist)):
                         b.store(one, self.y, b.add(self.start, place))
+
+
+class _ScanTwice(_Scan):
+    """Scans a tile of one subgroup that is read twice."""
+
+    def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
+        """No more than the sum of the tile."""
+        b = self.b
+        self.start, self.exist = start, b.min(b.sub(self.count, start), self.schedule.tile)
+        self.whole = b.and_(self.exist, ~(SUBGROUP - 1) & 0xFFFFFFFF)  # elements in rounds of 32
+        self.rest = b.add(self.start, b.add(self.whole, self.lane))
+        nothing = b.const(0, self.dtype)
+        with b.for_(0, self.whole, SUBGROUP, carry=[nothing]) as rounds:
+            rounds.yield_(b.add(rounds.args[0], b.load(self.x, self.place(rounds.index))))
+        return [], subgroup_total(b, b.add(rounds.result, self.load_rest()), "add")
+
+    def across(self, own: Value) -> tuple[Value, Value]:
+        """There is one subgroup."""
+        return self.b.const(0, self.dtype), own
+
+    def write(self, runs: list[list[Value]], before: Value) -> None:
+        b = self.b
+        with b.for_(0, self.whole, SUBGROUP, carry=[before]) as rounds:
+            place = self.place(rounds.index)
+            up_to = self.lanes_scan(b.load(self.x, place))
+            b.store(b.add(rounds.args[0], up_to), self.y, place)
+            rounds.yield_(b.add(rounds.args[0], b.subgroup_shuffle(up_to, SUBGROUP - 1, "idx")))
+        up_to = self.lanes_scan(self.load_rest())
+        with b.if_(b.lt(b.add(self.whole, self.lane), self.exist)):
+            b.store(b.add(rounds.result, up_to), self.y, self.rest)
+
+    def place(self, index: Value) -> Value:
+        return self.b.add(self.b.add(self.start, index), self.lane)
+
+    def load_rest(self) -> Value:
+        """The last, incomplete round of the whole array."""
+        b = self.b
+        exists = b.lt(b.add(self.whole, self.lane), self.exist)
+        return guarded(b, exists, lambda: b.load(self.x, self.rest), lambda: b.const(0, self.dtype))
 
 
 class _LookBack:

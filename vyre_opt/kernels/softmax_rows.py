@@ -1,10 +1,11 @@
 """math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
 
-Three shapes of one algorithm, by the schedule:
+Four shapes of one algorithm, by the schedule:
 
     a row for each `lanes` <= 32 of a subgroup     short rows; no barrier
     a row a workgroup, kept in registers           one read, one write, one barrier
     a row a workgroup, read twice                  long rows: maximum and sum in one pass
+    a row a subgroup, its powers in a tile         where workgroup memory is a cache as any other
 
 Loads are vectors of `vector` consecutive elements, one for each lane side by side:
 
@@ -31,6 +32,7 @@ __all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax
 
 MAX_COLUMNS = 1 << 18
 LOG2_E = 1.4426950408889634
+MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values of a row that a lane holds in registers, at most
 
 
@@ -41,8 +43,9 @@ class SoftmaxSchedule:
     `lanes` share a row: a power of two up to 32, or a multiple of 32.  `rows` of a
     workgroup: more than 1 up to 32 lanes.  `vector`: elements of a load; divides the
     columns.  `kept`: the row stays in registers between its passes; else it is read twice,
-    `unroll` loads of a lane in flight.  `strided`: right for every grid, not only for
-    `softmax_grid` workgroups.
+    `unroll` loads of a lane in flight.  `tile`: not kept, and of up to 32 lanes; the powers lie
+    in workgroup memory until their sum is known.  `strided`: right for every grid, not only
+    for `softmax_grid` workgroups.
     """
 
     lanes: int
@@ -50,14 +53,18 @@ class SoftmaxSchedule:
     vector: int = 1
     kept: bool = True
     unroll: int = 4
+    tile: bool = False
     strided: bool = False
 
 
 def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> SoftmaxSchedule:
-    """A schedule that does well: 16-byte loads, about 16 values a lane, few idle lanes."""
-    if target == "cpu" and columns > 1024:  # SIMD lanes want neighbouring elements
-        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False)
-    vector = 16 // (dtype.size_bytes or 4)
+    """A schedule that does well: 16-byte loads, two or more of a lane, about 16 values, few idle lanes."""
+    if target == "cpu" and columns >= 256:  # SIMD lanes want neighbouring elements
+        if columns > MAX_TILE:
+            return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False)
+        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False, unroll=2, tile=True)
+    size = dtype.size_bytes or 4
+    vector = 16 // size
     while columns % vector:
         vector //= 2
     vectors = columns // vector
@@ -68,9 +75,10 @@ def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> Softmax
     if not rounds:
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
-    def cost(r: int) -> tuple[int, int]:
+    def cost(r: int) -> tuple[bool, int, int]:
         idle = _whole_subgroups(-(-vectors // r)) * r - vectors
-        return idle * 16 // vectors, abs(r * vector - 16)
+        # 16 bytes a lane are too few in flight: an H100 reads bf16 at 0.85 of what 32 reach
+        return r * vector * size < 32, idle * 16 // vectors, abs(r * vector - 16)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector)
@@ -115,9 +123,16 @@ def _check(columns: int, schedule: SoftmaxSchedule) -> None:
         raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
     if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
         raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
+    if schedule.tile and (schedule.kept or lanes != SUBGROUP or schedule.rows != 1):
+        raise ValueError(f"powers in a tile are those of one row, not kept, of 32 lanes: {schedule}")
     held = -(-columns // (lanes * vector)) * vector
     if schedule.kept and held > MAX_KEPT:
         raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")
+
+
+Carried = Sequence[Value]
+Spots = Sequence[tuple[Value, Value | None]]
+"""Indices in @x of a lane's vectors, and whether each is in the row (None: it is)."""
 
 
 class _Softmax:
@@ -130,6 +145,7 @@ class _Softmax:
         self.vectors = columns // schedule.vector
         self.rounds = -(-self.vectors // self.lanes)
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
+        self.tile = b.buffer("powers", DataType.F32, columns, "workgroup") if schedule.tile else None
         self.slots: tuple[Buffer, Buffer] | None = None
         if self.lanes > SUBGROUP:
             count = self.lanes // SUBGROUP
@@ -163,6 +179,8 @@ class _Softmax:
         self.exists = exists
         if self.schedule.kept:
             self.kept_row()
+        elif self.tile is not None:
+            self.tiled_row(self.tile)
         else:
             self.long_row()
 
@@ -194,14 +212,17 @@ class _Softmax:
         return guarded(b, inside, read, lambda: b.const(float("-inf"), self.type))
 
     def store(self, value: Value, index: Value, inside: Value | None) -> None:
-        b = self.b
         wanted = self.type.with_element(self.y.dtype)
-        rounded = value if wanted is self.type else b.cast(value, wanted)
+        rounded = value if wanted is self.type else self.b.cast(value, wanted)
+        self.put(rounded, self.y, index, inside)
+
+    def put(self, value: Value, buffer: Buffer, index: Value, inside: Value | None) -> None:
+        b = self.b
         if inside is None:
-            b.store(rounded, self.y, index)
+            b.store(value, buffer, index)
             return
         with b.if_(inside):
-            b.store(rounded, self.y, index)
+            b.store(value, buffer, index)
 
     def spread(self, value: Value) -> Value:
         return value if self.vector == 1 else self.b.splat(value, self.vector)
@@ -270,7 +291,7 @@ class _Softmax:
             largest, factor = self.exchange(together, total, self.slots)
         wide_maximum, wide_factor = self.spread(largest), self.spread(factor)
 
-        def write(_: Sequence[Value], spots: Sequence[tuple[Value, Value | None]]) -> list[Value]:
+        def write(_: Carried, spots: Spots) -> list[Value]:
             values = [self.load(index, guard) for index, guard in spots]
             for value, (index, guard) in zip(values, spots, strict=True):
                 self.store(b.mul(self.exp(value, wide_maximum), wide_factor), index, guard)
@@ -278,9 +299,7 @@ class _Softmax:
 
         self.each_round([], write)
 
-    def gather_round(
-        self, carried: Sequence[Value], spots: Sequence[tuple[Value, Value | None]]
-    ) -> list[Value]:
+    def gather_round(self, carried: Carried, spots: Spots) -> list[Value]:
         """Some vectors more: the maximum so far, and the sum of powers against it."""
         b = self.b
         maximum, total = carried
@@ -291,10 +310,44 @@ class _Softmax:
         kept = b.mul(total, self.exp(maximum, base))
         return [larger, b.add(kept, fold_lanes(b, powers, "add"))]
 
+    # --- a row whose powers lie in a tile, each lane's own elements there -----------------------
+
+    def tiled_row(self, tile: Buffer) -> None:
+        """One power an element, three passes: as a lane reads what it has written, no barrier."""
+        b = self.b
+
+        def find(carried: Carried, spots: Spots) -> list[Value]:
+            values = [self.load(index, guard) for index, guard in spots]
+            return [b.max(carried[0], fold_lanes(b, values, "max"))]
+
+        def raise_(carried: Carried, spots: Spots) -> list[Value]:
+            powers = [self.exp(self.load(index, guard), wide_maximum) for index, guard in spots]
+            for power, (index, guard) in zip(powers, spots, strict=True):
+                self.put(power, tile, b.sub(index, self.start), guard)
+            return [b.add(carried[0], fold_lanes(b, powers, "add"))]
+
+        def write(_: Carried, spots: Spots) -> list[Value]:
+            for index, guard in spots:
+                place = b.sub(index, self.start)
+                power = guarded(
+                    b,
+                    guard,
+                    lambda place=place: b.load(tile, place, lanes=self.vector),  # type: ignore[misc]
+                    lambda: b.const(0.0, self.type),
+                )
+                self.store(b.mul(power, wide_factor), index, guard)
+            return []
+
+        (maximum,) = self.each_round([b.const(float("-inf"), DataType.F32)], find)
+        wide_maximum = self.spread(subgroup_total(b, maximum, "max"))
+        (total,) = self.each_round([b.const(0.0, DataType.F32)], raise_)
+        wide_factor = self.spread(b.rcp(butterfly(b, total, "add")))
+        self.each_round([], write)
+
     def each_round(
         self,
         carried: list[Value],
-        body: Callable[[Sequence[Value], Sequence[tuple[Value, Value | None]]], list[Value]],
+        body: Callable[[Carried, Spots], list[Value]],
     ) -> list[Value]:
         """`body` on all of this lane's vectors, `unroll` at a time: a loop, then the rest with guards."""
         unroll = self.schedule.unroll

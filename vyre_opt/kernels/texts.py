@@ -1,66 +1,73 @@
 """The kernels on text as functions: decode, and decode and search in one launch.
 
 Text is a str of ASCII characters, bytes, or an array of u8.  Each function takes `dispatcher=`
-as those in arrays.py do.
+and gives arrays back as those in arrays.py do; text on a GPU stays there, but for the last two
+characters of base64, which tell how long the result is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.program import Module, Program
-from ..ir.types import DataType
-from ..runtime.dispatcher import BadInputs
-from .automaton import Match, build_automaton, matches_of
-from .operands import Target, as_octets, room, target
+from ..runtime.dispatcher import BadInputs, Room
+from .automaton import Automaton, Match, build_automaton, matches_of_hits
+from .operands import Operand, Place, Target, as_octets, place_of
+
+if TYPE_CHECKING:
+    from .search import SearchSchedule
 
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
 
-def base64_decode(text: Any, *, dispatcher: Target = "cpu") -> Any:
+def base64_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
     """The bytes that base64 text stands for, as u8; padding may be left out.
 
     Characters that are not of the alphabet count as 0 bits: take line breaks out before.
     """
     from .decode import DecodeSchedule, base64, decode_grid
 
-    octets = as_octets(text, "text")
-    size = decoded_size(octets, "base64")
+    place = place_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, "base64")
     if size == 0:
-        return np.zeros(0, np.uint8)
+        return place.empty((0,), octets)
     schedule = DecodeSchedule()
-    inputs = [octets, room(size, DataType.U8)]
-    (out,) = target(dispatcher).dispatch(base64(schedule), inputs, decode_grid(schedule, octets.size))
-    return out
+    (out,) = place.run(base64(schedule), [octets, Room(size)], decode_grid(schedule, octets.count))
+    return place.result(out, (size,), octets)
 
 
-def hex_decode(text: Any, *, dispatcher: Target = "cpu") -> Any:
+def hex_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
     from .decode import DecodeSchedule, decode_grid, hex_text
 
-    octets = as_octets(text, "text")
-    size = decoded_size(octets, "hex")
+    place = place_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, "hex")
     if size == 0:
-        return np.zeros(0, np.uint8)
+        return place.empty((0,), octets)
     schedule = DecodeSchedule()
-    inputs = [octets, room(size, DataType.U8)]
-    (out,) = target(dispatcher).dispatch(hex_text(schedule), inputs, decode_grid(schedule, octets.size))
-    return out
+    (out,) = place.run(hex_text(schedule), [octets, Room(size)], decode_grid(schedule, octets.count))
+    return place.result(out, (size,), octets)
 
 
 def decode_scan(
-    text: Any, patterns: Sequence[bytes | str], encoding: str = "base64", *, dispatcher: Target = "cpu"
+    text: Any,
+    patterns: Sequence[bytes | str],
+    encoding: str = "base64",
+    *,
+    dispatcher: Target | None = None,
 ) -> list[Match]:
     """Where the decoded bytes of `text` hold `patterns`: (place of the last byte, number), sorted.
 
     `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
     the decoded bytes staying in workgroup memory.
     """
-    from .dfa import SOURCES, dfa_grid, dfa_schedule
+    from .search import MAX_TEXT, SOURCES
 
     if encoding not in SOURCES:
         raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(SOURCES)}")
@@ -70,25 +77,41 @@ def decode_scan(
         automaton = build_automaton([p.encode() if isinstance(p, str) else bytes(p) for p in patterns])
     except ValueError as wrong:
         raise BadInputs(str(wrong)) from None
-    octets = as_octets(text, "text")
-    size = decoded_size(octets, encoding)
+    place = place_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, encoding)
     if size == 0 or not automaton.sets:
         return []
-    schedule = dfa_schedule(automaton.warmup)
-    program = fused_decode_scan(encoding, automaton.warmup)
-    inputs = [octets, automaton.table, automaton.accept, room(size, DataType.U32)]
-    (found,) = target(dispatcher).dispatch(program, inputs, dfa_grid(schedule, size))
-    return matches_of(np.asarray(found), automaton)
+    if octets.count > MAX_TEXT:
+        raise BadInputs(f"text of {octets.count} characters; at most {MAX_TEXT} are searched in one launch")
+    return _searched(place, octets, size, automaton, encoding)
+
+
+def _searched(place: Place, octets: Operand, size: int, automaton: Automaton, encoding: str) -> list[Match]:
+    """Once with room for few hits, and once more if there are more."""
+    from .search import search_grid, search_schedule
+
+    schedule = search_schedule(place.target)
+    program = fused_decode_scan(encoding, automaton.warmup, schedule)
+    tables = [place.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
+    grid, room = search_grid(schedule, size), max(4096, size // 1024)
+    while True:
+        none = place.constant(np.zeros(1, np.uint64))
+        hits, found = place.run(program, [octets, *tables, Room(room), none], grid)
+        count = int(place.to_host(found)[0])
+        if count <= room:
+            return matches_of_hits(place.to_host(hits)[:count], automaton)
+        room = count
 
 
 @lru_cache(maxsize=64)
-def fused_decode_scan(encoding: str, warmup: int) -> Program:
+def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> Program:
     """The program `decode_scan` with its hand-off in workgroup memory.  Raises BadInputs."""
     from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
     from ..passes.manager import PassManager
-    from .dfa import MAX_SLAB, decode_scan, dfa_schedule
+    from .search import MAX_SLAB, decode_scan
 
-    program = decode_scan(encoding, warmup, dfa_schedule(warmup))
+    program = decode_scan(encoding, warmup, schedule)
     module = Module()
     module.add(program)
     remarks = PassManager([DecodeScanFuse(FuseOptions(budget=MAX_SLAB))]).run(module).remarks
@@ -98,14 +121,14 @@ def fused_decode_scan(encoding: str, warmup: int) -> Program:
     return program
 
 
-def decoded_size(octets: Any, encoding: str) -> int:
+def decoded_size(place: Place, octets: Operand, encoding: str) -> int:
     """Bytes that a text decodes to."""
     from .decode import base64_lengths
 
-    count = int(octets.size)
+    count = octets.count
     if encoding == "raw":
         return count
     if encoding == "hex":
         return count // 2
-    tail = bytes(np.asarray(octets[-2:])) if count else b""
+    tail = bytes(place.tail(octets, 2))
     return base64_lengths(count - (len(tail) - len(tail.rstrip(b"="))))

@@ -1,0 +1,49 @@
+"""Every kernel at every shape and schedule of the list, on every target, against NumPy and the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from vyre_opt.ir.ops import OPS
+from vyre_opt.runtime.dispatcher import Dispatcher
+from vyre_opt.testing.kernel_cases import KernelCase, kernel_cases
+
+CASES = kernel_cases()
+
+
+def test_every_kernel_has_cases() -> None:
+    """A kernel that is added to the op table cannot go untested; and names tell cases apart."""
+    assert {case.kernel for case in CASES} == {
+        *(name for name, row in OPS.items() if row.kernel is not None),
+        "decode_scan",
+    }
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) -> None:
+    what = case.make().mismatch(on(target))
+    assert not what, what
+
+
+class Wrong:
+    """The right result, but for one element."""
+
+    name = "wrong"
+
+    def __init__(self, right: Dispatcher) -> None:
+        self.right = right
+
+    def dispatch(self, program, inputs, grid=None, **rest):
+        (out,) = self.right.dispatch(program, inputs, grid)
+        out[3] += out.dtype.type(1)
+        return [out]
+
+
+@pytest.mark.parametrize("name", ["math.softmax f32, rows of 33", "scan.prefix u32, 33, chunked"])
+def test_a_wrong_result_is_noticed(on: Callable[[str], Dispatcher], name: str) -> None:
+    """A mismatch that never reports anything would let every case pass."""
+    (use,) = (case.make() for case in CASES if case.name == name)
+    assert "[3] is" in use.mismatch(Wrong(on("ref")))

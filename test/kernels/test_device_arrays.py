@@ -1,0 +1,223 @@
+"""The array functions on GPU arrays, without a GPU: who allocates what where, and what is refused.
+
+The driver is a stand-in (see test/stand_ins); all between the array functions and it is real.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
+
+import vyre_opt
+from vyre_opt import BadInputs, kernels
+from vyre_opt.cuda import DeviceArray
+from vyre_opt.ir.program import Access
+from vyre_opt.runtime.dispatcher import Room, dispatcher
+
+# --- what comes back
+
+rng = np.random.default_rng(7)
+CORES = [rng.standard_normal(s).astype(np.float32) for s in ((3, 1, 2, 4), (4, 4, 2, 1))]
+MATRICES = [rng.integers(0, 9, s, np.uint32) << 15 for s in ((5, 4), (4, 7))]
+NUMBERS = rng.integers(0, 1 << 20, (4, 6), np.uint32)
+TEXT = np.frombuffer(base64.b64encode(bytes(range(100))), np.uint8)
+CALLS: dict[str, Any] = {
+    "softmax": lambda put: kernels.softmax(put(CORES[0])),
+    "softmax of f16": lambda put: kernels.softmax(put(CORES[0].astype(np.float16))),
+    "softmax of bf16 bits": lambda put: kernels.softmax(
+        put(CORES[0].view(np.uint16)[..., 1::2].copy()), dtype="bf16"
+    ),
+    "softmax_step": lambda put: kernels.softmax_step(put(NUMBERS)),
+    "softmax_step of i64": lambda put: kernels.softmax_step(put(NUMBERS.astype(np.int64))),
+    "prefix_scan": lambda put: kernels.prefix_scan(put(NUMBERS)),
+    "matvec_fixed": lambda put: kernels.matvec_fixed(put(MATRICES[0]), put(MATRICES[1][:, 0].copy())),
+    "tt_contract_step": lambda put: kernels.tt_contract_step(put(NUMBERS[0]), put(NUMBERS[:3].reshape(6, 3))),
+    "tt_chain": lambda put: kernels.tt_chain(put(NUMBERS[0][:5].copy()), [put(m) for m in MATRICES]),
+    "tt_embedding": lambda put: kernels.tt_embedding(
+        [put(c) for c in CORES], put(np.array([[0, 11], [5, 5]]))
+    ),
+    "tt_embedding of u32": lambda put: kernels.tt_embedding(
+        [put(c) for c in CORES], put(np.array([7], np.uint32))
+    ),
+    "base64_decode": lambda put: kernels.base64_decode(put(TEXT)),
+    "hex_decode": lambda put: kernels.hex_decode(put(np.frombuffer(b"00fFa7", np.uint8))),
+}
+EMPTY: dict[str, Any] = {
+    "softmax": lambda put: kernels.softmax(put(np.zeros((3, 0), np.float32))),
+    "softmax_step": lambda put: kernels.softmax_step(put(np.zeros((0, 2), np.int64))),
+    "prefix_scan": lambda put: kernels.prefix_scan(put(np.zeros(0, np.float32))),
+    "matvec_fixed": lambda put: kernels.matvec_fixed(
+        put(np.zeros((0, 2), np.uint32)), put(NUMBERS[0][:2].copy())
+    ),
+    "tt_embedding": lambda put: kernels.tt_embedding(
+        [put(c) for c in CORES], put(np.zeros((2, 0), np.uint32))
+    ),
+    "base64_decode": lambda put: kernels.base64_decode(put(np.zeros(0, np.uint8))),
+    "hex_decode": lambda put: kernels.hex_decode(put(np.zeros(1, np.uint8))),
+}
+
+
+@pytest.mark.parametrize("name", [*CALLS, *(f"empty {name}" for name in EMPTY)])
+@pytest.mark.parametrize("kind", [CupyArray, Numba])
+def test_results_are_of_the_kind_of_the_arrays(gpu: Fake, kind: type, name: str) -> None:
+    """As NumPy arrays give, in the same shape and type, on the GPU, by the same programs."""
+    call = EMPTY[name[6:]] if name.startswith("empty ") else CALLS[name]
+    expected = call(lambda array: array)
+    given: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def put(array: np.ndarray) -> Any:
+        there = aligned(array)
+        given.append((there, there.copy()))
+        return kind(there)
+
+    found = call(put)
+    assert type(found) is (CupyArray if kind is CupyArray else DeviceArray)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert np.allclose(numpy(found).astype(np.float64), expected.astype(np.float64), rtol=1e-5)
+    assert all(np.array_equal(now, before, equal_nan=True) for now, before in given)
+    assert bool(gpu.programs) == (name in CALLS)
+
+
+def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> None:
+    """No array is copied: base64 asks for its last two characters, an embedding sets a limit."""
+    allowed = {"base64_decode": 2, "softmax_step of i64": 8, "tt_embedding": 8, "tt_embedding of u32": 8}
+    for name, call in CALLS.items():
+        gpu.gpu.cuda.copied = 0
+        call(lambda array: CupyArray(aligned(array)))
+        assert gpu.gpu.cuda.copied == allowed.get(name, 0), name
+
+
+def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-back needs zeros: memory that nobody cleared would be read as finished tiles."""
+    from vyre_opt.kernels import scan
+
+    look_back = scan.ScanSchedule(32, 1, 1)
+    monkeypatch.setattr(scan, "prefix_schedule", lambda count, target: look_back)
+    for _ in range(2):
+        found = kernels.prefix_scan(cupy(NUMBERS))
+        assert np.array_equal(found.array, np.cumsum(NUMBERS, dtype=np.uint32).reshape(NUMBERS.shape))
+    assert any(b.name == "state" for b in gpu.programs[-1].bound_buffers)
+
+
+def test_decode_scan(gpu: Fake) -> None:
+    """The text stays where it is; matches are numbers of the host."""
+    text = base64.b64encode(b"a secret, another secret")
+    expected = kernels.decode_scan(text, [b"secret", b"other"])
+    assert kernels.decode_scan(cupy(np.frombuffer(text, np.uint8)), [b"secret", b"other"]) == expected
+    assert len(expected) == 3
+
+
+def test_arrays_that_are_not_contiguous(gpu: Fake) -> None:
+    """The library copies them where it can; a view at an odd place is copied by the dispatcher."""
+    x = rng.standard_normal((6, 4)).astype(np.float32)
+    expected = kernels.softmax(x.T.copy())
+    assert np.allclose(kernels.softmax(CupyArray(aligned(x).T)).array, expected)
+    assert np.allclose(kernels.softmax(CupyArray(aligned(x)[1:])).array, kernels.softmax(x[1:]))
+    with pytest.raises(BadInputs, match="x is not contiguous; pass a contiguous copy"):
+        kernels.softmax(Numba(aligned(x).T))
+
+
+X = np.ones((2, 3), np.float32)
+REFUSED: dict[str, tuple[Any, str]] = {
+    "two sides": (
+        lambda: kernels.tt_chain(cupy(np.ones(2, np.float32)), [X]),
+        "core 0 is not on the GPU, acc is; pass all arrays on one side",
+    ),
+    "the cpu by name": (
+        lambda: kernels.softmax(cupy(X), dispatcher="cpu"),
+        "x is on the GPU, where cpu does not run",
+    ),
+    "ref": (lambda: kernels.softmax(cupy(X), dispatcher=dispatcher("ref")), "where ref does not run"),
+    "a wrong type": (lambda: kernels.softmax(cupy(X.astype(int))), "x holds f32, f16, bf16, not int64"),
+    "text of floats": (lambda: kernels.hex_decode(cupy(X)), "an array of uint8, not of float32"),
+    "numbers that are none": (lambda: kernels.softmax_step(cupy(X)), "x holds float32, not integers"),
+    "a negative number": (
+        lambda: kernels.softmax_step(cupy(np.array([3, -1]))),
+        "x: number out of range is not a u32",
+    ),
+    "a large number": (
+        lambda: kernels.softmax_step(cupy(np.array([1 << 32]))),
+        "x: number out of range is not a u32",
+    ),
+    "an index": (
+        lambda: kernels.tt_embedding([cupy(c) for c in CORES], cupy(np.array([3, 12], np.uint32))),
+        "indices: index out of range of a table of 12 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(gpu: Fake, case: str) -> None:
+    call, said = REFUSED[case]
+    with pytest.raises(BadInputs) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_a_dispatcher_of_the_caller(gpu: Fake) -> None:
+    """It is used, by name too; host arrays go to it through the host."""
+    mine = Fake(gpu.gpu, bounds="none")
+    kernels.softmax(cupy(X), dispatcher=mine)
+    assert (len(mine.programs), len(gpu.programs)) == (1, 0)
+    kernels.softmax(cupy(X), dispatcher="cuda")
+    assert len(gpu.programs) == 1
+
+
+# --- the dispatcher and `run` beneath
+
+SCALE = """vyre 1
+program @scale workgroup(4) grid(2) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  buffer @n : vec<2 x u16>[8] write binding(2)
+  %g = global_id x
+  %v = load @x[%g] : f32
+  %r = add %v, %v : f32
+  store %r, @y[%g] : f32
+  %k = cast %g : u32 -> u16
+  %s = splat %k : vec<2 x u16>
+  store %s, @n[%g] : vec<2 x u16>
+}
+"""
+
+
+def test_room_on_the_gpu(gpu: Fake) -> None:
+    """An output for which there is room is made like the first array; in place nothing has room."""
+    program = vyre_opt.parse(SCALE).programs["scale"]
+    x = cupy(np.arange(8, dtype=np.float32))
+    y, n = gpu.dispatch(program, [x, Room(8), Room(8)])
+    assert (type(y), y.dtype, y.shape) == (CupyArray, np.float32, (8,))
+    assert (type(n), n.dtype, n.shape) == (CupyArray, np.uint16, (8, 2))
+    assert np.array_equal(y.array, 2 * x.array)
+    assert n.array[:, 1].tolist() == list(range(8))
+    for room, said in ((Room(-1), "room for -1 elements"), (Room(True), "room for True elements")):
+        with pytest.raises(BadInputs, match=said):
+            gpu.dispatch(program, [x, room, Room(8)])
+    with pytest.raises(BadInputs, match="7 elements given, the program declares 8"):
+        gpu.dispatch(program, [x, Room(8), Room(7)])
+    with pytest.raises(BadInputs, match="pass an array"):
+        gpu.dispatch(program, [Room(8), x, Room(8)])
+    with pytest.raises(BadInputs, match="launch takes arrays on the GPU"):
+        gpu.bind(program, [x, Room(8), Room(8)])
+    assert [b.access for b in program.bound_buffers] == [Access.READ, Access.WRITE, Access.WRITE]
+
+
+def test_run_on_the_gpu(gpu: Fake) -> None:
+    """`vyre_opt.run` finds the GPU by the arrays; what is given for an output is not written."""
+    x = cupy(np.arange(8, dtype=np.float32))
+    outputs = vyre_opt.run(SCALE, [x], target="cuda", lengths={"y": 8})
+    assert {name: type(array) for name, array in outputs.items()} == {"y": CupyArray, "n": CupyArray}
+    assert np.array_equal(outputs["y"].array, 2 * x.array)
+    given = cupy(np.full((2, 5), 9.0, np.float32))
+    y = vyre_opt.run(SCALE, {"x": x, "y": given}, target=gpu)["y"]
+    assert y.array.tolist() == [[0, 2, 4, 6, 8], [10, 12, 14, 9, 9]]
+    assert (given.array == 9).all()
+    with pytest.raises(BadInputs, match="y is not on the GPU, x is"):
+        vyre_opt.run(SCALE, {"x": x, "y": np.zeros(8, np.float32)}, target="cuda")
+    with pytest.raises(BadInputs, match="x is on the GPU, where cpu does not run"):
+        vyre_opt.run(SCALE, {"x": x}, lengths={"y": 8})

@@ -1,0 +1,254 @@
+"""Pipelines on a GPU in main memory (see test/stand_ins): what is submitted, copied, kept and given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
+
+import vyre_opt
+from vyre_opt import BadInputs, ProgramError
+from vyre_opt.cuda.submissions import MAX_UNROLLED, Again, Batch, parts_of
+from vyre_opt.runtime.dispatcher import BadLaunch
+from vyre_opt.runtime.pipelines.plan import Loop, Read, Step
+from vyre_opt.runtime.pipelines.watch import Times, Watch
+
+PIPELINE = """vyre 1
+
+program @double workgroup(64) {
+  buffer @x : u32[?] read  binding(0)
+  buffer @y : u32[?] write binding(1)
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n : u32
+  if %inside {
+    %v = load @x[%i] : u32
+    %bad = const 4242 : u32
+    %is_bad = eq %v, %bad : u32
+    if %is_bad {
+      trap "no such number"
+    }
+    %s = add %v, %v : u32
+    store %s, @y[%i] : u32
+  }
+}
+
+pipeline @main {
+  buffer @x : u32[?] read
+  buffer @a : u32[?]
+  buffer @b : u32[?]
+  buffer @y : u32[?] write
+  buffer @z : u32[?] live_in live_out
+  launch @double grid(ceil_div(len(@x), 64)) (@x, @a)
+  repeat 3 {
+    launch @double grid(2) (@a, @b)
+    launch @double grid(2) (@b, @a)
+  }
+  host_read @a
+  launch @double grid(2) (@z, @a)
+  launch @double grid(2) (@a, @y)
+}
+"""
+X = np.arange(100, dtype=np.uint32)
+LENGTHS = {"a": 100, "b": 100, "y": 100}
+
+
+def test_from_main_memory(gpu: Fake) -> None:
+    """Two submissions around the host read, one load of the programs, inputs and outputs copied once."""
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    seen = []
+    for _ in range(2):
+        made = compiled([X, X], lengths=LENGTHS, on_host_read=lambda name, array: seen.append((name, array)))
+    assert list(made) == ["a", "y", "z"]
+    assert np.array_equal(made["a"], X << 7)
+    assert np.array_equal(made["y"], X << 2)
+    assert np.array_equal(made["z"], X)
+    assert [name for name, _ in seen] == ["a", "a"]
+    assert all(np.array_equal(array, X << 7) for _, array in seen)
+    assert Graph.submitted == [7, 2, 7, 2]
+    assert gpu.loads == [1]
+    copied = gpu.gpu.cuda.copied
+    compiled([X, X], lengths=LENGTHS)
+    assert gpu.gpu.cuda.copied - copied == 5 * X.nbytes, "two arrays in, three out"
+
+
+def test_on_the_gpu(gpu: Fake) -> None:
+    """Nothing crosses to main memory; results are of the caller's library, and no input is written."""
+    x, z = cupy(X), cupy(X)
+    seen = []
+    compiled = vyre_opt.compile(PIPELINE, target="cuda")
+    made = compiled([x, z], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array))
+    assert gpu.gpu.cuda.copied == 0
+    assert all(type(array) is CupyArray for array in (*made.values(), *seen))
+    assert np.array_equal(numpy(made["a"]), X << 7)
+    assert np.array_equal(numpy(made["y"]), X << 2)
+    assert np.array_equal(numpy(seen[0]), X << 7)
+    assert np.array_equal(numpy(made["z"]), X)
+    numpy(made["z"])[:] = 0
+    assert np.array_equal(numpy(z), X), "what is given back is a copy"
+    room = cupy(np.full((11, 10), 9, np.uint32))
+    shaped = compiled({"x": x, "y": room, "z": z}, lengths={"a": 100, "b": 100})["y"]
+    assert shaped.shape == (11, 10)
+    assert numpy(shaped).reshape(-1)[99:].tolist() == [396, *[9] * 10]
+    assert (numpy(room) == 9).all()
+    with pytest.raises(BadInputs, match="z is not on the GPU, x is"):
+        compiled({"x": x, "z": X}, lengths=LENGTHS)
+
+
+def test_arrays_that_must_be_copied(gpu: Fake) -> None:
+    """A view that is not aligned or not contiguous is copied, and used so."""
+    compiled = vyre_opt.compile(PIPELINE, target="cuda")
+    shifted = CupyArray(aligned(np.concatenate([[0], X]).astype(np.uint32))[1:])
+    wide = CupyArray(aligned(np.stack([X, X], axis=1))[:, 0])
+    made = compiled({"x": shifted, "z": wide}, lengths=LENGTHS)
+    assert np.array_equal(numpy(made["a"]), X << 7)
+    assert np.array_equal(numpy(made["y"]), X << 2)
+    with pytest.raises(BadInputs, match=r"inputs\['x'\] is not contiguous"):
+        compiled({"x": Numba(wide.array), "z": wide}, lengths=LENGTHS)
+
+
+def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call with the arrays of an earlier one records nothing; others do, and old graphs are dropped."""
+    from vyre_opt.cuda import pipeline
+
+    recorded: list[Any] = []
+    record = pipeline.GpuRunner._record
+    monkeypatch.setattr(pipeline.GpuRunner, "_record", lambda me, s: recorded.append(s) or record(me, s))
+    text = PIPELINE.replace("@y : u32[?] write\n", "@y : u32[?]\n").replace(" live_out", "")
+    compiled = vyre_opt.compile(text, target="cuda")
+    arrays = [(cupy(X), cupy(X)) for _ in range(6)]
+    for x, z in arrays:
+        for _ in range(3):
+            assert np.array_equal(numpy(compiled([x, z], lengths=LENGTHS)["a"]), X << 7)
+    assert len(recorded) == 6
+    (runner,) = compiled._runners.values()
+    assert len(runner.held.recordings) == pipeline.MAX_RECORDINGS
+    assert not gpu.gpu.free, "fault records of dropped graphs are used again"
+    held = runner.held
+    del runner, compiled
+    import gc
+
+    gc.collect()
+    assert not held.recordings
+    assert not held.memory
+    assert len(gpu.gpu.free) == 5 * pipeline.MAX_RECORDINGS
+
+
+def test_a_fault_names_its_launch(gpu: Fake) -> None:
+    """Each launch has a record of its own; after a fault the next call is as if nothing had been."""
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    for place, value, line in ((0, 4242, 27), (0, 2121, 29), (1, 4242, 33), (1, 2121, 34)):
+        x, z = X.copy(), X.copy()
+        (x, z)[place][1] = value
+        with pytest.raises(ProgramError) as caught:
+            compiled([x, z], lengths=LENGTHS)
+        assert caught.value.kind == "trap"
+        assert caught.value.diagnostic.loc is not None
+        assert caught.value.diagnostic.loc.line == 14
+        assert f"<string>:{line}:" in str(caught.value)
+        assert "launched here by pipeline @main" in str(caught.value)
+        assert np.array_equal(compiled([X, X], lengths=LENGTHS)["y"], X << 2)
+    seen: list[Any] = []
+    with pytest.raises(ProgramError):
+        compiled(
+            [np.full(100, 4242, np.uint32), X], lengths=LENGTHS, on_host_read=lambda n, a: seen.append(a)
+        )
+    assert not seen, "nobody is shown what a launch at fault left"
+
+
+def test_without_graphs_launches_go_one_by_one(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results are the same; the times say so, and are those of each launch."""
+    monkeypatch.setattr(Graph, "refuses", "cooperative launches are not recorded here")
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    times = Times()
+    arguments = compiled.arguments([X, X], LENGTHS)
+    made = compiled.outputs(compiled.run(arguments, watch=Watch(times=times)))
+    assert np.array_equal(made["a"], X << 7)
+    assert [row.count for row in times.rows.values()] == [1, 3, 3, 1, 1]
+    (note,) = dict.fromkeys(times.notes)
+    assert note == "no CUDA graph, launches go one by one: cooperative launches are not recorded here"
+
+
+def test_times_are_of_graphs(gpu: Fake) -> None:
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    times = Times()
+    compiled.run(compiled.arguments([X, X], LENGTHS), watch=Watch(times=times))
+    assert [(row.what, row.count) for row in times.rows.values()] == [
+        ("a graph of 7 launches", 1),
+        ("a graph of 2 launches", 1),
+    ]
+
+
+def test_a_grid_beyond_the_gpu_is_located(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All launches that the GPU refuses are named, before anything is copied."""
+    from fake_gpu import Kernel
+
+    check = Kernel.check_grid
+
+    def check_few(kernel: Kernel, grid: Any) -> None:
+        kernel.most_workgroups = 1
+        check(kernel, grid)
+
+    monkeypatch.setattr(Kernel, "check_grid", check_few)
+    with pytest.raises(BadLaunch, match="2 workgroups; this GPU holds 1") as caught:
+        vyre_opt.run(PIPELINE, [X, X], target=gpu, lengths=LENGTHS)
+    assert [d.loc.line for d in caught.value.diagnostics if d.loc] == [27, 29, 30, 33, 34]
+    assert gpu.gpu.cuda.copied == 0
+
+
+# --- submissions
+
+
+def shape(parts: list[Any]) -> list[Any]:
+    """`3` for a batch of three launches, `"read"`, and `(times, parts)`."""
+    named: list[Any] = []
+    for part in parts:
+        if isinstance(part, Batch):
+            named.append(len(part.steps))
+        else:
+            named.append((part.times, shape(part.parts)) if isinstance(part, Again) else "read")
+    return named
+
+
+A, B = (Step(None, None, (1, 1, 1), ()) for _ in range(2))
+READ = Read(None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "parts"),
+    [
+        ([A, B, Loop(3, [A]), B], [6]),
+        ([A, READ, READ, B], [1, "read", "read", 1]),
+        ([Loop(2, [A, READ]), B], [(2, [1, "read"]), 1]),
+        ([Loop(2, [Loop(3, [A, B]), A])], [14]),
+        ([A, Loop(10**6, [B]), A], [1, (244, [4096]), 577]),
+        ([Loop(1000, [Loop(1000, [A])])], [(250, [4000])]),
+        ([Loop(5, [A] * 5000)], [(5, [5000])]),
+        ([Loop(10**6, [A, Loop(10**6, [B])])], [(10**6, [1, (244, [4096]), 576])]),
+        ([A] * 20_000, [20_000]),
+        ([], []),
+    ],
+)
+def test_steps_become_few_submissions(steps: list[Any], parts: list[Any]) -> None:
+    """Repeats are unrolled as far as MAX_UNROLLED; nothing is lost or put in another order."""
+    assert MAX_UNROLLED == 4096
+    made = parts_of(steps)
+    assert shape(made) == parts
+
+
+def order(parts: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, Batch):
+            found += part.steps
+        else:
+            found += order(part.parts) * part.times if isinstance(part, Again) else [part]
+    return found
+
+
+def test_submissions_keep_the_order() -> None:
+    steps = [A, Loop(3, [B, Loop(2, [A, READ]), Loop(5000, [B, A])]), A]
+    expected = [A, *([B, A, READ, A, READ, *([B, A] * 5000)] * 3), A]
+    assert order(parts_of(steps)) == expected

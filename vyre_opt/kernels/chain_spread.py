@@ -1,0 +1,152 @@
+"""tt.chain over several workgroups, for cores that one of them would take long to read.
+
+A workgroup owns `own` neighbouring columns of every core.  Its lanes are a table over them,
+`vector` columns and `each` neighbouring rows a lane:
+
+    columns of a workgroup      0..3    4..7    ...       lane = slice * across + column / vector
+    slice 0, rows 0..e-1         ##      ##
+    slice 1, rows e..2e-1        ##      ##
+
+In a step a lane multiplies its part; the lanes of a column add up their sums, in a subgroup by
+shuffles and across subgroups through @partials; and the whole sums go to @line, from where every
+lane reads its rows of the vector in the next step, after a grid barrier.  @line has room for two
+vectors, which take turns.  Cores do not depend on the vector, so a lane's part of the next one is
+loaded while the workgroups meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from math import gcd
+
+from ..ir.builder import Builder
+from ..ir.program import Buffer, Program, Value
+from ..ir.types import DataType
+from .collective import SUBGROUP, shared_sums
+from .fixed import multiply_add, signed, stored, zero
+
+__all__ = ["build_spread", "can_spread"]
+
+MAX_HELD = 64  # values of a core that a lane holds
+
+
+def can_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
+    """Whether every core divides evenly over all lanes, and a lane's part of it is small."""
+    return lanes % SUBGROUP == 0 and all(
+        _divides(rows, columns, workgroups, lanes) for rows, columns in pairwise(ranks)
+    )
+
+
+def _divides(rows: int, columns: int, workgroups: int, lanes: int) -> bool:
+    own = columns // workgroups
+    across = own // gcd(own, 4)
+    return (
+        columns % workgroups == 0
+        and across in (1, 2, 4, 8, 16, 32)
+        and rows % (lanes // across) == 0
+        and rows * own <= MAX_HELD * lanes
+    )
+
+
+def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes: int) -> Program:
+    """The program `chain` for a grid of `workgroups` with `lanes`, a multiple of 32.
+
+    Raises ValueError where `can_spread` says no.
+    """
+    if not can_spread(ranks, workgroups, lanes):
+        raise ValueError(
+            f"cores of ranks {list(ranks)} do not divide evenly over {workgroups} x {lanes} lanes"
+        )
+    b = Builder("chain", workgroup=lanes, grid=workgroups)
+    acc = b.buffer("acc", dtype, ranks[0], "read", 0)
+    b.buffer("cores", dtype, sum(x * y for x, y in pairwise(ranks)), "read", 1)
+    out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
+    kind, widest = zero(b, dtype).type, max(ranks)
+    b.buffer("line", kind, 2 * widest, "read_write")
+    b.buffer("partials", kind, lanes // SUBGROUP * (widest // workgroups), "workgroup")
+    steps = list(pairwise(ranks))
+    step = _Step(b, dtype, *steps[0], 0)
+    step.share(step.multiply(step.load(b.const(0)), acc, b.const(0)), widest)
+    done, start = 1, steps[0][0] * steps[0][1]
+    for (rows, columns), group in groupby(steps[1:]):
+        times = len(list(group))
+        step = _Step(b, dtype, rows, columns, start)
+        step.repeat(times, done, widest)
+        done, start = done + times, start + rows * columns * times
+    b.barrier("grid")
+    with b.for_(b.global_id("x"), ranks[-1], workgroups * lanes) as loop:
+        total = b.load("line", b.add(loop.index, done % 2 * widest))
+        b.store(stored(b, total, dtype), out, loop.index)
+    return b.finish()
+
+
+class _Step:
+    """Cores of `rows` by `columns`, the first at element `start` of @cores."""
+
+    def __init__(self, b: Builder, dtype: DataType, rows: int, columns: int, start: int) -> None:
+        self.b, self.dtype, self.start = b, dtype, start
+        self.columns, self.size = columns, rows * columns
+        assert b.program.grid is not None
+        self.own = columns // b.program.grid[0]
+        self.vector = gcd(self.own, 4)
+        self.across = self.own // self.vector
+        self.each = rows // (b.program.lanes // self.across)
+        self.lane = b.local_id("x")
+        self.row = b.mul(b.div(self.lane, self.across), self.each)
+        self.first = b.mul(b.workgroup_id("x"), self.own)
+        self.column = b.add(self.first, b.mul(b.rem(self.lane, self.across), self.vector))
+
+    def load(self, start: Value) -> list[Value]:
+        """This lane's part of the core at `start`, a vector for each row."""
+        b = self.b
+        first = b.add(b.add(start, b.mul(self.row, self.columns)), self.column)
+        return [
+            b.load("cores", b.add(first, k * self.columns) if k else first, lanes=self.vector)
+            for k in range(self.each)
+        ]
+
+    def multiply(self, cells: Sequence[Value], vector: Buffer | str, at: Value) -> Value:
+        """This lane's sums for its columns; the vector's elements lie from `at` on."""
+        b = self.b
+        lanes = gcd(self.each, 4)
+        place = b.add(at, self.row)
+        total = zero(b, self.dtype, self.vector)
+        for k in range(0, self.each, lanes):
+            loaded = signed(b, b.load(vector, b.add(place, k) if k else place, lanes=lanes))
+            for i in range(lanes):
+                element = b.extract(loaded, i) if lanes > 1 else loaded
+                total = multiply_add(b, element, signed(b, cells[k + i]), total)
+        return total
+
+    def share(self, total: Value, half: int | Value) -> None:
+        """Whole sums of this workgroup's columns into @line, from `half` on.  Holds a barrier."""
+        b = self.b
+        sums = [b.extract(total, i) for i in range(self.vector)] if self.vector > 1 else [total]
+        together = SUBGROUP // self.across  # lanes of a column in a subgroup
+        shared = shared_sums(b, sums, b.div(b.lane_id(), self.across), together, self.across)
+        mine = b.add(b.mul(b.rem(b.lane_id(), self.across), self.vector), shared.first)
+        with b.if_(shared.writes):
+            for k, value in enumerate(shared.values):
+                place = b.add(b.mul(b.subgroup_id(), self.own), mine)
+                b.store(value, "partials", b.add(place, k) if k else place)
+        b.barrier("workgroup")
+        with b.for_(self.lane, self.own, b.program.lanes) as loop:
+            whole = b.load("partials", loop.index)
+            for subgroup in range(1, b.program.lanes // SUBGROUP):
+                whole = b.add(whole, b.load("partials", b.add(loop.index, subgroup * self.own)))
+            b.store(whole, "line", b.add(b.add(self.first, loop.index), half))
+
+    def repeat(self, times: int, done: int, widest: int) -> None:
+        """`times` steps, after `done` of them."""
+        b = self.b
+        cells = self.load(b.const(self.start))
+        with b.for_(0, times, carry=cells) as loop:
+            b.barrier("grid")
+            turn = b.and_(b.add(loop.index, done), 1)
+            before = b.mul(turn, widest)
+            total = self.multiply(loop.args, "line", before)
+            following = b.min(b.add(loop.index, 1), times - 1)
+            fetched = self.load(b.add(b.mul(following, self.size), self.start))
+            self.share(total, b.sub(widest, before))
+            loop.yield_(*fetched)

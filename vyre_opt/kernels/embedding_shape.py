@@ -1,0 +1,65 @@
+"""The shape of a table that is kept as a tensor train: rows, columns and ranks of its cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+__all__ = ["EmbeddingShape"]
+
+MAX_CORES = 4
+
+
+@dataclass(frozen=True)
+class EmbeddingShape:
+    """`p` and `q` by core, `r`: the inner ranks, one fewer.  Raises ValueError."""
+
+    p: tuple[int, ...]
+    q: tuple[int, ...]
+    r: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        d = len(self.p)
+        if not 2 <= d <= MAX_CORES or len(self.q) != d or len(self.r) != d - 1:
+            raise ValueError(f"2 to {MAX_CORES} cores have as many p and q, and a rank fewer: {self}")
+        if min((*self.p, *self.q, *self.r)) < 1:
+            raise ValueError(f"every p, q and rank is at least 1: {self}")
+        if prod(self.p) >= 1 << 32 or self.elements >= 1 << 32:
+            raise ValueError(f"rows and elements of cores are counted in 32 bits: {self}")
+
+    @classmethod
+    def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
+        """From the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
+        d = max((k + 1 for k in range(MAX_CORES) if params.get(f"p{k}")), default=0)
+        extra = [name for name, value in params.items() if value and int(name[1:]) >= d]
+        if extra:
+            raise ValueError(f"{', '.join(extra)} belongs to a core beyond the {d} that have a p")
+        p, q = (tuple(params.get(f"{n}{k}", 0) for k in range(d)) for n in "pq")
+        return cls(p, q, tuple(params.get(f"r{k}", 0) for k in range(1, d)))
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return (1, *self.r, 1)
+
+    @property
+    def columns(self) -> int:
+        """Values of a row of the table."""
+        return prod(self.q)
+
+    def slice_size(self, k: int) -> int:
+        """Elements of a slice of core k."""
+        return self.ranks[k] * self.q[k] * self.ranks[k + 1]
+
+    def start(self, k: int) -> int:
+        """Where core k begins in @cores."""
+        return sum(self.p[i] * self.slice_size(i) for i in range(k))
+
+    @property
+    def elements(self) -> int:
+        """Of all cores."""
+        return self.start(len(self.p))
+
+    def table(self, k: int) -> int:
+        """Values of a lookup after core k."""
+        return prod(self.q[: k + 1]) * self.ranks[k + 1]

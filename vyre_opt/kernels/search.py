@@ -1,0 +1,348 @@
+"""Decoding fused with a search for literal patterns: `decode_scan`.
+
+A workgroup owns a tile of `lanes * chunk` decoded bytes.  It decodes the tile, and a halo of
+bytes behind it, into a slab; then each lane walks the automaton through its chunk, and on
+through the next ones for as long as a pattern may be on the way that began in its own:
+
+    slab   | chunk 0 | chunk 1 | chunk 2 | ... | chunk lanes-1 | halo |
+    lane 0 |<- chunk ->|<- on ->|
+    lane 1           |<- chunk ->|<- on ->|
+
+A state's depth tells how many of the last bytes may begin a pattern, so a lane is done once the
+depth is no more than the bytes it has gone on: after a few as a rule, after the longest
+pattern's length less one at most.  A match in the part behind a chunk may be told by two lanes.
+
+As written, the slabs lie in storage, one for each workgroup; decode_scan_fuse makes them
+workgroup memory.  What is found goes to a list, in no order:
+
+    @hits    u64: place of the last byte << 32 | number of the set of patterns that end there
+    @found   how many there are; those that @hits has no room for are only counted
+
+    @table   u16 or u32, next state at state * 256 + byte; state 0 is the root
+    @accept  u32, the numbers of the accepting states, which are the last ones
+    @depth   u16, for each state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..ir.builder import Builder
+from ..ir.program import Buffer, Program, Value
+from ..ir.types import DataType
+from .collective import SUBGROUP, guarded
+from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
+
+__all__ = [
+    "MAX_SLAB",
+    "MAX_TEXT",
+    "SOURCES",
+    "SearchSchedule",
+    "Source",
+    "decode_scan",
+    "search_grid",
+    "search_schedule",
+]
+
+MAX_SLAB = 48 * 1024
+MAX_TEXT = (1 << 32) - (1 << 16)  # characters, and places: of a whole last tile, too, none wraps
+MAX_INDEX = 1 << 32
+OCTETS = DataType.vec(DataType.U8, 4)
+WIDE = 8  # cells of a table's row that are copied at once
+CHARACTERS = 16  # of a unit, which is what a lane loads at once
+
+
+@dataclass(frozen=True)
+class Source:
+    """What fills a slab: `decode` makes `bytes` bytes, in u32 words, of a unit of 16 characters, by
+    what `values` says of the characters of a u32 (None: they are bytes already).
+
+    `count`: the bytes that a text stands for.
+    """
+
+    name: str
+    bytes: int
+    decode: Callable[[Builder, Value, Values], list[Value]]
+    values: Values | None
+    count: Callable[[Builder, Buffer], Value]
+
+
+def _as_they_are(b: Builder, words: Value, values: Values) -> list[Value]:
+    return [b.extract(words, k) for k in range(words.type.lanes)]
+
+
+def _base64_count(b: Builder, text: Buffer) -> Value:
+    return base64_bytes(b, base64_characters(b, text))
+
+
+SOURCES = {
+    "raw": Source("raw", 16, _as_they_are, None, lambda b, text: b.len(text)),
+    "hex": Source("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
+    "base64": Source("base64", 12, from_base64, sextets, _base64_count),
+}
+
+
+@dataclass(frozen=True)
+class SearchSchedule:
+    """`lanes` of a workgroup, in whole subgroups; `chunk` bytes of a lane, in whole words.
+
+    An odd number of words keeps the lanes of a subgroup in different banks.  `lookup`: characters
+    are looked up in a table in workgroup memory, which takes a load each, but little arithmetic.
+    `near`: rows of the automaton's table, the root's first, that lie in workgroup memory as well.
+    """
+
+    lanes: int = 128
+    chunk: int = 60
+    lookup: bool = False
+    near: int = 0
+
+    def __post_init__(self) -> None:
+        if not 32 <= self.lanes <= 1024 or self.lanes % SUBGROUP or self.chunk < 4 or self.chunk % 4:
+            raise ValueError(f"lanes in whole subgroups up to 1024, a chunk of whole words: {self}")
+        if any(self.tile % source.bytes for source in SOURCES.values()):
+            raise ValueError(f"a tile of whole units of 8, 12 and 16 bytes: {self}")
+
+    @property
+    def tile(self) -> int:
+        """Bytes of a tile."""
+        return self.lanes * self.chunk
+
+    def slab(self, source: Source, warmup: int) -> int:
+        """Bytes of a tile and a halo of at least `warmup` bytes, in whole units of whole subgroups."""
+        share = SUBGROUP * source.bytes
+        return -(-(self.tile + warmup) // share) * share
+
+
+def search_schedule(target: str = "") -> SearchSchedule:
+    """A schedule that does well: on a GPU, arithmetic is what is scarce."""
+    return SearchSchedule(lookup=target == "cuda" or target.startswith("sm_"))
+
+
+def search_grid(schedule: SearchSchedule, count: int) -> int:
+    """Workgroups for `count` decoded bytes."""
+    return max(1, -(-count // schedule.tile))
+
+
+def decode_scan(
+    encoding: str,
+    warmup: int,
+    schedule: SearchSchedule = SearchSchedule(),
+    workgroups: int | None = None,
+    table_dtype: DataType = DataType.U16,
+) -> Program:
+    """The program `decode_scan`: @text, @table, @accept, @depth, @hits, @found, which begins at 0, and
+    the hand-off @decoded in storage, a slab for each of `workgroups` (None: as many as indices reach).
+
+    Finds patterns of up to `warmup` + 1 bytes.  A program of its own for each call: it is there to
+    be fused.
+    """
+    source = SOURCES[encoding]
+    words = schedule.slab(source, warmup) // 4
+    slabs = MAX_INDEX // words if workgroups is None else workgroups
+    b = Builder("decode_scan", workgroup=schedule.lanes)
+    search = _Search(b, source, warmup, schedule, table_dtype, slabs * words)
+    tile = b.workgroup_id("x", name="w")
+    slab = b.mul(tile, words, name="slab")
+    if schedule.lookup and source.values is not None:
+        search.tabulate(source.values)
+        b.barrier("workgroup")
+    with b.region("decode"):
+        search.bring_near()
+        search.fill(tile, slab, words)
+    b.barrier("workgroup")
+    with b.region("scan"):
+        search.walk(tile, slab, words)
+    return b.finish()
+
+
+class _Search:
+    """Emits the two phases."""
+
+    def __init__(
+        self,
+        b: Builder,
+        source: Source,
+        warmup: int,
+        schedule: SearchSchedule,
+        table_dtype: DataType,
+        words: int,
+    ) -> None:
+        self.b, self.source, self.warmup, self.schedule = b, source, warmup, schedule
+        self.text = b.buffer("text", DataType.U8, None, "read", 0)
+        self.table = b.buffer("table", table_dtype, None, "read", 1)
+        self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
+        self.depth = b.buffer("depth", DataType.U16, None, "read", 3)
+        self.hits = b.buffer("hits", DataType.U64, None, "write", 4, live_out=True)
+        self.found = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
+        self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
+        self.lane = b.local_id("x", name="lane")
+        self.values = source.values or sextets
+
+    # --- the slab --------------------------------------------------------------------------
+
+    def tabulate(self, values: Values) -> None:
+        """The values of all 256 characters, four a lane, into a table that is used from then on."""
+        b, lanes = self.b, self.schedule.lanes
+        table = b.buffer("values", DataType.U8, 256, "workgroup")
+        for first in range(0, 64, lanes):
+            four = b.add(self.lane, first)
+            with b.if_(b.lt(four, 64)):
+                characters = b.add(b.mul(four, 0x04040404), 0x03020100)
+                b.store(b.bitcast(values(b, characters), OCTETS), table, b.mul(four, 4))
+
+        def looked_up(b: Builder, words: Value) -> Value:
+            text = b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes))
+            octets = [b.extract(text, k) for k in range(text.type.lanes)]
+            found = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
+            return b.bitcast(b.vector(*found), words.type)
+
+        self.values = looked_up
+
+    def fill(self, tile: Value, slab: Value, words: int) -> None:
+        """The slab's units side by side over the lanes, in rounds; the last round may be short."""
+        b, size, lanes = self.b, self.source.bytes // 4, self.schedule.lanes
+        characters = b.len(self.text, name="characters")
+        whole = b.div(characters, CHARACTERS, name="whole")
+        mine = b.add(b.mul(tile, self.schedule.tile // self.source.bytes), self.lane)
+        spot = b.add(slab, b.mul(self.lane, size))
+        rounds, rest = divmod(words // size, lanes)
+
+        def fill_round(number: Value | int) -> None:
+            ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
+            text = self.unit(b.add(mine, ahead), whole, characters)
+            for k, word in enumerate(self.source.decode(b, text, self.values)):
+                b.store(word, self.decoded, b.add(b.add(spot, b.mul(ahead, size)), k))
+
+        with b.for_(0, rounds) as loop:
+            fill_round(loop.index)
+        if rest:
+            with b.if_(b.lt(self.lane, rest)):
+                fill_round(rounds)
+
+    def unit(self, unit: Value, whole: Value, characters: Value) -> Value:
+        """The characters of a unit, four in a u32; zeros behind the end of the text."""
+        b = self.b
+        words = DataType.vec(DataType.U32, CHARACTERS // 4)
+
+        def read() -> Value:
+            return b.bitcast(b.load(self.text, b.mul(unit, CHARACTERS), lanes=CHARACTERS), words)
+
+        def edge() -> Value:
+            return guarded(b, b.eq(unit, whole), part, lambda: b.const(0, words))
+
+        def part() -> Value:
+            """Character by character, shifted in from above."""
+            start = b.mul(unit, CHARACTERS)
+            none = b.const(0, DataType.U64)
+            with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
+                place = b.add(start, loop.index)
+                character = guarded(
+                    b,
+                    b.lt(place, characters),
+                    lambda: b.cast(b.load(self.text, place), DataType.U64),
+                    lambda: b.const(0, DataType.U64),
+                )
+                low, high = loop.args
+                low = b.or_(b.shr(low, 8), b.shl(high, 56))
+                loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))
+            return b.bitcast(b.vector(*loop.results), words)
+
+        return guarded(b, b.lt(unit, whole), read, edge)
+
+    # --- the walk --------------------------------------------------------------------------
+
+    def bring_near(self) -> None:
+        """The first rows of the table, a vector a lane and round, into workgroup memory."""
+        b, cells, lanes = self.b, self.schedule.near * 256, self.schedule.lanes
+        if not cells:
+            return
+        self.rows = b.buffer("rows", self.table.dtype, cells, "workgroup")
+        count = b.len(self.table)
+        with b.for_(0, -(-cells // (WIDE * lanes))) as loop:
+            cell = b.mul(b.add(b.mul(loop.index, lanes), self.lane), WIDE)
+            with b.if_(b.lt(cell, b.min(count, cells))):
+                b.store(b.load(self.table, cell, lanes=WIDE), self.rows, cell)
+
+    def following(self, state: Value, byte: Value) -> Value:
+        """The state after a byte."""
+        b, cells = self.b, self.schedule.near * 256
+        cell = b.add(b.mul(state, 256), byte)
+        if not cells:
+            to = b.load(self.table, cell)
+        else:
+            rows, table = self.rows, self.table
+            to = guarded(b, b.lt(cell, cells), lambda: b.load(rows, cell), lambda: b.load(table, cell))
+        return to if to.type is DataType.U32 else b.cast(to, DataType.U32)
+
+    def walk(self, tile: Value, slab: Value, words: int) -> None:
+        """Through the lane's chunk, and on while a pattern that began there may go on."""
+        b, size = self.b, self.schedule.chunk // 4
+        states = b.div(b.len(self.table), 256, name="states")
+        self.first = b.sub(states, b.len(self.accept), name="first")
+        chunk = b.mul(self.lane, size, name="chunk")
+        place = b.add(b.mul(tile, self.schedule.tile), b.mul(chunk, 4), name="place")
+        spot = b.add(slab, chunk, name="spot")
+        with b.for_(0, size, carry=[b.const(0)]) as loop:
+            word = b.load(self.decoded, b.add(spot, loop.index))
+            loop.yield_(self.step(loop.args[0], word, b.add(place, b.mul(loop.index, 4)), None))
+        if not self.warmup:
+            return
+        state, end = loop.result, b.add(chunk, size, name="end")
+        with b.while_([state, end, self.goes_on(state, b.const(0))]) as on:
+            on.condition(b.ne(b.subgroup_ballot(on.args[2]), 0))
+            state, at, goes_on = on.args
+            word = b.load(self.decoded, b.add(slab, b.min(at, words - 1)))
+            here = b.add(place, b.mul(b.sub(at, chunk), 4))
+            state, at = self.step(state, word, here, goes_on), b.add(at, 1)
+            gone = b.mul(b.sub(at, end), 4)
+            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, gone)))
+
+    def goes_on(self, state: Value, gone: Value) -> Value:
+        """Whether a pattern may be on the way that began before the last `gone` bytes."""
+        b = self.b
+        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), gone)
+        return b.and_(deeper, b.lt(gone, self.warmup))
+
+    def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
+        """The state after the four bytes of a word at `place`, whose hits are told where `counts` holds."""
+        b, states, hits = self.b, [], []
+        for k in range(4):
+            byte = b.and_(b.shr(word, 8 * k) if k else word, 0xFF)
+            state = self.following(state, byte)
+            states.append(state)
+            hits.append(b.ge(state, self.first))
+        hit = b.or_(b.or_(hits[0], hits[1]), b.or_(hits[2], hits[3]))
+        if counts is not None:
+            hit = b.and_(hit, counts)
+        with b.if_(b.ne(b.subgroup_ballot(hit), 0)):
+            self.tell(place, states, hit)
+        return state
+
+    def tell(self, place: Value, states: Sequence[Value], hit: Value) -> None:
+        """Append the subgroup's hits to the list, with one addition to its length."""
+        b = self.b
+        count = self.source.count(b, self.text)
+        room = b.len(self.hits, DataType.U64)
+        places = [b.add(place, k) if k else place for k in range(len(states))]
+        hits = [
+            b.and_(b.and_(hit, b.ge(state, self.first)), b.lt(spot, count))
+            for state, spot in zip(states, places, strict=True)
+        ]
+        ones = [b.cast(one, DataType.U32) for one in hits]
+        mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
+        before = b.subgroup_scan(mine, "exclusive", "add")
+        total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
+        taken = guarded(
+            b,
+            b.eq(b.lane_id(), 0),
+            lambda: b.atomic_add(self.found, 0, total),
+            lambda: b.const(0, DataType.U64),
+        )
+        slot = b.add(b.subgroup_shuffle(taken, 0), b.cast(before, DataType.U64))
+        for state, spot, one, here in zip(states, places, ones, hits, strict=True):
+            with b.if_(b.and_(here, b.lt(slot, room))):
+                number = b.load(self.accept, b.sub(state, self.first))
+                found = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
+                b.store(found, self.hits, slot)
+            slot = b.add(slot, b.cast(one, DataType.U64))
