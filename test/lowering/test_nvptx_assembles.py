@@ -1,17 +1,20 @@
-"""What the GPU lowering writes is PTX that NVIDIA's assembler takes: every op, and random programs."""
+"""What the GPU lowering writes is PTX that NVIDIA's assembler takes: every op, kernel, and random programs."""
 
 from __future__ import annotations
 
 import pytest
 
+from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.ops import OPS
 from vyre_opt.lowering.backend import emit_ptx
 from vyre_opt.lowering.nvptx import Unit, lower
 from vyre_opt.lowering.targets import gpu
 from vyre_opt.testing.generator import random_program
+from vyre_opt.testing.kernel_cases import kernel_cases
 from vyre_opt.testing.op_programs import op_programs
 
 BATCH = 100
+KERNEL_PARTS = 4
 CASES = list(op_programs())
 OPTIONS = [("sm_80", "trap", 2), ("sm_90", "clamp", 1), ("sm_100", "none", 3)]
 PARTS = range(0, len(CASES), BATCH)
@@ -39,6 +42,20 @@ def test_op_programs(assemble, target, bounds, level, start):
 def test_random_programs(assemble, target, bounds, level, start):
     samples = [random_program(seed) for seed in range(start, start + 50)]
     lowered = lower([Unit(s.program, s.module) for s in samples], gpu(target), bounds)
+    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+
+
+@pytest.fixture(scope="module")
+def kernel_programs():
+    """Those of all kernel cases, each once; in turn, so that a large kernel's are spread over batches."""
+    made = (case.make().program for case in kernel_cases())
+    return list({fingerprint(program): program for program in made}.values())
+
+
+@pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
+@pytest.mark.parametrize("part", range(KERNEL_PARTS))
+def test_kernels(assemble, kernel_programs, target, bounds, level, part):
+    lowered = lower([Unit(program) for program in kernel_programs[part::KERNEL_PARTS]], gpu(target), bounds)
     assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
 
 

@@ -8,13 +8,16 @@ which runs the workgroups `first` to `last`, last not included and larger than f
 `args` are 64-bit words: the address of each buffer of `HostCode.buffers`, their element
 counts, the grid along x, y, z, and a 0.  `scratch` is the thread's own, aligned to 64 bytes,
 `HostCode.scratch_bytes` long (times the workgroups of the grid if `whole_grid`).
-`status` are the words of host_helpers.FAULT_WORDS, zero before; a fault fills them in
-and ends the run.
+`status` are the words of host_frame.FAULT_WORDS, zero before, which a fault fills in; and what a
+loop that may wait for another workgroup looks at: the address of a word that is not 0 once the run
+is to be given up, because of a fault elsewhere or by the caller; a word of its own; and the address
+of a function to call now and then, `i32 ()`, that lets other threads run.
 
     host_flatten   calls and regions go
     host_facts     what the lanes of a chunk have in common
     host_plan      segments between barriers
     host_segments  loops over workgroups and chunks
+    host_outline   long blocks in functions of their own
     host_chunk     ops that compute; host_memory, host_subgroup, host_control: the others
 """
 
@@ -29,6 +32,7 @@ from .host_facts import Facts
 from .host_frame import Features, Frame
 from .host_half import define_half_conversions
 from .host_helpers import define_fault
+from .host_outline import weigh
 from .host_plan import plan
 from .host_segments import Segments
 from .text import ModuleText, Writer
@@ -74,9 +78,10 @@ def lower(
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
     counts.update({b.name: f"%n{place}" for place, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
+    facts = Facts(program)
     frame = Frame(
         program,
-        Facts(program),
+        facts,
         specs,
         module,
         features,
@@ -84,6 +89,7 @@ def lower(
         counts,
         Writer(module),
         {op: number for number, op in enumerate(ops)},
+        weigh(ops, facts.proven),
     )
     if program.grid is not None:
         frame.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import Block, Op, Value
+from ..ir.program import Op, Value
 from ..ir.types import DataType
 from . import elementwise
 from .host_frame import WIDE, Frame
+from .host_outline import cut, write_part
 from .shape import SCALAR, Shape, carrier
 
 __all__ = ["Chunk", "Parts"]
@@ -36,13 +37,16 @@ class Chunk:
         self.held: dict[Value, Parts] = {}
         self.defined: Callable[[Value], None] = lambda value: None
 
-    def block(self, block: Block) -> tuple[Value, ...]:
+    def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
         """Write a block's ops; the values that its terminator gives."""
-        for op in block.ops:
-            if op.definition.is_terminator:
-                return op.operands
-            self.op(op)
-        return ()
+        end = ops[-1] if ops and ops[-1].definition.is_terminator else None
+        for is_part, run in cut(self.frame.weights, ops if end is None else ops[:-1]):
+            if is_part:
+                write_part(self, run)
+            else:
+                for op in run:
+                    self.op(op)
+        return end.operands if end is not None else ()
 
     def op(self, op: Op) -> None:
         self.table[op.definition.form if op.name not in self.table else op.name](self, op)

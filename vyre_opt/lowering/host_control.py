@@ -62,7 +62,7 @@ def _if_alike(c: Chunk, op: Op, slots: list[_Slot]) -> None:
     w.branch_if(c.scalar(op.operands[0]), then, other)
     for label, block in zip((then, other), op.regions, strict=False):
         w.start(label)
-        given = c.block(block)
+        given = c.ops(block.ops)
         for slot, value in zip(slots, given, strict=False):
             slot.store(c.take(value, slot.shape))
         w.branch(end)
@@ -79,7 +79,7 @@ def _if_diverging(c: Chunk, op: Op, slots: list[_Slot]) -> None:
         w.branch_if(c.frame.any(mask), side, end)
         w.start(side)
         c.mask = mask
-        given = c.block(block)
+        given = c.ops(block.ops)
         for slot, value in zip(slots, given, strict=False):
             slot.store_in(mask if number else None, c.lanes(value))
         c.mask = outer
@@ -228,7 +228,7 @@ def for_(c: Chunk, op: Op) -> None:
     c.mask = mask
     c.define(body.args[0], [rounds.counter(number)])
     carried.bind(carried.args)
-    carried.update(mask, c.block(body))
+    carried.update(mask, c.ops(body.ops))
     rounds.advance(number)
     c.mask = outer
     w.branch(head)
@@ -250,7 +250,7 @@ def while_(c: Chunk, op: Op) -> None:
     if diverges:
         c.mask = frame.load(FLAGS, staying)
     carried.bind(condition.args)
-    (holds,) = c.block(condition)
+    (holds,) = c.ops(condition.ops)
     mask = c.mask
     if diverges:
         mask = frame.both(c.mask, c.lane(holds))
@@ -258,10 +258,11 @@ def while_(c: Chunk, op: Op) -> None:
     else:
         w.branch_if(c.scalar(holds), inside, done)
     w.start(inside)
+    frame.leave_if_stopped(op)
     c.mask = mask
     for arg, source in zip(body.args, condition.args, strict=True):
         c.define(arg, c.held[source])
-    carried.update(mask, c.block(body))
+    carried.update(mask, c.ops(body.ops))
     if diverges:
         frame.store(FLAGS, mask or ALL, staying)
     c.mask = outer

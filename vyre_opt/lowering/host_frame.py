@@ -7,15 +7,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.ops import SUBGROUP_SIZE
-from ..ir.program import Op, Program
+from ..ir.program import Op, Program, Value
 from .host_facts import Facts
 from .shape import Shape
 from .text import ModuleText, Writer
 
-__all__ = ["ALL", "FLAGS", "WIDE", "Features", "Frame", "is_literal"]
+__all__ = [
+    "ALL",
+    "FAULT_WORDS",
+    "FLAGS",
+    "STOP_WORD",
+    "WIDE",
+    "YIELD_WORD",
+    "Features",
+    "Frame",
+    "is_literal",
+]
 
 WIDE = Shape(SUBGROUP_SIZE)
 """A value in every lane of a chunk."""
+
+FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
+"""The i64 words of a fault record."""
+
+STOP_WORD, ROUNDS_WORD, YIELD_WORD = range(len(FAULT_WORDS), len(FAULT_WORDS) + 3)
+"""Behind them: the address of a word that is not 0 once the run is given up, a count of rounds of
+waiting, and the address of a function that lets other threads run."""
+
+PATIENCE = 128
+"""Rounds in which a thread keeps its CPU: the other workgroup is nearly always under way."""
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
@@ -56,11 +76,19 @@ class Frame:
     counts: dict[str, str]
     w: Writer
     numbers: dict[Op, int]
+    weights: dict[Op, int]
     extents: tuple[str, str, str] = ("%gx", "%gy", "%gz")
     linear: str = "%zero"
     group: str = "%group"
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     slots: list[str] = field(default_factory=list)
+    last_uses: dict[Value, int] = field(default_factory=dict)
+
+    def last_use(self, value: Value) -> int:
+        """The number of the last op that has `value` as an operand, -1 if none has."""
+        if not self.last_uses:
+            self.last_uses.update((operand, n) for op, n in self.numbers.items() for operand in op.operands)
+        return self.last_uses.get(value, -1)
 
     def slot(self, kind: str) -> str:
         """Room on the stack for a value of an LLVM type."""
@@ -84,6 +112,30 @@ class Frame:
             f"call void @vyre.fault(ptr %status, i64 {number}, i64 {self.group}, i64 {local}, i64 {index})"
         )
         w.branch("exit")
+
+    def leave_if_stopped(self, loop: Op) -> None:
+        """In each round of a loop that may wait for another workgroup: that one may be at fault, or
+        its thread without a CPU."""
+        if not any("atomic" in op.definition.effects for op in loop.walk()):
+            return
+        w = self.w
+        going, patient, yields = w.label("going"), w.label("patient"), w.label("yields")
+        told, rounds, other = (
+            w.emit(f"getelementptr i64, ptr %status, i64 {word}")
+            for word in (STOP_WORD, ROUNDS_WORD, YIELD_WORD)
+        )
+        word = w.emit(f"load ptr, ptr {told}")
+        stop = w.emit(f"load atomic i64, ptr {word} monotonic, align 8")
+        w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", going)
+        w.start(going)
+        count = w.emit(f"add i64 {w.emit(f'load i64, ptr {rounds}')}, 1")
+        w.line(f"store i64 {count}, ptr {rounds}")
+        rest = w.emit(f"urem i64 {count}, {PATIENCE}")
+        w.branch_if(w.emit(f"icmp eq i64 {rest}, 0"), yields, patient)
+        w.start(yields)
+        w.emit(f"call i32 {w.emit(f'load ptr, ptr {other}')}()")
+        w.branch(patient)
+        w.start(patient)
 
     def splat(self, kind: str, value: str) -> str:
         """A scalar of an LLVM type in every lane."""

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op
 from ..ir.types import DataType
-from .host_frame import ALL, FLAGS, WIDE, Frame
+from .host_frame import ALL, FAULT_WORDS, FLAGS, WIDE, Frame
 from .shape import carrier
 from .text import ModuleText
 
 __all__ = [
-    "FAULT_WORDS",
     "atomic",
     "define_fault",
     "fault_lane",
@@ -26,9 +25,6 @@ __all__ = [
     "progression",
     "scatter",
 ]
-
-FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
-"""The i64 words of a fault record."""
 
 
 def define_fault(module: ModuleText) -> None:
@@ -249,6 +245,7 @@ entry:
 # --- atomics
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_ADDING = ("add", "or", "xor")
 _VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
 
 
@@ -262,9 +259,15 @@ def atomic(
     values: Sequence[str],
     bits: str,
 ) -> str:
-    """The old values; the lanes of `bits` come one after the other, lowest first."""
+    """The old values; the lanes of `bits` come one after the other, lowest first.
+
+    Adding nothing is how a program reads what others write.  Where it publishes nothing
+    either, it is a load: a waiting thread does not take the cache line from the writer.
+    """
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide, ordering = WIDE.of(kind), _ORDERS.get(order, "seq_cst")
+    if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
+        name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
     if not frame.module.defines(symbol):
         frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
@@ -290,6 +293,8 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
             f"  %pair = cmpxchg ptr %at, {kind} %x0, {kind} %x1 {ordering} {failure}",
             f"  %found = extractvalue {{ {kind}, i1 }} %pair, 0",
         ]
+    elif name == "load":
+        step.append(f"  %found = load atomic {kind}, ptr %at {ordering}, align {(dtype.bits or 8) // 8}")
     else:
         verb = _VERBS.get(name) or ("" if dtype.is_signed else "u") + name
         if dtype.is_float and verb == "add":

@@ -237,8 +237,7 @@ class Segments:
                 self._store(value, c.held[value])
 
         c.defined = keep
-        for op in segment.ops:
-            c.op(op)
+        c.ops(segment.ops)
         given = [
             (target, c.take(source, self._storage(target).shape))
             for target, source in segment.assigns
@@ -309,6 +308,7 @@ class Segments:
         holds = end.operands[0]
         w.branch_if(self._outside(holds).scalar(holds), inside, done)
         w.start(inside)
+        self.frame.leave_if_stopped(split.op)
         self._items(body)
         w.branch(head)
         w.start(done)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
+from ..analysis.alignment import Alignment
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Block, Buffer, Module, Op, Program
 from . import elementwise
 from .abi import ALIGNMENT, Kernel, Param, storage_buffers
-from .alignment import Alignment
 from .bounds import BoundsProofs
 from .nvptx_atomics import ATOMIC_OPS
 from .nvptx_body import Body, Context, Elements, Place, refuse
@@ -109,6 +110,7 @@ def _kernel(
         False,
         kernel.sites,
         symbol,
+        _is_cluster(program, target),
     )
     context.may_fault = _may_fault(context)
     params = _declare(context, kernel)
@@ -119,11 +121,20 @@ def _kernel(
     fault_block(body)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
+    if context.is_cluster:
+        attributes += f' "nvvm.cluster_dim"="{",".join(map(str, program.grid or ()))}"'
     text.define(
         symbol,
         f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{body}\n}}",
     )
     return kernel
+
+
+def _is_cluster(program: Program, target: GpuTarget) -> bool:
+    """Whether the grid is fixed, meets at a grid barrier, and is small enough for a cluster: then
+    the barrier is an instruction, and the hardware sees to it that all workgroups run at once."""
+    meets = any(op.attrs.get("scope") == "grid" for op in program.walk())
+    return meets and program.grid is not None and prod(program.grid) <= target.cluster
 
 
 def _check(program: Program, target: GpuTarget) -> None:
@@ -174,7 +185,8 @@ def _declare(context: Context, kernel: Kernel) -> list[str]:
     ops = list(program.walk())
     written = {op.attrs["buffer"] for op in ops if "write" in op.definition.effects and "buffer" in op.attrs}
     has_barrier = any(op.name == "barrier" for op in ops)
-    kernel.is_cooperative = any(op.attrs.get("scope") == "grid" for op in ops)
+    meets = any(op.attrs.get("scope") == "grid" for op in ops)
+    kernel.is_cooperative = meets and not context.is_cluster
     pointers: list[str] = []
     lengths: list[str] = []
     params: list[Param] = []

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..analysis.alignment import Alignment
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
 from .abi import FaultSite
-from .alignment import Alignment
 from .shape import carrier
 from .targets import GpuTarget
 from .text import ModuleText, Writer
@@ -54,7 +54,8 @@ class Place:
 class Context:
     """What a program's body and the functions that it calls share.
 
-    `proven`: the accesses that are sure to be in bounds.
+    `proven`: the accesses that are sure to be in bounds.  `is_cluster`: the whole grid is one
+    cluster of workgroups.
     """
 
     program: Program
@@ -69,6 +70,7 @@ class Context:
     may_fault: bool
     sites: list[FaultSite] = field(default_factory=list)
     prefix: str = ""
+    is_cluster: bool = False
 
 
 class Body:

@@ -19,7 +19,7 @@ from ..ir.types import DataType
 from . import elementwise
 from .nvptx_body import Body
 from .nvptx_control import poll
-from .nvptx_values import lane, register, subgroup_lanes
+from .nvptx_values import lane, linear_id, register, subgroup_lanes
 from .shape import SCALAR, carrier
 
 __all__ = ["SUBGROUP_OPS", "identity"]
@@ -261,7 +261,9 @@ def _barrier(body: Body, op: Op) -> None:
         body.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", _mask(body))])
         return
     _workgroup_barrier(body)
-    if scope == "grid":
+    if scope == "grid" and body.context.is_cluster:
+        _wait_for_cluster(body)
+    elif scope == "grid":
         _wait_for_grid(body)
         _workgroup_barrier(body)
 
@@ -302,6 +304,22 @@ def _wait_for_grid(body: Body) -> None:
     flipped = w.emit(f"icmp slt i32 {changed}, 0")
     w.branch_if(flipped, done, waiting)
     w.start(done)
+
+
+def _wait_for_cluster(body: Body) -> None:
+    """All arrive, and wait.  The first subgroup's arrival releases what the workgroup wrote, since a
+    workgroup barrier came before: a fence waits for its subgroup's loads too, so one is enough."""
+    w = body.w
+    first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
+    w.branch_if(w.emit(f"icmp ult i32 {linear_id(body)}, 32"), first, others)
+    w.start(first)
+    w.call("llvm.nvvm.barrier.cluster.arrive.aligned", "void", [])
+    w.branch(arrived)
+    w.start(others)
+    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
+    w.branch(arrived)
+    w.start(arrived)
+    w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
 
 
 def _all_zero(body: Body, words: list[str]) -> str:

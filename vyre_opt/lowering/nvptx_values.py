@@ -186,26 +186,28 @@ def _bitcast(body: Body, op: Op) -> None:
     source, target = op.operands[0].type.element, op.results[0].type.element
     w, old, new = body.w, source.bits or 0, target.bits or 0
     bits = [elementwise.bits_of(w, SCALAR, source, x) for x in body.get(op.operands[0])]
-    if old < new:
-        ratio = new // old
-        bits = [_joined(body, bits[k : k + ratio], old, new) for k in range(0, len(bits), ratio)]
-    elif old > new:
-        bits = [_cut(body, word, old, new, part) for word in bits for part in range(old // new)]
+    if old != new:
+        count = len(bits) * old // new
+        whole = _gathered(body, bits, f"i{old}")
+        cast = w.emit(f"bitcast {_vector_type(len(bits), old)} {whole} to {_vector_type(count, new)}")
+        bits = [cast]
+        if count > 1:
+            bits = [w.emit(f"extractelement <{count} x i{new}> {cast}, i32 {k}") for k in range(count)]
     body.set(op, *(elementwise.from_bits(w, SCALAR, target, x) for x in bits))
 
 
-def _joined(body: Body, parts: list[str], old: int, new: int) -> str:
-    total = "0"
-    for place, part in enumerate(parts):
-        wide = body.w.emit(f"zext i{old} {part} to i{new}")
-        moved = body.w.emit(f"shl i{new} {wide}, {place * old}")
-        total = body.w.emit(f"or i{new} {total}, {moved}")
-    return total
+def _vector_type(count: int, bits: int) -> str:
+    return f"<{count} x i{bits}>" if count > 1 else f"i{bits}"
 
 
-def _cut(body: Body, word: str, old: int, new: int, place: int) -> str:
-    moved = body.w.emit(f"lshr i{old} {word}, {place * new}")
-    return body.w.emit(f"trunc i{old} {moved} to i{new}")
+def _gathered(body: Body, elements: list[str], kind: str) -> str:
+    """The elements as one LLVM vector; a single one as it is."""
+    if len(elements) == 1:
+        return elements[0]
+    whole = "poison"
+    for lane, element in enumerate(elements):
+        whole = body.w.emit(f"insertelement <{len(elements)} x {kind}> {whole}, {kind} {element}, i32 {lane}")
+    return whole
 
 
 # --- vectors

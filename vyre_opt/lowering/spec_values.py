@@ -12,7 +12,21 @@ __all__ = ["spec_values"]
 
 
 def spec_values(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values, encoded, and defaults for the rest.  Raises DiagnosticError for those without."""
+    """The given values, encoded, and defaults for the rest.
+
+    Raises DiagnosticError for those without, and for a type parameter.
+    """
+    open_types = [
+        Diagnostic(
+            "error",
+            f"program @{program.name} is open in its type @{spec.name}, and is compiled for one type",
+            spec.loc,
+            help="run the pass specialize before",
+        )
+        for spec in program.type_parameters
+    ]
+    if open_types:
+        raise DiagnosticError(open_types)
     missing = [s for s in program.specs.values() if s.name not in given and s.default is None]
     if missing:
         raise DiagnosticError(

@@ -60,6 +60,11 @@ class GpuTarget:
         return self.name.endswith("a")
 
     @property
+    def cluster(self) -> int:
+        """Workgroups that can form a cluster on any such GPU, 1 where there are no clusters."""
+        return 8 if 90 <= self.number < 120 else 1
+
+    @property
     def has_redux(self) -> bool:
         """Reductions of 32-bit integers over a subgroup in one instruction."""
         return self.number >= 80
@@ -74,7 +79,7 @@ _TABLE: dict[str, tuple[PtxVersion, int]] = {
     "86": ((7, 1), 99),
     "87": ((7, 4), 163),
     "89": ((7, 8), 99),
-    "90": ((7, 8), 227),
+    "90": ((8, 0), 227),  # 7.8 knows it too, but not all of its cluster barriers
     "90a": ((8, 0), 227),
     "100": ((8, 6), 227),
     "100a": ((8, 6), 227),
