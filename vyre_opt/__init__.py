@@ -27,16 +27,56 @@ _EXPORTS = {
     "dispatcher": "runtime.dispatcher",
     "DispatchError": "runtime.dispatcher",
     "BadInputs": "runtime.dispatcher",
+    "BadLaunch": "runtime.dispatcher",
+    "BadSpecs": "runtime.dispatcher",
     "BackendError": "runtime.dispatcher",
     "ProgramError": "runtime.dispatcher",
     "Scratch": "runtime.dispatcher",
+    "Room": "runtime.dispatcher",
+    "compile": "runtime.compiled",
+    "run": "runtime.compiled",
+    "Compiled": "runtime.compiled",
+    "CompiledPipeline": "runtime.pipelines.entry",
+    "SpecValue": "specialization.values",
+    "SpecMap": "specialization.spec_map",
+    "SpecCacheKey": "specialization.keys",
+    "vsa_specialization_key": "specialization.keys",
+    "versioned_specialization_artifact_key": "specialization.keys",
+    "pick_config": "tuning.policy",
+    "pick_best_config": "tuning.policy",
+    "config_gradient": "tuning.policy",
+    "expected_cost": "tuning.policy",
+    "expected_cost_gradient": "tuning.policy",
+    "pick_config_pre_exp_fixed": "tuning.fixed",
+    "config_gradient_magnitude_pre_exp_fixed": "tuning.fixed",
+    "natural_config_gradient_pre_exp_fixed": "tuning.fixed",
+    "autotune": "tuning.tuner",
+    "kernel_workload": "tuning.workload",
+    "Space": "tuning.space",
+    "Tuning": "tuning.result",
+    "fusion_pressure": "fusion.pressure",
+    "should_fuse_chain": "fusion.pressure",
+    "pressure_of": "fusion.pressure",
+    "plan_launch_fusion": "fusion.launch_plan",
+    "LaunchFusionStage": "fusion.launch_groups",
+    "LaunchFusionGroup": "fusion.launch_groups",
+    "LaunchFusionPlan": "fusion.launch_groups",
+    "LaunchFusionError": "fusion.launch_groups",
+    "ZeroBudget": "fusion.launch_groups",
+    "DuplicateStage": "fusion.launch_groups",
+    "ByteCountOverflow": "fusion.launch_groups",
+    "StageOverBudget": "fusion.launch_groups",
 }
 
-__all__ = ["__version__", *_EXPORTS]
+_PACKAGES = ("kernels",)
+
+__all__ = ["__version__", *_EXPORTS, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{module}"), name)

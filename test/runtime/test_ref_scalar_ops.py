@@ -15,6 +15,7 @@ from vyre_opt.ir import arith
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import constant, storage_type
+from vyre_opt.runtime.ref.floats import FLOAT_OPS
 from vyre_opt.runtime.ref.table import TABLE, TERMINATORS
 
 INTEGERS = [DataType.of(f"{sign}{bits}") for sign in "ui" for bits in (8, 16, 32, 64)]
@@ -234,3 +235,18 @@ def test_ops_on_vectors_are_those_on_their_elements(ref: Any, dtype: DataType) -
     for row, one, many in zip(rows, outputs(dtype, len(a)), outputs(vector, len(a) // 4), strict=True):
         assert many.shape == (len(a) // 4, 4)
         assert many.tobytes() == one.tobytes(), row.name
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 16, 33])
+@pytest.mark.parametrize(
+    ("dtype", "pattern"), [("f16", 0x7C01), ("f32", 0xFF800001), ("f64", 0x7FF0000000000001)]
+)
+def test_min_and_max_ignore_a_signalling_nan(dtype: str, pattern: int, count: int) -> None:
+    """NumPy's fmin does so or not by the length of the array."""
+    kind = storage_type(DataType.of(dtype))
+    bits = np.full(count, pattern, f"u{kind.itemsize}").view(kind)
+    for name in ("min", "max"):
+        for operands in ((np.ones(count, kind), bits), (bits, np.ones(count, kind))):
+            with np.errstate(invalid="ignore"):
+                found = FLOAT_OPS[name](*operands, DataType.of(dtype))
+            assert found.tolist() == [1.0] * count

@@ -4,6 +4,8 @@
     kernels         programs compiled, loaded and cached
     device          a GPU, its facts and its memory
     device_arrays   arrays that are on the GPU already
+    libraries       whose they are, and how more are made
+    place           calls whose arrays are there
     transfers       NumPy arrays to the GPU and back
     graph           many launches submitted as one
 

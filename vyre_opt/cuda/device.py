@@ -106,6 +106,11 @@ class Device:
                 self._free_records.append(Record(page[start : start + RECORD_STRIDE], base + start))
         return self._free_records.pop()
 
+    def keep(self, record: Record) -> None:
+        """Take back a record that no launch uses any more."""
+        record.host[:] = 0
+        self._free_records.append(record)
+
     def _facts(self) -> DeviceFacts:
         attribute, found = self.cuda.device_attribute, self.handle.get_attribute
         major, minor = self.handle.compute_capability()

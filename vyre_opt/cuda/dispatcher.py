@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,18 +13,23 @@ from ..lowering.abi import storage_buffers
 from ..lowering.nvptx import BOUNDS, Unit
 from ..lowering.targets import TargetError, parse_version
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, Scratch
+from ..runtime.cache.compilations import Compilation, new_log
+from ..runtime.cache.store import default_store
+from ..runtime.dispatcher import BadInputs, Room, Scratch
 from ..runtime.inputs import Checked, check_call
-from . import device_arrays
 from .device import Device, DeviceFacts
 from .device import device as open_device
-from .device_arrays import View, made_like, producer_stream, take
+from .device_arrays import View, is_aligned, is_on_gpu, made_like, producer_stream, room_like, take
 from .faults import program_error, take_fault
 from .kernels import KernelCache, LoadedKernel, Options
 from .queues import PyCudaQueue, queue_of
 from .transfers import from_device, to_device
 
-__all__ = ["BoundLaunch", "CudaDispatcher"]
+if TYPE_CHECKING:
+    from ..runtime.pipelines.plan import Plan
+    from .pipeline import GpuRunner
+
+__all__ = ["BoundLaunch", "CudaDispatcher", "shape_of", "unit_of"]
 
 
 class CudaDispatcher:
@@ -32,13 +38,19 @@ class CudaDispatcher:
     `device`: the number of the GPU.  `bounds`: what an access does that is not proven in
     bounds: "trap" reports it, "clamp" moves it to the nearest element, "none" does not
     look.  `opt_level`: 0 to 3.  `ptx_version`: "8.6", say; the lowest that the GPU takes
-    by default.  The driver is needed at the first dispatch, not before.
+    by default.  `cache`: whether PTX is kept on disk, and found there; `compilations`: what
+    was compiled or found, in order.  The driver is needed at the first dispatch, not before.
     """
 
     name = "cuda"
 
     def __init__(
-        self, device: int = 0, bounds: str = "trap", opt_level: int = 2, ptx_version: str | None = None
+        self,
+        device: int = 0,
+        bounds: str = "trap",
+        opt_level: int = 2,
+        ptx_version: str | None = None,
+        cache: bool = True,
     ) -> None:
         if bounds not in BOUNDS:
             raise BadInputs(f"bounds is one of {', '.join(BOUNDS)}, not {bounds!r}")
@@ -50,6 +62,8 @@ class CudaDispatcher:
             raise BadInputs(str(unknown)) from None
         self.options = Options(bounds, opt_level, version)
         self._number = device
+        self.store = default_store() if cache else None
+        self.compilations: deque[Compilation] = new_log()
         self._kernels: KernelCache | None = None
 
     @property
@@ -65,7 +79,7 @@ class CudaDispatcher:
     @property
     def kernels(self) -> KernelCache:
         if self._kernels is None:
-            self._kernels = KernelCache(self.device, self.options)
+            self._kernels = KernelCache(self.device, self.options, self.store, self.compilations)
         return self._kernels
 
     def dispatch(
@@ -82,7 +96,8 @@ class CudaDispatcher:
 
         If the inputs are arrays on the GPU, so are the outputs, of the same kinds, and the
         work is enqueued on the stream on which the first input's library works.  It is
-        waited for only where the program may fault.
+        waited for only where the program may fault.  An output for which there is `Room` is
+        of the library of the first array, in shape (count,), or (count, lanes).
         """
         if _are_on_gpu(program, inputs):
             checked = _check_shapes(program, inputs, grid, module, specs)
@@ -95,11 +110,11 @@ class CudaDispatcher:
     ) -> LoadedKernel:
         """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
         with self.device:
-            return self.kernels.get(_unit(program, module, specs or {}))
+            return self.kernels.get(unit_of(program, module, specs or {}))
 
     def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Many programs compiled and loaded as one module; later dispatches find them."""
-        full = [_unit(unit.program, unit.module, unit.specs) for unit in units]
+        full = [unit_of(unit.program, unit.module, unit.specs) for unit in units]
         with self.device:
             return self.kernels.load(full)
 
@@ -117,16 +132,16 @@ class CudaDispatcher:
         All is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
-        if not _are_on_gpu(program, arrays):
+        if not _are_on_gpu(program, arrays) or any(isinstance(array, Room) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
         checked = _check_shapes(program, arrays, grid, module, specs)
         views = self._views(program, arrays)
         for buffer in program.bound_buffers:
-            if not device_arrays.is_aligned(views[buffer.name]):
+            if not is_aligned(views[buffer.name]):
                 raise BadInputs(f"{_where(program, buffer)}: the array is not 16-byte aligned")
         _check_overlaps(program, views)
         with self.device:
-            kernel = self.kernels.get(_unit(program, module, checked.specs))
+            kernel = self.kernels.get(unit_of(program, module, checked.specs))
             pointers = {name: view.pointer for name, view in views.items()}
             own = self._unbound(program, pointers, Scratch())
         return BoundLaunch(kernel, checked.grid, pointers, _counts(program, views), (list(arrays), own))
@@ -159,7 +174,13 @@ class CudaDispatcher:
         """Wait for the GPU, and raise the ProgramError of a fault of earlier launches."""
         with self.device:
             PyCudaQueue(self.device, None).wait()
-            _raise_fault(self.kernels.get(_unit(program, module, specs or {})))
+            _raise_fault(self.kernels.get(unit_of(program, module, specs or {})))
+
+    def pipeline(self, plan: Plan) -> GpuRunner:
+        """What runs a pipeline; see `Runner`."""
+        from .pipeline import GpuRunner
+
+        return GpuRunner(plan, self)
 
     # --- inputs on the host
 
@@ -167,7 +188,7 @@ class CudaDispatcher:
         self, program: Program, call: Checked, module: Module | None, scratch: Scratch
     ) -> list[Any]:
         with self.device as gpu:
-            kernel = self.kernels.get(_unit(program, module, call.specs))
+            kernel = self.kernels.get(unit_of(program, module, call.specs))
             pointers: dict[str, int] = {}
             counts: dict[str, int] = {}
             for buffer in program.bound_buffers:
@@ -175,7 +196,7 @@ class CudaDispatcher:
                 counts[buffer.name] = array.size // buffer.dtype.lanes
                 memory = self._kept(scratch, buffer, array.nbytes)
                 pointers[buffer.name] = int(memory)
-                if not buffer.is_transient:
+                if not buffer.is_transient and buffer.name not in call.fresh:
                     to_device(gpu, int(memory), array, gpu.stream)
             self._unbound(program, pointers, scratch)
             queue = PyCudaQueue(gpu, gpu.stream)
@@ -183,7 +204,7 @@ class CudaDispatcher:
             outputs = []
             for buffer in program.bound_buffers:
                 if buffer.is_output:
-                    shape, dtype = _shape(buffer, counts[buffer.name])
+                    shape, dtype = shape_of(buffer, counts[buffer.name])
                     outputs.append(from_device(gpu, pointers[buffer.name], shape, dtype, gpu.stream))
             queue.wait()
             _raise_fault(kernel)
@@ -209,32 +230,51 @@ class CudaDispatcher:
     # --- inputs on the GPU
 
     def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
-        bound = zip(program.bound_buffers, arrays, strict=True)
-        return {b.name: take(given, b, _where(program, b), self._number) for b, given in bound}
+        views = {}
+        for buffer, given in zip(program.bound_buffers, arrays, strict=True):
+            if isinstance(given, Room):
+                views[buffer.name] = _place_of(buffer, given)
+            else:
+                views[buffer.name] = take(given, buffer, _where(program, buffer), self._number)
+        return views
 
     def _on_gpu(
         self, program: Program, inputs: Sequence[Any], call: Checked, module: Module | None
     ) -> list[Any]:
         views = self._views(program, inputs)
+        leader, held = next(
+            (given, buffer.dtype)
+            for given, buffer in zip(inputs, program.bound_buffers, strict=True)
+            if not isinstance(given, Room)
+        )
         with self.device as gpu:
-            kernel = self.kernels.get(_unit(program, module, call.specs))
-            queue = queue_of(gpu, producer_stream(inputs[0]) if inputs else None)
+            kernel = self.kernels.get(unit_of(program, module, call.specs))
+            queue = queue_of(gpu, producer_stream(leader))
+            others = {producer_stream(given) for given in inputs if not isinstance(given, Room)} - {
+                queue.handle
+            }
+            for handle in others:
+                queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
             temporary: list[Any] = []
             for buffer, given in zip(program.bound_buffers, inputs, strict=True):
                 view = views[buffer.name]
-                if buffer.access is Access.READ and device_arrays.is_aligned(view):
+                if isinstance(given, View) or (buffer.access is Access.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
+                    outputs += [given] if buffer.is_output else []
                     continue
-                made, pointer = made_like(given, view, buffer, gpu)
+                if isinstance(given, Room):
+                    made, pointer = room_like(leader, held, buffer, given.count, gpu)
+                else:
+                    made, pointer = made_like(given, buffer, gpu)
+                    if view.size and not buffer.is_transient:
+                        queue.copy(pointer, view.pointer, view.size)
                 pointers[buffer.name] = pointer
-                if view.size and not buffer.is_transient:
-                    queue.copy(pointer, view.pointer, view.size)
                 (outputs if buffer.is_output else temporary).append(made)
             temporary += self._unbound(program, pointers, Scratch())
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
-            if kernel.may_fault or temporary or queue.handle != producer_of_all(inputs):
+            if kernel.may_fault or temporary or others:
                 queue.wait()
             _raise_fault(kernel)
         return outputs
@@ -273,13 +313,6 @@ class _Held:
         self.memory = memory
 
 
-def producer_of_all(inputs: Sequence[Any]) -> int:
-    """The stream on which all the arrays' libraries work, -1 if they differ."""
-    handles = {producer_stream(given) for given in inputs}
-    handles = {0 if handle in (0, 1) else handle for handle in handles}
-    return handles.pop() if len(handles) == 1 else -1
-
-
 def _raise_fault(kernel: LoadedKernel) -> None:
     if kernel.status is not None:
         fault = take_fault(kernel.status)
@@ -287,17 +320,24 @@ def _raise_fault(kernel: LoadedKernel) -> None:
             raise program_error(kernel.kernel, fault)
 
 
-def _unit(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
+def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
     """With every constant given, so that a default and the same value given are one kernel."""
     full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
     return Unit(program, module, full)
 
 
-def _shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def shape_of(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     stored = storage_type(buffer.dtype)
     assert stored is not None
     lanes = buffer.dtype.lanes
     return ((count, lanes) if lanes > 1 else (count,)), stored
+
+
+def _place_of(buffer: Buffer, room: Room) -> View:
+    """What stands for memory that is still to be made."""
+    shape, stored = shape_of(buffer, room.count)
+    scalars = int(np.prod(shape, dtype=np.int64))
+    return View(0, scalars * stored.itemsize, scalars, None)
 
 
 def _counts(program: Program, views: Mapping[str, View]) -> dict[str, int]:
@@ -315,13 +355,13 @@ def _are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
     """Raises BadInputs where some are and some are not."""
     if not isinstance(inputs, (list, tuple)) or not inputs:
         return False
-    here = [device_arrays.is_on_gpu(given) for given in inputs]
-    if any(here) and not all(here):
+    here = [None if isinstance(given, Room) else is_on_gpu(given) for given in inputs]
+    if True in here and False in here:
         odd = here.index(False)
         raise BadInputs(
             f"program @{program.name}: input {odd} is not on the GPU, others are; pass all of them on one side"
         )
-    return all(here)
+    return True in here
 
 
 def _check_shapes(
@@ -338,12 +378,19 @@ def _check_shapes(
     bound = program.bound_buffers
     if len(inputs) != len(bound):
         return check_call(program, list(inputs), grid, module, specs)  # says so
-    stand_ins = []
-    for buffer in bound:
+    stand_ins: list[Any] = []
+    for buffer, given in zip(bound, inputs, strict=True):
+        if isinstance(given, Room):
+            stand_ins.append(Room(0) if buffer.count is None and _is_count(given.count) else given)
+            continue
         stored = storage_type(buffer.dtype)
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
     return check_call(program, stand_ins, grid, module, specs)
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, (int, np.integer)) and not isinstance(given, bool) and int(given) >= 0
 
 
 def _check_overlaps(program: Program, views: Mapping[str, View]) -> None:

@@ -14,7 +14,7 @@ __all__ = ["CUDA", "DlpackView", "view"]
 CUDA = 2
 """The device type of CUDA memory."""
 
-_CODES = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
+_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 
 
 class _DataType(ctypes.Structure):
@@ -36,14 +36,13 @@ class _Tensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class DlpackView:
-    """`kind`: i, u, f, bf or b; `bits`: of an element; `strides`: in elements, None if contiguous."""
+    """`name`: of the element type, as NumPy has it, or bfloat16; `strides`: in elements, None if contiguous."""
 
     pointer: int
     device: int
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
-    kind: str
-    bits: int
+    name: str
 
 
 def view(array: Any, stream: int) -> DlpackView:
@@ -55,11 +54,10 @@ def view(array: Any, stream: int) -> DlpackView:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _Tensor.from_address(get(capsule, b"dltensor"))
-    kind = _CODES.get(tensor.dtype.code)
-    if kind is None or tensor.dtype.lanes != 1:
+    word = _CODES.get(tensor.dtype.code)
+    if word is None or tensor.dtype.lanes != 1:
         raise TypeError(f"DLPack element type {tensor.dtype.code} of {tensor.dtype.lanes} lanes")
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    return DlpackView(
-        (tensor.data or 0) + tensor.byte_offset, tensor.device_id, shape, strides, kind, tensor.dtype.bits
-    )
+    name = word if word == "bool" else f"{word}{tensor.dtype.bits}"
+    return DlpackView((tensor.data or 0) + tensor.byte_offset, tensor.device_id, shape, strides, name)

@@ -67,3 +67,10 @@ class LaunchGraph:
         """Until what was replayed on the graph's own stream is done."""
         with self.device:
             self.stream.synchronize()
+
+    def drop(self) -> None:
+        """Give the graph back; what was replayed still runs to its end."""
+        executable, self._executable = self._executable, None
+        if executable is not None:
+            with self.device:
+                bindings.checked(bindings.raw().cuGraphExecDestroy(executable), "dropping a graph")

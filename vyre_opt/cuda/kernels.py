@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
-from ..ir.program import Dim3, Program
+from ..ir.program import Dim3
 from ..lowering.abi import Kernel
 from ..lowering.backend import emit_ptx
 from ..lowering.nvptx import Unit, lower
 from ..lowering.targets import PtxVersion, TargetError, ptx_version, show
+from ..runtime.cache.compilations import Compilation, fetch
+from ..runtime.cache.keys import called_fingerprints
+from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
-from . import bindings
+from ..runtime.snapshot import Snapshot
+from . import bindings, kept
 from .device import Device, Record
 from .driver import told_plainly
 from .queues import PyCudaQueue, Queue
-from .snapshot import Snapshot
 
 __all__ = ["KernelCache", "LoadedKernel", "Options"]
 
@@ -67,38 +71,44 @@ class LoadedKernel:
         """
         self.enqueue(queue, grid, self.arguments(pointers, counts))
 
-    def arguments(self, pointers: Mapping[str, int], counts: Mapping[str, int]) -> list[int]:
-        """The kernel's arguments in order."""
-        return [self._argument(p.kind, p.buffer, pointers, counts) for p in self.kernel.params]
+    def arguments(
+        self, pointers: Mapping[str, int], counts: Mapping[str, int], status: Record | None = None
+    ) -> list[int]:
+        """The kernel's arguments in order.  `status`: where faults go, in place of the kernel's own record."""
+        return [self._argument(p.kind, p.buffer, pointers, counts, status) for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         """Enqueue one run with all arguments given; the context must be current."""
         kernel = self.kernel
-        self._check_grid(grid)
+        self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
         if self.arrivals is not None:
-            queue.zero_word(int(self.arrivals))
+            queue.zero(int(self.arrivals), 4)
         if isinstance(queue, PyCudaQueue) and not kernel.is_cooperative:
             with told_plainly(f"launching @{kernel.program.name}"):
                 self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
             return
         function = self._raw_function()
-        if kernel.is_cooperative:
-            self._check_residents(function, grid)
         bindings.launch(
             function, grid, block, shared, queue.handle, arguments, kernel.is_cooperative, kernel.symbol
         )
 
     def _argument(
-        self, kind: str, buffer: str, pointers: Mapping[str, int], counts: Mapping[str, int]
+        self,
+        kind: str,
+        buffer: str,
+        pointers: Mapping[str, int],
+        counts: Mapping[str, int],
+        status: Record | None,
     ) -> int:
         if kind == "buffer":
             return pointers[buffer]
         if kind == "length":
             return counts[buffer]
         if kind == "status":
-            assert self.status is not None
-            return self.status.pointer
+            record = self.status if status is None else status
+            assert record is not None
+            return record.pointer
         return int(self.arrivals)
 
     def _raw_function(self) -> Any:
@@ -109,12 +119,15 @@ class LoadedKernel:
                 bindings.allow_shared(self._raw[1], self.kernel.dynamic_shared, self.kernel.symbol)
         return self._raw[1]
 
-    def _check_grid(self, grid: Dim3) -> None:
+    def check_grid(self, grid: Dim3) -> None:
+        """Raises BackendError for a grid that the GPU does not take.  The context must be current."""
         for axis, extent, most in zip("xyz", grid, MAX_GRID, strict=True):
             if extent > most:
                 raise BackendError(
                     f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {most}"
                 )
+        if self.kernel.is_cooperative:
+            self._check_residents(self._raw_function(), grid)
 
     def _check_residents(self, function: Any, grid: Dim3) -> None:
         kernel = self.kernel
@@ -131,11 +144,18 @@ class LoadedKernel:
 
 
 class KernelCache:
-    """Loaded kernels of one device, by what they were compiled from."""
+    """Loaded kernels of one device, by what they were compiled from.
 
-    def __init__(self, device: Device, options: Options) -> None:
+    `store`: where PTX is kept between processes; `compilations`: what was compiled or found there.
+    """
+
+    def __init__(
+        self, device: Device, options: Options, store: Store | None, compilations: deque[Compilation]
+    ) -> None:
         self.device = device
         self.options = options
+        self.store = store
+        self.compilations = compilations
         self._known: dict[tuple[Any, ...], LoadedKernel] = {}
         self._recent: dict[int, tuple[Unit, Snapshot, LoadedKernel]] = {}
 
@@ -150,8 +170,16 @@ class KernelCache:
             (found,) = self.load([unit])
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
-        self._recent[id(unit.program)] = (unit, Snapshot(unit), found)
+        self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), found)
         return found
+
+    def get_all(self, units: Sequence[Unit]) -> list[LoadedKernel]:
+        """The kernels of many programs; those not known yet are loaded as one module."""
+        keys = [_key(unit) for unit in units]
+        missing = {key: unit for key, unit in zip(keys, units, strict=True) if key not in self._known}
+        if missing:
+            self.load(list(missing.values()))
+        return [self._known[key] for key in keys]
 
     def load(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Compile programs into one module, and load it: many at once cost less than one by one.
@@ -168,34 +196,42 @@ class KernelCache:
                     f"takes up to {show(facts.ptx)}; update the driver"
                     + ("" if options.ptx is None else ", or ask for an older version")
                 )
-            lowered = lower(units, facts.target, options.bounds)
-            ptx = emit_ptx(lowered.text, facts.target, version, options.level).encode() + b"\0"
+            kernels, ptx = self._compile(units, version)
         except DiagnosticError as refused:
             raise BackendError(str(refused)) from None
         except TargetError as unknown:
             raise BadInputs(str(unknown)) from None
         names = ", ".join(f"@{unit.program.name}" for unit in units[:3])
         with told_plainly(f"loading {names}"):
-            module = self.device.cuda.module_from_buffer(ptx)
-        loaded = [LoadedKernel(self.device, kernel, module, ptx) for kernel in lowered.kernels]
+            cuda = self.device.cuda
+            # Code that LLVM did not optimise is not for the driver to optimise either: it is what was
+            # asked for, and the driver's optimiser has been seen to crash on such code.
+            how = [(cuda.jit_option.OPTIMIZATION_LEVEL, options.level)] if options.level < 2 else []
+            module = cuda.module_from_buffer(ptx, options=how) if how else cuda.module_from_buffer(ptx)
+        loaded = [LoadedKernel(self.device, kernel, module, ptx) for kernel in kernels]
         self._known.update(zip(map(_key, units), loaded, strict=True))
         return loaded
 
+    def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[Kernel], bytes]:
+        """The kernels and their PTX, from the store or made now."""
+        target, options = self.device.facts.target, self.options
+
+        def compile() -> tuple[bytes, tuple[Sequence[Kernel], bytes]]:
+            lowered = lower(units, target, options.bounds)
+            ptx = emit_ptx(lowered.text, target, version, options.level).encode() + b"\0"
+            return kept.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
+
+        return fetch(
+            self.store,
+            "ptx",
+            lambda: kept.key_of(units, target, version, options),
+            lambda payload: kept.decode(payload, units),
+            compile,
+            self.compilations,
+            ", ".join(f"@{unit.program.name}" for unit in units),
+        )
+
 
 def _key(unit: Unit) -> tuple[Any, ...]:
-    program = unit.program
-    called = _called(program, unit)
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
-    return (fingerprint(program), *(fingerprint(unit.module.funcs[c]) for c in called if unit.module), specs)
-
-
-def _called(program: Program, unit: Unit) -> list[str]:
-    """Names of the functions that a program calls, directly or not."""
-    found: list[str] = []
-    waiting = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
-    while waiting and unit.module is not None:
-        name = waiting.pop()
-        if name not in found:
-            found.append(name)
-            waiting += [op.attrs["callee"] for op in unit.module.funcs[name].walk() if op.name == "call"]
-    return sorted(found)
+    return (fingerprint(unit.program), *called_fingerprints(unit.program, unit.module), specs)

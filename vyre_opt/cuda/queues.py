@@ -26,8 +26,8 @@ class Queue(Protocol):
     def copy(self, target: int, source: int, size: int) -> None:
         """Device to device."""
 
-    def zero_word(self, target: int) -> None:
-        """Set a u32 to 0."""
+    def zero(self, target: int, size: int) -> None:
+        """Set all bytes to 0."""
 
     def wait(self) -> None:
         """Until all work so far is done."""
@@ -45,9 +45,9 @@ class PyCudaQueue:
         with told_plainly(f"copying {size} bytes"):
             self.device.cuda.memcpy_dtod_async(target, source, size, self.stream)
 
-    def zero_word(self, target: int) -> None:
-        with told_plainly("clearing a counter"):
-            self.device.cuda.memset_d32_async(target, 0, 1, self.stream)
+    def zero(self, target: int, size: int) -> None:
+        with told_plainly(f"clearing {size} bytes"):
+            self.device.cuda.memset_d8_async(target, 0, size, self.stream)
 
     def wait(self) -> None:
         with told_plainly("waiting for the GPU"):
@@ -68,8 +68,9 @@ class ForeignQueue:
         result = bindings.raw().cuMemcpyDtoDAsync(target, source, size, self.stream)
         bindings.checked(result, f"copying {size} bytes")
 
-    def zero_word(self, target: int) -> None:
-        bindings.checked(bindings.raw().cuMemsetD32Async(target, 0, 1, self.stream), "clearing a counter")
+    def zero(self, target: int, size: int) -> None:
+        result = bindings.raw().cuMemsetD8Async(target, 0, size, self.stream)
+        bindings.checked(result, f"clearing {size} bytes")
 
     def wait(self) -> None:
         bindings.checked(bindings.raw().cuStreamSynchronize(self.stream), "waiting for the GPU")

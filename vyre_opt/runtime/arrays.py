@@ -13,6 +13,8 @@ import numpy as np
 
 from ..ir import arith
 from ..ir.types import DataType
+from ..specialization.binding import encode_value
+from ..specialization.values import SpecValue
 
 _STORAGE: dict[str, Any] = {
     "bool": np.bool_,
@@ -58,7 +60,9 @@ def constant(value: Any, dtype: DataType) -> np.ndarray:
 
 
 def encode_spec(value: Any, dtype: DataType) -> Any:
-    """A Python value as an encoded constant of `dtype`.  Raises ValueError saying what is wrong."""
+    """A Python value or a SpecValue as an encoded constant of `dtype`.  Raises ValueError saying what is wrong."""
+    if isinstance(value, SpecValue):
+        return encode_value(value, dtype)
     if dtype.is_vec:
         lanes = tuple(value) if isinstance(value, (tuple, list, np.ndarray)) else None
         if lanes is None:

@@ -10,6 +10,7 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendError",
     "BadInputs",
+    "BadLaunch",
+    "BadSpecs",
     "DispatchError",
+    "LocatedBadInputs",
     "Dispatcher",
     "ProgramError",
+    "Room",
     "Scratch",
     "dispatcher",
 ]
@@ -37,6 +42,31 @@ class DispatchError(Exception):
 
 class BadInputs(DispatchError, ValueError):
     """The caller's inputs, grid or specs do not fit the program.  Nothing was allocated or run."""
+
+
+class LocatedBadInputs(BadInputs):
+    """What was given does not fit a place in the program's text.
+
+    `diagnostics` are located there; `str()` renders them.
+    """
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__("; ".join(found.message for found in diagnostics))
+        self.diagnostics = list(diagnostics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.diagnostics,))
+
+    def __str__(self) -> str:
+        return "\n".join(render(found) for found in self.diagnostics)
+
+
+class BadLaunch(LocatedBadInputs):
+    """Stages of a pipeline that do not fit the lengths given, or the device; nothing was run."""
+
+
+class BadSpecs(LocatedBadInputs):
+    """Values of specialization constants that are unknown, missing, or of another type."""
 
 
 class BackendError(DispatchError):
@@ -77,8 +107,24 @@ class Scratch:
         self.storage.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """In the place of an input: room for `count` elements, which hold nothing yet.
+
+    It saves a copy of contents that no program may read, and fits any buffer but one that is
+    `read` or `live_in`.  An element of an output that the program does not write holds
+    anything; `ref` gives it bytes of 1, so that nobody takes it for zero.
+    """
+
+    count: int
+
+
 class Dispatcher(Protocol):
-    """What every backend offers.  `name` is the target's."""
+    """What every backend offers.  `name` is the target's.
+
+    Those of this project also have `pipeline(plan)`, which makes what runs a pipeline: see
+    `vyre_opt.runtime.pipelines.entry.Runner`.
+    """
 
     name: str
 
@@ -96,7 +142,8 @@ class Dispatcher(Protocol):
 
         `inputs`: an array or bytes for each bound buffer, in binding order, those that
         are written included: their arrays give the length of a buffer of open size and
-        what its elements hold before they are written.  They are never modified.
+        what its elements hold before they are written.  They are never modified.  Where
+        that does not matter, a `Room` gives the length alone.
         `grid`: workgroups along x, y and z; an int or fewer than three stand for ones in
         the rest; None for a program whose text fixes its grid.
         `module`: where the functions that the program calls are found.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir.diagnostics import suggest
-from ..ir.program import Access, Buffer, Dim3, Module, Program
+from ..ir.program import Access, Block, Buffer, Dim3, Module, Program
 from .arrays import encode_spec, storage_type
-from .dispatcher import BackendError, BadInputs
+from .dispatcher import BackendError, BadInputs, Room
 
 MAX_GLOBAL_SIZE = 1 << 32
 _AXES = "xyz"
+Empty = Callable[[int, np.dtype[Any]], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,14 @@ class Checked:
     """A call that fits its program.
 
     `arrays`: for each bound buffer its storage, flat over scalars; the caller's own
-    memory, never to be written.  `specs`: every constant of the program, encoded.
+    memory, never to be written, but for those of `fresh`, which are the dispatch's own and
+    hold anything.  `specs`: every constant of the program, encoded.
     """
 
     grid: Dim3
     arrays: dict[str, np.ndarray]
     specs: dict[str, Any]
+    fresh: frozenset[str] = frozenset()
 
     @property
     def workgroups(self) -> int:
@@ -41,13 +44,13 @@ def check_call(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
+    empty: Empty = np.empty,
 ) -> Checked:
-    """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
-    for buffer in program.buffers.values():
-        _check_buffer(program, buffer)
-    checked_grid = _check_grid(program, grid)
-    values = _check_specs(program, specs or {})
-    _check_calls(program, module)
+    """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage.
+
+    `empty` makes the array of a `Room`.
+    """
+    checked_grid, values = check_program(program, grid, module, specs)
     bound = program.bound_buffers
     if isinstance(inputs, (np.ndarray, bytes, bytearray, str, Mapping)) or not isinstance(inputs, Sequence):
         raise BadInputs(
@@ -59,8 +62,34 @@ def check_call(
             f"program @{program.name} binds {len(bound)} buffers ({_names(bound)}), "
             f"{len(inputs)} inputs given; outputs count too, since their arrays give their length"
         )
-    arrays = {b.name: _check_array(program, b, given) for b, given in zip(bound, inputs, strict=True)}
-    return Checked(checked_grid, arrays, values)
+    arrays = {
+        b.name: check_array(
+            f"program @{program.name}: input for @{b.name} (binding {b.binding})", b, given, empty=empty
+        )
+        for b, given in zip(bound, inputs, strict=True)
+    }
+    fresh = frozenset(b.name for b, given in zip(bound, inputs, strict=True) if isinstance(given, Room))
+    return Checked(checked_grid, arrays, values, fresh)
+
+
+def check_program(
+    program: Program,
+    grid: int | Sequence[int] | None,
+    module: Module | None,
+    specs: Mapping[str, Any] | None,
+) -> tuple[Dim3, dict[str, Any]]:
+    """The grid and the constants of a dispatch, all but its arrays checked; raises as `check_call` does."""
+    if program.type_parameters:
+        name = program.type_parameters[0].name
+        raise BadInputs(
+            f"program @{program.name} is open in its type @{name}; run the pass specialize, or compile it"
+        )
+    for buffer in program.buffers.values():
+        _check_buffer(program, buffer)
+    checked_grid = _check_grid(program, grid)
+    values = _check_specs(program, specs or {})
+    _check_calls(program, module)
+    return checked_grid, values
 
 
 def _names(buffers: Sequence[Buffer]) -> str:
@@ -140,7 +169,7 @@ def _check_specs(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_calls(program: Program, module: Module | None) -> None:
     funcs = module.funcs if module is not None else {}
-    waiting = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
+    waiting = _callees(program.body)
     seen: set[str] = set()
     while waiting:
         callee = waiting.pop()
@@ -155,18 +184,38 @@ def _check_calls(program: Program, module: Module | None) -> None:
                 f"program @{program.name} calls @{callee}, which is not in the module"
                 + (f"; {hint}" if hint else "")
             )
-        waiting += [op.attrs["callee"] for op in funcs[callee].walk() if op.name == "call"]
+        waiting += _callees(funcs[callee].body)
+
+
+def _callees(body: Block) -> list[str]:
+    """The functions that a body calls; a walk in order would take longer."""
+    found: list[str] = []
+    blocks = [body]
+    while blocks:
+        for op in blocks.pop().ops:
+            if op.regions:
+                blocks += op.regions
+            elif op.definition.name == "call":
+                found.append(op.attrs["callee"])
+    return found
 
 
 # --- arrays
 
 
-def _check_array(program: Program, buffer: Buffer, given: Any) -> np.ndarray:
-    where = f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
+def check_array(
+    where: str, buffer: Buffer, given: Any, owner: str = "program", empty: Empty = np.empty
+) -> np.ndarray:
+    """The storage of an argument, flat over scalars.  Raises BadInputs, beginning with `where`.
+
+    `owner`: what declares the buffer, a program or a pipeline.
+    """
     stored = storage_type(buffer.dtype)
     assert stored is not None
     element_bytes = stored.itemsize * buffer.dtype.lanes
-    if isinstance(given, (bytes, bytearray, memoryview)):
+    if isinstance(given, Room):
+        flat = _room(where, buffer, stored, given, empty)
+    elif isinstance(given, (bytes, bytearray, memoryview)):
         size = given.nbytes if isinstance(given, memoryview) else len(given)
         if size % element_bytes:
             raise BadInputs(f"{where}: {size} bytes are not a multiple of {buffer.dtype}'s {element_bytes}")
@@ -177,8 +226,26 @@ def _check_array(program: Program, buffer: Buffer, given: Any) -> np.ndarray:
         flat = _check_ndarray(where, buffer, stored, given)
     count = flat.size // buffer.dtype.lanes
     if buffer.count is not None and count != buffer.count:
-        raise BadInputs(f"{where}: {count} elements given, the program declares {buffer.count}")
+        raise BadInputs(f"{where}: {count} elements given, the {owner} declares {buffer.count}")
     return flat
+
+
+def _room(where: str, buffer: Buffer, stored: np.dtype[Any], given: Room, empty: Empty) -> np.ndarray:
+    """Memory that the system gives only when it is written."""
+    if is_initialised(buffer):
+        why = "only read" if buffer.access is Access.READ else "live_in"
+        raise BadInputs(
+            f"{where}: the program may read what @{buffer.name} holds, which is {why}; pass an array"
+        )
+    if isinstance(given.count, bool) or not isinstance(given.count, (int, np.integer)) or given.count < 0:
+        raise BadInputs(f"{where}: room for {given.count!r} elements")
+    # what an empty array of bools holds may be neither 0 nor 1, which NumPy does not define
+    make = np.zeros if stored == np.bool_ else empty
+    try:
+        made: np.ndarray = make(int(given.count) * buffer.dtype.lanes, stored)
+    except (MemoryError, ValueError) as short:
+        raise BackendError(f"{where}: no memory for @{buffer.name}: {short}") from None
+    return made
 
 
 def _check_ndarray(where: str, buffer: Buffer, stored: np.dtype[Any], given: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,22 @@ def test_the_first_workgroup_at_fault_is_reported(faults: Any) -> None:
         4000,
     )
     assert "index 100000" in str(found)
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acquire", "release", "acq_rel", "seq_cst"])
+@pytest.mark.parametrize("kind", ["add", "or", "xor"])
+def test_an_atomic_that_adds_nothing_reads(agree: Callable[..., Any], kind: str, order: str) -> None:
+    """It may be a load; it sees what the same lane wrote before, and is checked for bounds as others are."""
+    text = f"""program @p workgroup(40) {{
+        buffer @a : u64[40] read_write binding(0) live_in live_out
+        buffer @y : u64[40] write binding(1) live_out
+        %l = local_id x
+        %none = const 0 : u64
+        %five = const 5 : u64
+        %old = atomic_add<relaxed> @a[%l], %five : u64
+        %now = atomic_{kind}<{order}> @a[%l], %none : u64
+        store %now, @y[%l] : u64
+    }}"""
+    a = np.arange(40, dtype=np.uint64) << np.uint64(33)
+    _, y = agree(text, [a, np.zeros(40, np.uint64)], 1)
+    np.testing.assert_array_equal(y, a + np.uint64(5))

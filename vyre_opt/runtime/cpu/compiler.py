@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +13,22 @@ from ...ir.program import Module, Program
 from ...lowering.host import ENTRY, HostCode, UnloweredKernel, lower
 from ...lowering.host_flatten import MAX_OPS, TooLarge, flatten
 from ...lowering.host_segments import DivergentBarrier
+from ..cache.compilations import Compilation, fetch
+from ..cache.keys import called_fingerprints
+from ..cache.store import Store
 from ..dispatcher import BackendError
 from ..ref.faults import fault
+from ..snapshot import Snapshot
+from . import kept
 from .jit import Host, Loaded, compile_object, load
 
 __all__ = ["Compiled", "compiled", "flat_program", "host_code"]
 
 MAX_KEPT = 256
 _KEPT: OrderedDict[Any, Compiled] = OrderedDict()
+_RECENT: OrderedDict[Any, tuple[Snapshot, Compiled]] = OrderedDict()
+"""By the identity of a program, which its snapshot keeps alive."""
+
 _LOCK = threading.Lock()
 
 
@@ -59,31 +67,50 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         ) from None
 
 
-def compiled(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> Compiled:
-    """The program in memory, from the last calls or made now."""
-    key = (_fingerprints(program, module), tuple(sorted(specs.items())), host)
+def compiled(
+    program: Program,
+    module: Module | None,
+    specs: Mapping[str, Any],
+    host: Host,
+    store: Store | None,
+    log: deque[Compilation],
+) -> Compiled:
+    """The program in memory: from the last calls, from the store, or made now.  `log`: what was not there."""
+    values = tuple(sorted(specs.items()))
+    quick = (id(program), id(module), values, host)
+    with _LOCK:
+        recent = _RECENT.get(quick)
+    if recent is not None and recent[0].holds():
+        return recent[1]
+    key = (fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:
         found = _KEPT.get(key)
-        if found is not None:
-            _KEPT.move_to_end(key)
-            return found
-    code = host_code(program, module, specs, host)
-    made = Compiled(code, load(compile_object(code.text, host), ENTRY))
+    if found is None:
+
+        def compile() -> tuple[bytes, tuple[HostCode, bytes]]:
+            code = host_code(program, module, specs, host)
+            made = compile_object(code.text, host)
+            return kept.encode(code, made), (code, made)
+
+        code, made = fetch(
+            store,
+            "cpu",
+            lambda: kept.key_of(program, module, specs, host),
+            kept.decode,
+            compile,
+            log,
+            f"@{program.name}",
+        )
+        found = Compiled(code, load(made, ENTRY))
     with _LOCK:
-        _KEPT[key] = made
-        while len(_KEPT) > MAX_KEPT:
-            _KEPT.popitem(last=False)
-    return made
+        _keep(_KEPT, key, found)
+        _keep(_RECENT, quick, (Snapshot(program, module), found))
+    return found
 
 
-def _fingerprints(program: Program, module: Module | None) -> tuple[bytes, ...]:
-    """The program's, and those of the functions that it calls, by name."""
-    funcs = module.funcs if module is not None else {}
-    called: dict[str, None] = {}
-    waiting = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
-    while waiting:
-        name = waiting.pop()
-        if name not in called:
-            called[name] = None
-            waiting += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
-    return (fingerprint(program), *(fingerprint(funcs[name]) for name in sorted(called)))
+def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Add what is used now; the one not used for longest goes."""
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > MAX_KEPT:
+        cache.popitem(last=False)

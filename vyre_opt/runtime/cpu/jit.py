@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from ...lowering.host_frame import Features
 
-__all__ = ["Host", "Loaded", "compile_object", "load"]
+__all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 
 # What LLVM aborts on cannot be caught, and neither llvmlite nor LLVM's JIT says that it may be
 # entered from several threads, so one compiles at a time.
@@ -85,7 +85,9 @@ def _machine(host: Host) -> Any:
 def _linker() -> Any:
     _initialize()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    return llvm.create_lljit_compiler(machine)
+    # JITLink puts the sections of an object side by side; the older linker does not, and aborts the
+    # process where they come to lie more than 2 GiB apart.
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
 
 
 class Loaded:
@@ -93,25 +95,21 @@ class Loaded:
 
     def __init__(self, tracker: Any, address: int) -> None:
         self.tracker = tracker
+        self.address = address
         signature = ctypes.CFUNCTYPE(
             None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
         )
         self.call: Callable[..., None] = signature(address)
 
 
-LARGE_TEXT = 1_000_000
-"""Characters of LLVM IR past which code is made in linear time; good code takes LLVM quadratic time."""
-
-
 def compile_object(text: str, host: Host) -> bytes:
     """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
-    large = len(text) > LARGE_TEXT
     with _LOCK:
-        machine = _machine(replace(host, opt=0) if large else host)
+        machine = _machine(host)
         with llvm.parse_assembly(text) as module:
             module.verify()
             if host.opt:
-                options = llvm.create_pipeline_tuning_options(speed_level=1 if large else host.opt)
+                options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
                 options.slp_vectorization = False  # lanes are vectors already
                 builder = llvm.create_pass_builder(machine, options)
                 builder.getModulePassManager().run(module, builder)
@@ -119,10 +117,15 @@ def compile_object(text: str, host: Host) -> bytes:
             return made
 
 
-def load(code: bytes, symbol: str) -> Loaded:
-    """Link an object file into this process."""
+def link(code: bytes, *symbols: str) -> Any:
+    """Link an object file into this process; gives addresses by symbol, and keeps the code."""
     with _LOCK:
-        library = llvm.JITLibraryBuilder()
-        library.add_object_img(code).export_symbol(symbol).add_current_process()
-        tracker = library.link(_linker(), f"vyre.{next(_NUMBERS)}")
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in symbols:
+            library.export_symbol(symbol)
+        return library.link(_linker(), f"vyre.{next(_NUMBERS)}")
+
+
+def load(code: bytes, symbol: str) -> Loaded:
+    tracker = link(code, symbol)
     return Loaded(tracker, tracker[symbol])

@@ -1,70 +1,118 @@
-"""Workgroups over threads: each takes the next stretch of them, until none is left or one is at fault."""
+"""Workgroups over threads: as many as the work is worth, each taking the next stretch until none is left."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from array import array
+from time import perf_counter
 
 import numpy as np
 
-__all__ = ["available", "copy", "run"]
+from . import blocks
+from .crew import Job, available, copy_code, crew, work_function
+from .crew_code import COPIED_BYTES
+from .jit import Loaded
 
-MIN_INVOCATIONS = 1 << 14
-"""A dispatch of fewer runs in the caller's thread; waking another takes some 20 us."""
+__all__ = ["available", "copy", "copy_to", "run", "share", "worth"]
+
+INVOCATIONS_PER_THREAD = 1 << 13
+BYTES_PER_THREAD = 1 << 17
+"""Work that is worth a thread, some 10 to 20 us of it: what a thread costs that is awake."""
+
+SHORT = 2e-4
+"""Seconds in which one thread may finish what seemed little."""
 
 STRETCHES_PER_THREAD = 8
+STRETCH_INVOCATIONS = 1 << 16
+STRETCH_BYTES = 1 << 23
+"""At most so much in a stretch, which nothing interrupts."""
+
+SLICE = 0.02
+"""Seconds that the caller works before it looks for signals."""
+
+AT_ONCE = 4
+"""Stretches that the caller takes then; they grow with what is done, so more could take far longer."""
+
 MIN_COPY_BYTES = 1 << 21
 
-Stretch = Callable[[int, int, int], bool]
-"""(first workgroup, last, not included, number of the thread) -> whether to go on."""
+
+def run(
+    loaded: Loaded,
+    args: array[int],
+    workgroups: int,
+    lanes: int,
+    touched: int,
+    workers: int,
+    room_bytes: int,
+) -> list[int] | None:
+    """Run all workgroups, of `lanes` invocations; the fault record of the first that has any.
+
+    Those before one at fault are run, those after it may not be.  `touched`: bytes of the largest
+    buffer.  `workers`: threads at most.  `args`, `room_bytes`: see lowering.host.
+    """
+    threads = min(worth(workgroups * lanes, touched), workgroups, workers)
+    done = 0
+    if threads == 1:
+        job = Job(loaded.address, args, 0, workgroups, 1, 1, room_bytes)
+        done = _alone(job, loaded, workgroups)
+        if done == workgroups:
+            return job.fault()
+        threads = min(workers, workgroups - done)
+    per_group = touched // workgroups
+    largest = min(STRETCH_INVOCATIONS // lanes, STRETCH_BYTES // per_group if per_group else workgroups)
+    size = max(1, min((workgroups - done) // (threads * STRETCHES_PER_THREAD), largest))
+    job = Job(loaded.address, args, done, workgroups, size, threads, room_bytes)
+    share(job)
+    return job.fault()
 
 
-def available() -> int:
-    """CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _alone(job: Job, loaded: Loaded, workgroups: int) -> int:
+    """Run workgroups in this thread: all, or the first few if they take long.  How many; all, after a fault."""
+    for done in range(min(2, workgroups)):  # what comes first may wait for memory
+        begun = perf_counter()
+        job.run(loaded, done, done + 1)
+        if job.is_at_fault(0) or done + 1 == workgroups:
+            return workgroups
+        if (perf_counter() - begun) * workgroups <= SHORT:
+            job.run(loaded, done + 1, workgroups)
+            return workgroups
+    return 2
 
 
-@lru_cache(maxsize=4)
-def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Kept for the process; a forked child has no threads and makes its own."""
-    return ThreadPoolExecutor(workers, thread_name_prefix="vyre-cpu")
+def worth(invocations: int, touched: int) -> int:
+    """How many threads work is worth."""
+    return max(1, invocations // INVOCATIONS_PER_THREAD, touched // BYTES_PER_THREAD)
 
 
-def run(workgroups: int, invocations: int, threads: int, stretch: Stretch) -> None:
-    """Run all stretches.  Those before one at fault are run, those after it may not be."""
-    threads = min(threads, workgroups)
-    if threads == 1 or invocations < MIN_INVOCATIONS:
-        stretch(0, workgroups, 0)
-        return
-    size = max(1, workgroups // (threads * STRETCHES_PER_THREAD))
-    waiting = iter(range(0, workgroups, size))
-
-    def work(thread: int) -> None:
-        for first in waiting:  # one `next` is atomic
-            if not stretch(first, min(first + size, workgroups), thread):
-                return
-
-    pool = _pool(threads - 1, os.getpid())
-    others = [pool.submit(work, thread) for thread in range(1, threads)]
-    work(0)
-    for other in others:
-        other.result()
+def share(job: Job) -> None:
+    """Run a job with others.  When it returns or raises, none of them may touch it any more."""
+    others, work, address = crew(), work_function(), job.address
+    abandon = others.abandon
+    try:
+        if job.threads > 1:
+            others.start(job, job.threads - 1)
+        begun = perf_counter()
+        while not work(address, 0, AT_ONCE):
+            now = perf_counter()
+            if now - begun > SLICE:
+                job.shrink(SLICE / (now - begun))
+            begun = now
+        while job.threads > 1 and not others.finish(job):
+            pass
+    finally:
+        abandon(address)  # one call of machine code, so that no second signal comes between
 
 
-def copy(array: np.ndarray, threads: int) -> np.ndarray:
-    """A copy of a flat array; a large one is made by all threads, which shares its page faults."""
-    if array.nbytes < MIN_COPY_BYTES or threads == 1:
-        return array.copy()
-    made = np.empty_like(array)
-    size = -(-len(array) // threads)
-    parts = [slice(start, start + size) for start in range(0, len(array), size)]
-    pool = _pool(threads - 1, os.getpid())
-    others = [pool.submit(np.copyto, made[part], array[part]) for part in parts[1:]]
-    np.copyto(made[parts[0]], array[parts[0]])
-    for other in others:
-        other.result()
+def copy(given: np.ndarray, workers: int) -> np.ndarray:
+    """A copy of a flat array; a large one is made by several threads, which share its page faults."""
+    if given.nbytes < MIN_COPY_BYTES:
+        return given.copy()
+    made = blocks.empty(given.size, given.dtype)
+    copy_to(made, given, workers)
     return made
+
+
+def copy_to(made: np.ndarray, given: np.ndarray, workers: int) -> None:
+    """Copy the bytes of a contiguous array to another."""
+    args = array("Q", [made.ctypes.data, given.ctypes.data, given.nbytes])
+    threads = min(worth(0, given.nbytes), workers)
+    share(Job(copy_code(), args, 0, -(-given.nbytes // COPIED_BYTES), 1, threads, 0))

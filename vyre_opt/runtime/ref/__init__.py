@@ -7,16 +7,20 @@ written, and barriers that part of a workgroup does not reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.program import Module, Program
+from ...ir.program import Dim3, Module, Program
 from ..dispatcher import BackendError, Scratch
-from ..inputs import check_call
+from ..inputs import Checked, check_call, check_program
 from .machine import Machine
 from .table import TABLE
+
+if TYPE_CHECKING:
+    from ..pipelines.host import HostRunner, Memory
+    from ..pipelines.plan import Plan
 
 __all__ = ["RefDispatcher"]
 
@@ -48,16 +52,54 @@ class RefDispatcher:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`.  An orderly program gives the same bits on every run."""
         call = check_call(program, inputs, grid, module, specs)
-        try:
-            machine = Machine(program, call, module, scratch or Scratch(), TABLE, self.checks, self.max_steps)
-            machine.run()
-        except MemoryError as short:
-            raise BackendError(
-                f"program @{program.name}: not enough memory to interpret it: {short}"
-            ) from short
+        machine = self._run(program, call, module, scratch or Scratch(), {})
         outputs = []
         for buffer in program.bound_buffers:
             if buffer.is_output:
                 data = machine.storages[buffer.name].data
                 outputs.append(data.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else data)
         return outputs
+
+    def in_place(
+        self,
+        program: Program,
+        memory: Mapping[str, Memory],
+        grid: Dim3,
+        module: Module,
+        scratch: Scratch,
+    ) -> Callable[[], None]:
+        """See `HostRunner`.  What a launch wrote counts as written in those after it."""
+        checked, specs = check_program(program, grid, module, None)
+        call = Checked(checked, {}, specs)
+
+        def run() -> None:
+            machine = self._run(program, call, module, scratch, memory)
+            for name, held in memory.items():
+                written = machine.storages[name].written
+                if held.written is not None and written is not None and written is not held.written:
+                    held.written |= written
+
+        return run
+
+    def pipeline(self, plan: Plan) -> HostRunner:
+        """What runs a pipeline; see `Runner`."""
+        from ..pipelines.host import HostRunner
+
+        return HostRunner(plan, self.in_place, tracked=self.checks, poison=True)
+
+    def _run(
+        self,
+        program: Program,
+        call: Checked,
+        module: Module | None,
+        scratch: Scratch,
+        memory: Mapping[str, Memory],
+    ) -> Machine:
+        try:
+            machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
+            machine.run()
+        except MemoryError as short:
+            raise BackendError(
+                f"program @{program.name}: not enough memory to interpret it: {short}"
+            ) from short
+        return machine

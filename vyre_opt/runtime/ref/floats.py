@@ -45,13 +45,13 @@ def exact(compute: Callable[..., Array]) -> FloatOp:
 
 
 def minimum(a: Array, b: Array, t: DataType) -> Array:
-    """A NaN operand is ignored; -0.0 is smaller than 0.0."""
-    return np.where(a == b, np.where(np.signbit(a), a, b), np.fmin(a, b))
+    """A NaN operand is ignored, a signalling one too (not so by np.fmin); -0.0 is smaller than 0.0."""
+    return np.where((a < b) | ((a == b) & np.signbit(a)) | np.isnan(b), a, b)
 
 
 def maximum(a: Array, b: Array, t: DataType) -> Array:
-    """A NaN operand is ignored; 0.0 is larger than -0.0."""
-    return np.where(a == b, np.where(np.signbit(a), b, a), np.fmax(a, b))
+    """A NaN operand is ignored, a signalling one too; 0.0 is larger than -0.0."""
+    return np.where((a > b) | ((a == b) & ~np.signbit(a)) | np.isnan(b), a, b)
 
 
 FLOAT_OPS: dict[str, FloatOp] = {

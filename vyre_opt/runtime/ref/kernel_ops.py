@@ -26,10 +26,9 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
             raise machine.fault("kernel", op, f"{op.name} takes no workgroup memory: @{storage.buffer.name}")
     for storage in read:
         _check_written(machine, op, storage)
-    defaults = {name: value for name, value in row.params.items() if value is not None}
     values = [from_storage(s.data, s.buffer.dtype) for s in read]
     try:
-        result = KERNELS[op.name](*values, **{**defaults, **op.attrs["params"]})
+        result = KERNELS[op.name](*values, **row.meaning(op.attrs["params"]))
     except ValueError as wrong:
         raise machine.fault("kernel", op, f"{op.name}: {wrong}") from None
     if len(result) > len(written.data):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from .faults import describe, fault, invocation_name
 from .frame import Batch, Frame
 from .memory import OutOfBounds, Storage
 from .races import Clock, Collision, Shadow
+
+if TYPE_CHECKING:
+    from ..pipelines.host import Memory
 
 Array = np.ndarray
 Run = Callable[["Machine", Frame, Op], None]
@@ -28,7 +31,7 @@ class Machine:
     """One dispatch of one program.
 
     `table` maps an op's name to what runs it: it reads operands from the frame and puts
-    results into it.
+    results into it.  `memory`: of bound buffers that are not in the call, used in place.
     """
 
     def __init__(
@@ -40,8 +43,10 @@ class Machine:
         table: dict[str, Run],
         checks: bool,
         max_steps: int | None = None,
+        memory: Mapping[str, Memory] | None = None,
     ) -> None:
         self.program = program
+        self.memory = memory or {}
         self.call = call
         self.funcs = module.funcs if module is not None else {}
         self.table = table
@@ -69,13 +74,21 @@ class Machine:
 
     def _storage(self, buffer: Buffer, scratch: Scratch) -> Storage:
         given = self.call.arrays.get(buffer.name)
-        if given is None:
+        held = self.memory.get(buffer.name)
+        if held is not None:
+            data = held.array
+        elif given is None:
             data = _transient(buffer, scratch)
+        elif buffer.name in self.call.fresh:
+            data = given
+            data.view(np.uint8).fill(1)
         else:
             changes = buffer.name in self.written_buffers or buffer.is_output
             data = given.copy() if changes else given
         found = Storage(buffer, data, len(data), per_row=False)
         self._watch(found, starts_written=is_initialised(buffer))
+        if self.checks and held is not None and is_initialised(buffer):
+            found.written = held.written
         return found
 
     def _workgroup_storage(self, buffer: Buffer, batch: Batch) -> Storage:

@@ -1,0 +1,249 @@
+"""What a dispatcher keeps on disk: never another program's code, and no compile the second time."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt import BadInputs, dispatcher, parse, print_program
+from vyre_opt.cuda import kept as gpu_kept
+from vyre_opt.cuda.kernels import KernelCache, Options
+from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.targets import gpu
+from vyre_opt.runtime.cache import keys
+from vyre_opt.runtime.cache.compilations import new_log
+from vyre_opt.runtime.cache.keys import compile_key
+from vyre_opt.runtime.cache.store import Store
+from vyre_opt.runtime.cpu import CpuDispatcher, compiler, kept
+from vyre_opt.runtime.cpu.jit import Host
+from vyre_opt.testing import Settings, random_program
+from vyre_opt.testing.properties import named_inputs
+
+TEXT = """vyre 1
+
+func @twice(%x : u32) -> u32 {
+  %r = add %x, %x : u32
+  yield %r
+}
+
+program @p workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  spec @k : u32 = 3
+
+  %i = global_id x
+  %k = spec @k : u32
+  %v = load @x[%i] : u32
+  %m = mul %v, %k : u32
+  %t = call @twice(%m) : (u32) -> u32
+  store %t, @y[%i] : u32
+}
+"""
+
+
+@pytest.fixture
+def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`cpu()`: a dispatcher as a new process would have it, on a store of this test."""
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
+
+    def made(**options: Any) -> CpuDispatcher:
+        compiler._KEPT.clear()
+        compiler._RECENT.clear()
+        return CpuDispatcher(**options)
+
+    return made
+
+
+def call(target: CpuDispatcher, text: str = TEXT, **more: Any) -> tuple[list[int], bool]:
+    """The output for 64 numbers, and whether the code came from the store."""
+    module = parse(text)
+    x = np.arange(64, dtype=np.uint32)
+    (y,) = target.dispatch(module.programs["p"], [x, np.zeros_like(x)], 1, module=module, **more)
+    return y.tolist(), target.compilations[-1].cached
+
+
+def test_second_process_compiles_nothing(cpu: Any) -> None:
+    """The first one compiles, the next reads; both compute the same."""
+    expected = [6 * n for n in range(64)]
+    assert call(cpu()) == (expected, False)
+    assert call(cpu()) == (expected, True)
+    assert call(cpu(cache=False)) == (expected, False)
+
+
+def test_what_is_different_is_compiled(cpu: Any) -> None:
+    """Specs, the functions that it calls and the optimisation level belong to the key; names do not."""
+    call(cpu())
+    assert call(cpu(), specs={"k": 5}) == ([10 * n for n in range(64)], False)
+    thrice = TEXT.replace("%r = add %x, %x", "%t = add %x, %x : u32\n  %r = add %t, %x")
+    assert call(cpu(), thrice) == ([9 * n for n in range(64)], False)
+    assert call(cpu(opt=0)) == ([6 * n for n in range(64)], False)
+    assert call(cpu(), TEXT.replace("%m", "%renamed")) == ([6 * n for n in range(64)], True)
+
+
+def test_damage_costs_a_compile(cpu: Any, tmp_path: Path) -> None:
+    """A damaged entry is made again; the one after reads it."""
+    call(cpu())
+    store = cpu().store
+    rng = random.Random(3)
+    for _ in range(20):
+        (entry,) = store.entries()
+        content = bytearray(entry.path.read_bytes())
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        entry.path.write_bytes(content)
+        assert call(cpu()) == ([6 * n for n in range(64)], False)
+    assert call(cpu()) == ([6 * n for n in range(64)], True)
+
+
+def test_entry_of_another_form_is_dropped(cpu: Any) -> None:
+    """A whole entry whose payload this version cannot read is as good as none."""
+    module = parse(TEXT)
+    key = kept.key_of(module.programs["p"], module, {"k": 3}, Host.this())
+    for payload in (b"", b"\xff" * 10, b"\2\0\0\0{}", b"\2\0\0\0[]", b'\x0d\0\0\0{"buffers":1}'):
+        cpu().store.put(key, "cpu", payload)
+        assert call(cpu()) == ([6 * n for n in range(64)], False)
+
+
+def test_two_versions_side_by_side(cpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds its own entries and not the other's."""
+    assert call(cpu())[1] is False
+    with monkeypatch.context() as other:
+        other.setattr(keys, "compiler_version", lambda: "9.9.9 of another day")
+        assert call(cpu())[1] is False
+        assert call(cpu())[1] is True
+    with monkeypatch.context() as other:
+        other.setattr(keys, "llvm_version", lambda: "99.0.0")
+        assert call(cpu())[1] is False
+    assert call(cpu())[1] is True
+    assert sum(1 for _ in cpu().store.entries()) == 3
+
+
+@pytest.mark.parametrize("folder", [os.devnull, "a file"])
+def test_without_a_place_to_keep(
+    cpu: Any, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be: everything is compiled, nothing is said."""
+    (tmp_path / "a file").write_text("")
+    monkeypatch.setenv("VYRE_CACHE_DIR", folder if folder == os.devnull else str(tmp_path / folder))
+    for _ in range(2):
+        assert call(cpu()) == ([6 * n for n in range(64)], False)
+
+
+@pytest.mark.parametrize("seed", range(500, 512))
+def test_random_programs_from_the_store(seed: int, cpu: Any) -> None:
+    """What is read computes what was compiled, bit by bit."""
+    sample = random_program(seed, Settings(statements=5, depth=2))
+    seen = []
+    inputs = named_inputs(sample, seed)
+    for cached in (False, True):
+        target = cpu()
+        module = parse(print_program(sample.module))
+        program = module.programs["main"]
+        given = [inputs[b.name] for b in program.bound_buffers]
+        outputs = target.dispatch(program, given, sample.grid, module=module)
+        seen.append([array.tobytes() for array in outputs])
+        assert [c.cached for c in target.compilations] == [cached]
+    assert seen[0] == seen[1]
+
+
+def test_keys_are_apart() -> None:
+    """Type and name of a constant count, whatever its bits; so does each word of the target."""
+    module = parse(TEXT)
+    p = module.programs["p"]
+    texts = [
+        TEXT,
+        TEXT.replace("spec @k : u32 = 3", "spec @k : u32 = 4"),
+        TEXT.replace("workgroup(64)", "workgroup(32)"),
+    ]
+    made = [compile_key(parse(t).programs["p"], parse(t), {"k": 3}, {"a": "1"}) for t in texts]
+    made += [compile_key(p, module, {"k": k}, {"a": "1"}) for k in (0, 1, 0xFFFFFFFF)]
+    made += [compile_key(p, module, {"k": 3}, t) for t in ({"a": "2"}, {"b": "1"}, {"a": "1", "b": ""}, {})]
+    assert len(set(made)) == len(made)
+    assert compile_key(p, module, {"k": 3}, {"a": "1", "b": "2"}) == compile_key(
+        p, module, {"k": 3}, {"b": "2", "a": "1"}
+    )
+
+
+FAULTY = """vyre 1
+
+func @check(%x : u32) -> u32 {
+  %one = const 1 : u32
+  %r = add %x, %one : u32
+  yield %r
+}
+
+program @p workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[8] write binding(1)
+  %i = global_id x
+  %v = load @x[%i] : u32
+  %t = call @check(%v) : (u32) -> u32
+  %big = lt %i, %t : u32
+  if %big {
+    trap "too big"
+  }
+  store %t, @y[%i] : u32
+}
+"""
+
+
+def test_gpu_kernels_survive_the_store() -> None:
+    """What a launch needs is read back as it was: parameters, memory, and which op a fault is at."""
+    first, again = (parse(text) for text in (FAULTY, FAULTY.replace("%t", "%other")))
+    units = [Unit(first.programs["p"], first, {})]
+    lowered = lower(units, gpu("sm_90"), "trap")
+    assert {site.kind for site in lowered.kernels[0].sites} == {"bounds", "trap"}
+    payload = gpu_kept.encode(lowered.kernels, units, b"ptx\0")
+    others = [Unit(again.programs["p"], again, {})]
+    (kernel,), ptx = gpu_kept.decode(payload, others)
+    (was,) = lowered.kernels
+    assert ptx == b"ptx\0"
+    assert kernel.program is again.programs["p"]
+    assert (kernel.symbol, kernel.params) == (was.symbol, was.params)
+    assert (kernel.dynamic_shared, kernel.is_cooperative) == (was.dynamic_shared, was.is_cooperative)
+    assert [(s.op.name, s.op.loc.line, s.kind, s.width) for s in kernel.sites] == [
+        (s.op.name, s.op.loc.line, s.kind, s.width) for s in was.sites
+    ]
+    version = (8, 0)
+    key = gpu_kept.key_of(units, gpu("sm_90"), version, Options())
+    assert key == gpu_kept.key_of(others, gpu("sm_90"), version, Options())
+    different = [
+        gpu_kept.key_of(units, gpu("sm_80"), version, Options()),
+        gpu_kept.key_of(units, gpu("sm_90"), (8, 6), Options()),
+        gpu_kept.key_of(units, gpu("sm_90"), version, Options("none")),
+        gpu_kept.key_of(units, gpu("sm_90"), version, Options("trap", 3)),
+        gpu_kept.key_of(units * 2, gpu("sm_90"), version, Options()),
+    ]
+    assert len({key, *different}) == 6
+
+
+def test_ptx_is_written_once(tmp_path: Path) -> None:
+    """The second time PTX comes from the store, to the byte, and a damaged entry is written again."""
+    device: Any = SimpleNamespace(facts=SimpleNamespace(target=gpu("sm_90")))
+    store = Store(tmp_path)
+    found = []
+    for cached in (False, True, False):
+        log = new_log()
+        module = parse(FAULTY)
+        unit = Unit(module.programs["p"], module, {})
+        found.append(KernelCache(device, Options(), store, log)._compile([unit], (8, 0))[1])
+        assert [c.cached for c in log] == [cached]
+        if cached:
+            (entry,) = store.entries()
+            entry.path.write_bytes(entry.path.read_bytes()[:-1])
+    assert found[0] == found[1] == found[2]
+    assert b".version 8.0" in found[0]
+
+
+def test_options() -> None:
+    """The store can be turned off by name; ref compiles nothing, so it has no such option."""
+    assert dispatcher("cpu", cache=False).store is None
+    assert dispatcher("cpu").store is not None
+    assert dispatcher("cuda", cache=False).store is None
+    with pytest.raises(BadInputs):
+        dispatcher("cpu", workers=0, cache=False)

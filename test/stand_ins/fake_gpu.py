@@ -1,0 +1,298 @@
+"""A GPU in main memory, for tests of all that lies between a caller and the driver.
+
+A stand-in for the driver keeps "GPU memory" in main memory, and a kernel's launch is a run of the
+interpreter on what its pointers point to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_opt
+from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
+from vyre_opt.cuda import pipeline as gpu_pipeline
+from vyre_opt.cuda.device import Record
+from vyre_opt.lowering.abi import RECORD_BYTES, FaultSite, storage_buffers
+from vyre_opt.runtime import places
+from vyre_opt.runtime.arrays import storage_type
+from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
+from vyre_opt.runtime.pipelines.host import Memory as Held
+
+
+class Memory:
+    """256-byte aligned, and full of what nobody wrote."""
+
+    def __init__(self, size: int) -> None:
+        self.room = np.full(size + 256, 0xEE, np.uint8)
+        self.address = self.room.ctypes.data + -self.room.ctypes.data % 256
+
+    def __int__(self) -> int:
+        return self.address
+
+
+def bytes_at(pointer: int, size: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(pointer), np.uint8)
+
+
+class Driver:
+    """PyCUDA's driver module, as far as it is asked; `copied` counts bytes to and from the host."""
+
+    MemoryError = type("MemoryError", (Exception,), {})
+    Error = type("Error", (Exception,), {})
+
+    class Stream:
+        """`recorded` are the launches of a stream that is being recorded."""
+
+        handle = 7
+        recorded: list[Any] | None = None
+
+        def synchronize(self) -> None:
+            pass
+
+    class Event:
+        def record(self, stream: Any) -> None:
+            pass
+
+        def synchronize(self) -> None:
+            pass
+
+        def time_till(self, other: Any) -> float:
+            return 1.0
+
+    def __init__(self) -> None:
+        self.copied = 0
+        self.Context = SimpleNamespace(synchronize=lambda: None)
+
+    def memcpy_dtoh_async(self, target: np.ndarray, source: int, stream: Any) -> None:
+        self.memcpy_dtoh(target, source)
+
+    def memcpy_dtod_async(self, target: int, source: int, size: int, stream: Any) -> None:
+        bytes_at(target, size)[:] = bytes_at(source, size)
+
+    def memset_d8_async(self, target: int, value: int, size: int, stream: Any) -> None:
+        bytes_at(target, size)[:] = value
+
+    def memcpy_htod(self, target: int, source: np.ndarray) -> None:
+        self.copied += source.nbytes
+        bytes_at(target, source.nbytes)[:] = source.reshape(-1).view(np.uint8)
+
+    def memcpy_dtoh(self, target: np.ndarray, source: int) -> None:
+        self.copied += target.nbytes
+        target.reshape(-1).view(np.uint8)[:] = bytes_at(source, target.nbytes)
+
+
+class Gpu:
+    """A device; memory is only made while its context is current."""
+
+    number = 0
+
+    def __init__(self, cuda: Driver) -> None:
+        self.cuda = cuda
+        self.depth = 0
+        self.stream = cuda.Stream()
+        self.pinned = SimpleNamespace(allocate=np.empty)
+        self.free: list[Record] = []
+
+    def __enter__(self) -> Gpu:
+        self.depth += 1
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.depth -= 1
+
+    def allocate(self, size: int) -> Memory:
+        assert self.depth, "the context is not current"
+        return Memory(size)
+
+    def record(self) -> Record:
+        if self.free:
+            return self.free.pop()
+        host = np.zeros(RECORD_BYTES, np.uint8)
+        return Record(host, host.ctypes.data)
+
+    def keep(self, record: Record) -> None:
+        self.free.append(record)
+
+
+class Kernel:
+    """A loaded kernel whose launch the interpreter runs."""
+
+    may_fault, status = True, None
+
+    def __init__(self, unit: Any) -> None:
+        self.unit = unit
+        ops = [op for op in unit.program.walk() if "buffer" in op.attrs or op.name == "trap"]
+        sites = [FaultSite(op, "trap" if op.name == "trap" else "bounds") for op in ops]
+        self.kernel = SimpleNamespace(program=unit.program, sites=sites)
+        self.most_workgroups = 1 << 20
+
+    def check_grid(self, grid: Any) -> None:
+        if grid[0] > self.most_workgroups:
+            raise BackendError(f"{grid[0]} workgroups; this GPU holds {self.most_workgroups}")
+
+    def arguments(self, pointers: dict[str, int], counts: dict[str, int], status: Record | None) -> Any:
+        return pointers, counts, status
+
+    def enqueue(self, queue: Any, grid: Any, arguments: Any) -> None:
+        recorded = getattr(queue.stream, "recorded", None)
+        if recorded is None:
+            self.in_place(grid, *arguments)
+        else:
+            recorded.append((self, grid, arguments))
+
+    def in_place(self, grid: Any, pointers: Any, counts: Any, status: Record | None) -> None:
+        """A launch whose fault goes to a record, as a kernel's does."""
+        program = self.unit.program
+        held = {}
+        for buffer in program.bound_buffers:
+            stored = storage_type(buffer.dtype)
+            size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
+            held[buffer.name] = Held(bytes_at(pointers[buffer.name], size).view(stored))
+        try:
+            ref = dispatcher("ref", checks=False)
+            ref.in_place(program, held, grid, self.unit.module, vyre_opt.Scratch())()
+        except ProgramError as fault:
+            where = fault.diagnostic.loc
+            site = next(n for n, site in enumerate(self.kernel.sites, 1) if site.op.loc is where)
+            status.host[:4] = np.array([site], np.uint32).view(np.uint8)
+
+    def launch(self, queue: Any, grid: Any, pointers: dict[str, int], counts: dict[str, int]) -> None:
+        program = self.unit.program
+        assert all(pointers[b.name] % 16 == 0 for b in storage_buffers(program))
+        arrays = []
+        for buffer in program.bound_buffers:
+            stored = storage_type(buffer.dtype)
+            size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
+            arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
+        made = iter(dispatcher("ref").dispatch(program, arrays, grid, module=self.unit.module))
+        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
+            if buffer.is_output:
+                array[:] = next(made).reshape(-1)
+
+
+class Fake(CudaDispatcher):
+    def __init__(self, gpu: Gpu, **options: Any) -> None:
+        super().__init__(**options)
+        self.gpu = gpu
+        self.programs: list[Any] = []
+        self.loads: list[int] = []
+        """How many programs were loaded at once."""
+
+    @property
+    def device(self) -> Any:
+        return self.gpu
+
+    @property
+    def facts(self) -> Any:
+        return None
+
+    @property
+    def kernels(self) -> Any:
+        def get(unit: Any) -> Kernel:
+            self.programs.append(unit.program)
+            return Kernel(unit)
+
+        def get_all(units: Any) -> list[Kernel]:
+            self.loads.append(len(units))
+            return [get(unit) for unit in units]
+
+        return SimpleNamespace(get=get, get_all=get_all)
+
+
+class Graph:
+    """A LaunchGraph; `submitted` are the launches of each replay, whichever graph it was."""
+
+    submitted: list[int]
+    refuses = ""
+
+    def __init__(self, fake: Fake) -> None:
+        self.cuda = fake.gpu.cuda
+
+    @contextmanager
+    def record(self) -> Iterator[Any]:
+        if self.refuses:
+            raise BackendError(self.refuses)
+        stream = self.cuda.Stream()
+        stream.recorded = self.launches = []
+        yield stream
+
+    def replay(self, stream: Any) -> None:
+        self.submitted.append(len(self.launches))
+        for kernel, grid, arguments in self.launches:
+            kernel.in_place(grid, *arguments)
+
+    def drop(self) -> None:
+        self.launches = []
+
+
+class Numba:
+    """An array that only has the interface, and cannot be made by us."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        at = self.array.__array_interface__
+        return {**at, "strides": self.array.strides, "version": 3}
+
+
+class CupyArray(Numba):
+    """One of a library that makes more of them."""
+
+    __module__ = "cupy"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=0)
+
+    def reshape(self, shape: tuple[int, ...]) -> CupyArray:
+        return CupyArray(self.array.reshape(shape))
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    memory = Memory(array.nbytes)
+    start = memory.address - memory.room.ctypes.data
+    found = memory.room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def cupy(array: Any, dtype: Any = None) -> CupyArray:
+    return CupyArray(aligned(np.asarray(array, dtype)))
+
+
+def numpy(array: Any) -> np.ndarray:
+    return array.to_host() if isinstance(array, DeviceArray) else array.array
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """The dispatcher that GPU arrays choose by themselves from now on."""
+    cuda = Driver()
+    monkeypatch.setattr(driver, "load", lambda: cuda)
+    fake = Fake(Gpu(cuda))
+    monkeypatch.setitem(places._kept, ("cuda", ("device", 0)), fake)
+    monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
+    monkeypatch.setattr(Graph, "submitted", [], raising=False)
+    module = ModuleType("cupy")
+    module.empty = lambda shape, dtype: CupyArray(aligned(np.full(shape, 0x55, dtype)))
+    module.ascontiguousarray = lambda a: CupyArray(aligned(np.ascontiguousarray(a.array)))
+    module.cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return fake

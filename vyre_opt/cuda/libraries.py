@@ -1,0 +1,166 @@
+"""Whose GPU array an object is, and what its library does for us: make another, and say its stream.
+
+A library is known by its module's name and never imported here: who has its arrays has it.
+An array that is nobody's here (Numba's, one that only speaks DLPack) gets a `DeviceArray`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..runtime.dispatcher import BackendError
+from .device import Device
+
+__all__ = ["DeviceArray", "Library", "library_name", "library_of", "producer_stream"]
+
+Shape = tuple[int, ...]
+
+
+class DeviceArray:
+    """GPU memory of this project, as others read it: by `__cuda_array_interface__`.
+
+    `to_host()` copies it into a NumPy array.
+    """
+
+    def __init__(self, device: Device, allocation: Any, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.device = device
+        self.allocation = allocation
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (int(self.allocation), False),
+            "version": 3,
+            "strides": None,
+            "stream": 1,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def reshape(self, shape: Shape) -> DeviceArray:
+        """The same memory in another shape of as many elements."""
+        if np.prod(shape, dtype=np.int64) != np.prod(self.shape, dtype=np.int64):
+            raise ValueError(f"an array of shape {self.shape} has no shape {tuple(shape)}")
+        return DeviceArray(self.device, self.allocation, tuple(shape), self.dtype)
+
+    def to_host(self) -> np.ndarray:
+        found = np.empty(self.shape, self.dtype)
+        if self.nbytes:
+            with self.device:
+                self.device.cuda.memcpy_dtoh(found, int(self.allocation))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What a library does.
+
+    `empty(like, shape, kind, device)`: an array of an element type (see `Description.kind`) on the
+    GPU of `like`, that holds anything.  `stream(array)`: the handle of the stream on which the
+    library works now; 0 is the default one.  `contiguous(array)`: itself, or a contiguous copy;
+    None where the library has none.  `number(array)`: of its GPU; None if it does not say.
+    `ordered`: memory that it takes back serves other streams only when this one is done with it.
+    """
+
+    empty: Callable[[Any, Shape, str, Device], Any]
+    stream: Callable[[Any], int]
+    contiguous: Callable[[Any], Any] | None = None
+    number: Callable[[Any], int | None] = lambda array: None
+    ordered: bool = False
+
+
+def library_name(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def library_of(array: Any) -> Library:
+    return _LIBRARIES.get(library_name(array), _OTHER)
+
+
+def producer_stream(array: Any) -> int:
+    """The handle of the stream on which the array's library works now; 0 is the default one."""
+    handle = library_of(array).stream(array)
+    return 0 if handle == 1 else handle
+
+
+# --- torch
+
+
+def _torch_empty(like: Any, shape: Shape, kind: str, device: Device) -> Any:
+    torch = sys.modules["torch"]
+    dtype = getattr(torch, kind, None)
+    if dtype is None:
+        raise BackendError(f"torch {torch.__version__} has no type {kind}; use a newer one")
+    return torch.empty(shape, dtype=dtype, device=like.device)
+
+
+def _torch_stream(array: Any) -> int:
+    return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
+
+
+# --- CuPy
+
+
+def _cupy_empty(like: Any, shape: Shape, kind: str, device: Device) -> Any:
+    return sys.modules["cupy"].empty(shape, dtype=_numpy_type(kind))
+
+
+# --- PyCUDA, and arrays that are nobody's
+
+
+def _pycuda_empty(like: Any, shape: Shape, kind: str, device: Device) -> Any:
+    from pycuda import gpuarray
+
+    return gpuarray.empty(shape, _numpy_type(kind), allocator=device.allocate)
+
+
+def _own_empty(like: Any, shape: Shape, kind: str, device: Device) -> Any:
+    dtype = _numpy_type(kind)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return DeviceArray(device, device.allocate(size), tuple(shape), dtype)
+
+
+def _interface_stream(array: Any) -> int:
+    interface = getattr(array, "__cuda_array_interface__", None) or {}
+    return int(interface.get("stream") or 0)
+
+
+def _numpy_type(kind: str) -> np.dtype[Any]:
+    """NumPy has no bf16 and no f8: their bits."""
+    return np.dtype({"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(kind, kind))
+
+
+_OTHER = Library(
+    _own_empty,
+    _interface_stream,
+    number=lambda array: array.device.number if isinstance(array, DeviceArray) else None,
+)
+
+_LIBRARIES = {
+    "torch": Library(
+        _torch_empty,
+        _torch_stream,
+        contiguous=lambda array: array.contiguous(),
+        number=lambda array: int(array.get_device()),
+        ordered=True,
+    ),
+    "cupy": Library(
+        _cupy_empty,
+        lambda array: int(sys.modules["cupy"].cuda.get_current_stream().ptr),
+        contiguous=lambda array: sys.modules["cupy"].ascontiguousarray(array),
+        number=lambda array: int(array.device.id),
+        ordered=True,
+    ),
+    "pycuda": Library(_pycuda_empty, _interface_stream),
+}

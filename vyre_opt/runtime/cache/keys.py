@@ -1,0 +1,100 @@
+"""What a compiled program is kept under: everything that its code depends on.
+
+BLAKE3 over typed, length-prefixed parts (see `specialization.keys.digest_of`):
+
+    compiler   this version, and a hash of the sources that lower programs
+    llvm       the version of LLVM
+    target     the machine: its name, features and every option of the compilation
+    program    the fingerprint, and those of the functions that it calls, by name
+    spec       each constant with its type and bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...ir.fingerprint import fingerprint
+from ...ir.program import Module, Program
+from ...specialization.keys import Entry, constant_entry, digest_of
+
+__all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SOURCES = ("ir", "analysis", "lowering", "runtime/cpu", "cuda")
+
+
+def compile_key(
+    program: Program,
+    module: Module | None,
+    specs: Mapping[str, Any],
+    target: Mapping[str, str],
+) -> bytes:
+    """32 bytes.  `specs`: encoded (see ir.arith); `target`: what else decides on the code, by name."""
+    return digest_of(
+        [
+            *_surroundings(target),
+            ("program", "fingerprint", fingerprint(program)),
+            *(
+                ("func " + name, "fingerprint", print_)
+                for name, print_ in called_fingerprints(program, module)
+            ),
+            *(_spec_entry(program, name, value) for name, value in specs.items()),
+        ]
+    )
+
+
+def text_key(text: str, target: Mapping[str, str]) -> bytes:
+    """32 bytes for LLVM IR that belongs to no program."""
+    return digest_of([*_surroundings(target), ("text", "llvm", text.encode())])
+
+
+def _surroundings(target: Mapping[str, str]) -> list[Entry]:
+    return [
+        ("compiler", "version", compiler_version().encode()),
+        ("llvm", "version", llvm_version().encode()),
+        *(("target " + name, "text", value.encode()) for name, value in target.items()),
+    ]
+
+
+def called_fingerprints(program: Program, module: Module | None) -> list[tuple[str, bytes]]:
+    """Names and fingerprints of the functions that a program calls, directly or not, by name."""
+    funcs = module.funcs if module is not None else {}
+    called: set[str] = set()
+    waiting = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
+    while waiting:
+        name = waiting.pop()
+        if name not in called and name in funcs:  # what is missing, the lowering reports
+            called.add(name)
+            waiting += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
+    return [(name, fingerprint(funcs[name])) for name in sorted(called)]
+
+
+def _spec_entry(program: Program, name: str, value: Any) -> Entry:
+    name, kind, payload = constant_entry(name, value, program.specs[name].dtype)
+    return f"spec {name}", kind, payload
+
+
+@cache
+def compiler_version() -> str:
+    """The version of this package, and what its compiling parts are: a checkout changes between versions."""
+    from blake3 import blake3
+
+    digest = blake3()
+    for folder in _SOURCES:
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(path.name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    return f"{__version__} {digest.hexdigest()}"
+
+
+@cache
+def llvm_version() -> str:
+    """LLVM's and llvmlite's."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return f"{'.'.join(map(str, llvm.llvm_version_info))} llvmlite {llvmlite.__version__}"
