@@ -33,7 +33,9 @@ PIPELINES = (
     "unroll",
     "unroll{factor=3}",
     "unroll{full=true}",
+    "vectorize_access",
     "verify",
+    "unroll{full=true},canonicalize,cse,vectorize_access{width=64},dce",
     "inline,canonicalize,cse,store_forward,barrier_elim,licm,simplify_cf,unroll,fold,dce",
     "unroll,canonicalize,unroll{factor=2},simplify_cf,store_forward,dce,licm,cse,canonicalize",
 )

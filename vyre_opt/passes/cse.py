@@ -1,17 +1,11 @@
-"""Common subexpressions: an op that computes what a dominating op computed is that op.
-
-Pure ops count, and loads of a buffer that the program only reads.  The table of
-known ops is one dictionary with an undo list a block, so the pass is linear.
-"""
+"""Common subexpressions: an op that computes what a dominating op computed is that op."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..ir.program import NO_ATTRS, Access, Block, Func, Module, Op, Program, Value
+from ..ir.program import Func, Module, Program
+from .equal_values import merge_equal
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import substitute
 
 
 @register
@@ -20,62 +14,6 @@ class Cse(Pass):
     summary = "Replace a pure op by an equal one that dominates it."
 
     def run(self, module: Module, ctx: Context) -> bool:
-        removed = 0
-        for item in module.order:
-            if isinstance(item, Program | Func):
-                walk = _Walk(item)
-                walk.block(item.body)
-                removed += walk.removed
+        removed = sum(merge_equal(item) for item in module.order if isinstance(item, Program | Func))
         ctx.count("ops removed", removed)
         return removed > 0
-
-
-class _Walk:
-    def __init__(self, item: Program | Func) -> None:
-        buffers = item.buffers if isinstance(item, Program) else {}
-        self.constant_buffers = {b.name for b in buffers.values() if b.access is Access.READ}
-        self.known: dict[Any, Op] = {}
-        self.replaced: dict[Value, Value] = {}
-        self.removed = 0
-
-    def block(self, block: Block) -> None:
-        known, replaced = self.known, self.replaced
-        kept: list[Op] = []
-        added: list[Any] = []
-        for op in block.ops:
-            if replaced:
-                substitute(op, replaced)
-            if not op.definition.is_pure and not self.is_constant_load(op):
-                for inner in op.regions:
-                    self.block(inner)
-                kept.append(op)
-                continue
-            key = _key(op)
-            first = known.get(key)
-            if first is None:
-                known[key] = op
-                added.append(key)
-                kept.append(op)
-            else:
-                replaced.update(zip(op.results, first.results, strict=True))
-        self.removed += len(block.ops) - len(kept)
-        if len(kept) < len(block.ops):
-            block.ops = kept
-        for key in added:
-            del known[key]
-
-    def is_constant_load(self, op: Op) -> bool:
-        return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
-
-
-def _key(op: Op) -> Any:
-    """Equal for ops that compute the same values."""
-    row, operands = op.definition, op.operands
-    if row.commutative and id(operands[1]) < id(operands[0]):
-        operands = (operands[1], operands[0])
-    results = op.results
-    dtype: Any = results[0].type if len(results) == 1 else tuple([r.type for r in results])
-    if op.attrs is NO_ATTRS:
-        return row.name, operands, dtype
-    attrs = tuple([op.attrs[a.name] for a in row.attrs])
-    return row.name, operands, dtype, attrs, op.attrs.get("fastmath")

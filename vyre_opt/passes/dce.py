@@ -17,7 +17,7 @@ from .rewrite import keep_results
 @register
 class Dce(Pass):
     name = "dce"
-    summary = "Remove ops without uses or effects, and stores to buffers that nobody reads."
+    summary = "Remove ops without uses or effects, stores to buffers that nobody reads, and unused memory."
 
     def run(self, module: Module, ctx: Context) -> bool:
         changed = 0
@@ -29,7 +29,9 @@ class Dce(Pass):
                 sweep.block(item.body)
                 ctx.count("ops removed", sweep.ops)
                 ctx.count("results removed", sweep.results)
-                changed += sweep.ops + sweep.results
+                buffers = _drop_buffers(item, sweep.named) if isinstance(item, Program) else 0
+                ctx.count("buffers removed", buffers)
+                changed += sweep.ops + sweep.results + buffers
                 for name, stores in marks.unread.items():
                     ctx.remark(
                         "applied",
@@ -45,6 +47,15 @@ def _is_unobservable(buffer: Buffer) -> bool:
     """True if only this program's own reads can see what is stored."""
     hidden = buffer.access is Access.WRITE and buffer.binding is None and not buffer.live_out
     return buffer.is_workgroup or buffer.is_transient or hidden
+
+
+def _drop_buffers(program: Program, named: set[str]) -> int:
+    """Take out the declarations of memory that is the program's own and that no op names any more."""
+    own = [b for b in program.buffers.values() if b.binding is None and _is_unobservable(b)]
+    unused = [b.name for b in own if b.name not in named]
+    for name in unused:
+        del program.buffers[name]
+    return len(unused)
 
 
 class _Marks:
@@ -125,6 +136,8 @@ class _Marks:
 class _Sweep:
     def __init__(self, live: set[Op | Value]) -> None:
         self.live = live
+        self.named: set[str] = set()
+        """The buffers of the ops that stay."""
         self.ops = 0
         self.results = 0
 
@@ -135,6 +148,10 @@ class _Sweep:
             self.ops += len(block.ops) - len(kept)
             block.ops = kept
         for op in kept:
+            if "buffer" in op.attrs:
+                self.named.add(op.attrs["buffer"])
+            elif "buffers" in op.attrs:
+                self.named.update(op.attrs["buffers"])
             if not op.regions:
                 continue
             keep = [result in live for result in op.results]

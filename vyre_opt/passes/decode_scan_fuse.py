@@ -15,23 +15,15 @@ from typing import Any
 from ..analysis.coverage import Local, Refusal, prove_local
 from ..analysis.footprint import Footprints
 from ..analysis.narrowing import narrow_element
-from ..ir.program import Access, Buffer, HostRead, Launch, Module, Op, Pipeline, Program
+from ..analysis.pipeline_uses import PipelineUses
+from ..ir.program import Access, Buffer, Module, Op, Program
 from ..ir.types import DataType
 from .manager import Context
 from .registry import Pass, register
 from .tile import move_to_tile
+from .workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 
 __all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
-
-DEFAULT_BUDGET = 16_384
-
-# Workgroup memory a block may have, by target: CUDA C++ Programming Guide, table of
-# technical specifications per compute capability ("maximum amount of shared memory per thread block").
-TARGET_BUDGET = {
-    "sm_70": 98_304, "sm_75": 65_536, "sm_80": 166_912, "sm_86": 101_376, "sm_87": 166_912,
-    "sm_89": 101_376, "sm_90": 232_448, "sm_100": 232_448, "sm_103": 232_448, "sm_110": 232_448,
-    "sm_120": 101_376, "sm_121": 101_376,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,7 @@ def candidate_handoffs(program: Program) -> dict[str, int]:
 
 def decide(
     program: Program,
-    module: Module | None = None,
+    uses: PipelineUses | None = None,
     budget: int = DEFAULT_BUDGET,
     narrow: bool = True,
     footprints: Footprints | None = None,
@@ -90,12 +82,10 @@ def decide(
     """A decision for every storage buffer, in the order of declaration.
 
     `budget` is what the program's workgroup buffers may take in all, in bytes; the
-    first declared are served first.  `module` shows which pipelines use the program.
+    first declared are served first.  `uses` shows which pipelines use the program.
     """
     decisions = [
-        Decision(b, refusal=_unfit(b, program, module))
-        for b in program.buffers.values()
-        if not b.is_workgroup
+        Decision(b, refusal=_unfit(b, program, uses)) for b in program.buffers.values() if not b.is_workgroup
     ]
     open_cases = [d for d in decisions if d.promoted]
     if not open_cases:
@@ -120,7 +110,7 @@ def decide(
     return decisions
 
 
-def _unfit(buffer: Buffer, program: Program, module: Module | None) -> Refusal | None:
+def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
     """What rules a buffer out before its accesses are looked at."""
     name = f"@{buffer.name}"
     if buffer.access is not Access.READ_WRITE:
@@ -134,34 +124,25 @@ def _unfit(buffer: Buffer, program: Program, module: Module | None) -> Refusal |
         return Refusal("unsized", f"elements of {buffer.dtype} have no size of whole bytes", buffer.loc)
     if buffer.size_bytes == 0:
         return Refusal("empty", f"{name} has no elements", buffer.loc)
-    return _seen_by_pipelines(buffer, program, module) if module is not None else None
+    return _seen_by_pipelines(buffer, program, uses) if uses is not None else None
 
 
-def _seen_by_pipelines(buffer: Buffer, program: Program, module: Module) -> Refusal | None:
+def _seen_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:
     """Whether a pipeline passes something for the buffer that somebody else uses too."""
     if buffer.binding is None:
         return None
     place = program.bound_buffers.index(buffer)
-    for pipeline in module.pipelines.values():
-        for stage in pipeline.stages:
-            if not isinstance(stage, Launch) or stage.program != program.name:
-                continue
-            passed = stage.buffers[place]
-            outer = pipeline.buffers[passed]
-            uses = sum(_names(other).count(passed) for other in pipeline.stages)
-            # a pipeline gives back what it declares `write`, as a program does
-            outside = outer.live_in or outer.live_out or outer.access is Access.WRITE
-            if outside or uses > 1:
-                host = any(isinstance(s, HostRead) and s.buffer == passed for s in pipeline.stages)
-                who = "the host reads" if host or outside else "another launch uses"
-                code = "host-use" if who.startswith("the host") else "shared"
-                message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
-                return Refusal(code, message, stage.loc)
+    for pipeline, launch in uses.launches[program.name]:
+        passed = launch.buffers[place]
+        outer = pipeline.buffers[passed]
+        # a pipeline gives back what it declares `write`, as a program does
+        outside = outer.live_in or outer.live_out or outer.access is Access.WRITE
+        if outside or uses.counts[pipeline][passed] > 1:
+            host = outside or passed in uses.host[pipeline]
+            who = "the host reads" if host else "another launch uses"
+            message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
+            return Refusal("host-use" if host else "shared", message, launch.loc)
     return None
-
-
-def _names(stage: Any) -> tuple[str, ...]:
-    return (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
 
 
 def _judge(
@@ -208,16 +189,17 @@ class DecodeScanFuse(Pass):
     Options = FuseOptions
 
     def run(self, module: Module, ctx: Context) -> bool:
-        budget = self.options.budget or TARGET_BUDGET.get(ctx.target.rstrip("af"), DEFAULT_BUDGET)
+        budget = self.options.budget or workgroup_budget(ctx.target)
         changed = False
+        uses = PipelineUses(module)
         for program in module.programs.values():
             footprints = ctx.analyses.get(Footprints, program)
-            decisions = decide(program, module, budget, self.options.narrow, footprints)
+            decisions = decide(program, uses, budget, self.options.narrow, footprints)
             promoted = [d for d in decisions if d.promoted]
             for decision in decisions:
                 _remark(ctx, program, decision)
             for decision in promoted:
-                _drop_argument(module, program, decision.buffer)
+                _drop_argument(uses, program, decision.buffer)
             if promoted:
                 tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
                 move_to_tile(program, tiles, footprints)
@@ -246,20 +228,11 @@ def _remark(ctx: Context, program: Program, decision: Decision) -> None:
     ctx.remark("applied", f"@{buffer.name}: {shown}{narrowed} ({base}); {proof}", buffer.loc, **facts)
 
 
-def _drop_argument(module: Module, program: Program, buffer: Buffer) -> None:
+def _drop_argument(uses: PipelineUses, program: Program, buffer: Buffer) -> None:
     """Take what pipelines pass for a buffer out of their launches, and out of them if nothing else uses it."""
     if buffer.binding is None:
         return
     place = program.bound_buffers.index(buffer)
-    for pipeline in module.pipelines.values():
-        for stage in pipeline.stages:
-            if isinstance(stage, Launch) and stage.program == program.name:
-                passed = stage.buffers[place]
-                stage.buffers = stage.buffers[:place] + stage.buffers[place + 1 :]
-                _forget(pipeline, passed)
+    for pipeline, launch in uses.launches[program.name]:
+        uses.drop(pipeline, launch, place)
     buffer.binding = None
-
-
-def _forget(pipeline: Pipeline, name: str) -> None:
-    if not any(name in _names(stage) for stage in pipeline.stages):
-        del pipeline.buffers[name]

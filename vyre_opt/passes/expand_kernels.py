@@ -14,7 +14,8 @@ from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.ops import OPS
-from ..ir.program import Access, Buffer, KernelStage, Launch, Module, Op, Pipeline, Program, Stage
+from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.program import Access, Buffer, Module, Op, Program
 from ..kernels.expansion import EXPANSIONS, Expansion, Request, expand
 from .manager import Context
 from .registry import Pass, register
@@ -52,6 +53,8 @@ class _Expander:
         self.expanded = 0
         self.made: dict[Any, tuple[Program, Expansion]] = {}
         """The programs made for stages, so that equal stages launch one."""
+        self.scratch: dict[tuple[str, str, str], str] = {}
+        """The buffers of equal stages of a pipeline: one serves all, since each launch finds it cleared."""
 
     # --- programs -------------------------------------------------------------------------
 
@@ -70,11 +73,16 @@ class _Expander:
     # --- pipelines -------------------------------------------------------------------------
 
     def pipeline(self, pipeline: Pipeline) -> None:
-        stages: list[Stage] = []
-        for stage in pipeline.stages:
+        pipeline.stages = self.stages(pipeline, pipeline.stages)
+
+    def stages(self, pipeline: Pipeline, given: list[Stage]) -> list[Stage]:
+        made: list[Stage] = []
+        for stage in given:
+            if isinstance(stage, Repeat):
+                stage.stages = self.stages(pipeline, stage.stages)
             launches = self.stage(pipeline, stage) if isinstance(stage, KernelStage) else None
-            stages += [stage] if launches is None else launches
-        pipeline.stages = stages
+            made += [stage] if launches is None else launches
+        return made
 
     def stage(self, pipeline: Pipeline, stage: KernelStage) -> list[Stage] | None:
         """The launches that do a stage; None where it stays."""
@@ -103,10 +111,13 @@ class _Expander:
         extra = []
         for buffer in program.bound_buffers[len(buffers) :]:
             assert made.scratch is not None
-            name = _fresh(f"{program.name}_{buffer.name}", pipeline.buffers)
-            pipeline.buffers[name] = Buffer(
-                name, buffer.dtype, made.scratch[buffer.name], None, loc=stage.loc
-            )
+            use = (pipeline.name, program.name, buffer.name)
+            name = self.scratch.get(use) or _fresh(f"{program.name}_{buffer.name}", pipeline.buffers)
+            if use not in self.scratch:
+                self.scratch[use] = name
+                pipeline.buffers[name] = Buffer(
+                    name, buffer.dtype, made.scratch[buffer.name], None, loc=stage.loc
+                )
             clear = self.clearing(buffer)
             blocks = -(-made.scratch[buffer.name] // clear.lanes)
             launches.append(Launch(clear.name, (blocks, 1, 1), (name,), stage.loc))
@@ -170,9 +181,8 @@ class _Expander:
             return None
         if known is not None:
             return known[1]
-        params = {name: value for name, value in row.params.items() if value is not None} | dict(given)
         try:
-            return expand(Request(kernel, buffers, params, self.target, owns_grid))
+            return expand(Request(kernel, buffers, row.meaning(given), self.target, owns_grid, row.at(given)))
         except ValueError as wrong:
             self.refused(kernel, str(wrong), where)
             return None

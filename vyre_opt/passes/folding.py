@@ -13,11 +13,11 @@ from typing import Any
 
 from ..ir import arith
 from ..ir.ops import SUBGROUP_SIZE, OpDef
-from ..ir.program import Func, Op, Program, Value
+from ..ir.program import Block, Func, Op, Program, Value
 from ..ir.types import DataType
-from .rewrite import constant_value
+from .rewrite import become, constant_value, substitute
 
-__all__ = ["chosen_arm", "fold", "lanes_of"]
+__all__ = ["chosen_arm", "fold", "fold_body", "lanes_of"]
 
 Lane = int | None
 """An encoded scalar, or None where it does not fold."""
@@ -27,6 +27,39 @@ def fold(op: Op, item: Program | Func) -> Any:
     """The encoded constant that `op`, of `item`, always gives; None if it is not known."""
     rule = _RULES.get(op.definition.form)
     return rule(op, item) if rule is not None else None
+
+
+def fold_body(item: Program | Func) -> int:
+    """Make every op with a known result that constant, in place; how many there were."""
+    walk = _Walk(item)
+    walk.block(item.body)
+    return walk.folded
+
+
+class _Walk:
+    def __init__(self, item: Program | Func) -> None:
+        self.item = item
+        self.replaced: dict[Value, Value] = {}
+        self.folded = 0
+
+    def block(self, block: Block) -> None:
+        replaced = self.replaced
+        for op in block.ops:
+            if replaced:
+                substitute(op, replaced)
+            for inner in op.regions:
+                self.block(inner)
+            if not op.definition.is_pure or op.definition.form == "const":
+                continue
+            value = fold(op, self.item)
+            if value is not None:
+                become(op, "const", (), {"value": value})
+                self.folded += 1
+            elif op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+                replaced[op.result] = arm
+                self.folded += 1
+        if replaced:
+            block.ops = [op for op in block.ops if not op.results or op.results[0] not in replaced]
 
 
 def chosen_arm(op: Op) -> Value | None:

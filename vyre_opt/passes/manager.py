@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from ..ir.diagnostics import Diagnostic, Location
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Module, Program
 from ..ir.verifier import verify
@@ -143,13 +143,18 @@ class PassManager:
         self.target = target
 
     def run(self, module: Module) -> Result:
-        """Run every pass on `module`, in place.  Raises PassFailure for a bug of a pass."""
+        """Run every pass on `module`, in place.
+
+        Raises PassFailure for a bug of a pass, and DiagnosticError for what a pass cannot take.
+        """
         ctx = Context(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before = fingerprint(module) if self.verify_each and self.passes else b""
         for running in self.passes:
             ctx.running = running.name
+            if not running.takes_type_parameters:
+                _check_types(running, module)
             for observer in self.observers:
                 observer.before(running, module)
             started = time.perf_counter()
@@ -167,6 +172,22 @@ class PassManager:
 
 def _passes(item: str | Pass) -> list[Pass]:
     return read(item) if isinstance(item, str) else [item]
+
+
+def _check_types(running: Pass, module: Module) -> None:
+    """Raises DiagnosticError for a type parameter: what holds of the type that it stands for may not hold of the next."""
+    errors = [
+        Diagnostic(
+            "error",
+            f"program @{program.name} is open in its type @{spec.name}, and pass {running.name} needs it fixed",
+            spec.loc,
+            help=f"run specialize before: --pass=specialize --pass={running.name}",
+        )
+        for program in module.programs.values()
+        for spec in program.type_parameters
+    ]
+    if errors:
+        raise DiagnosticError(errors)
 
 
 def _check(running: Pass, module: Module, changed: bool, before: bytes) -> bytes:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import get_type_hints
 
+from .pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from .registry import BUILTIN, Pass, find
 
 __all__ = ["page"]
@@ -32,13 +33,31 @@ they are next needed; all analyses but those it **preserves** are dropped.
 Other packages add passes through the entry point group `vyre_opt.passes`.
 """
 
+_DEFAULT = """
+## The default pipeline
+
+`vyre-opt -O`, or `--pass={name}`, runs these in this order, after the passes that are given
+with `--pass`; `vyre-run -O` runs `specialize` before them.  They join the launches of
+pipelines where that is proven to be the same, keep what is handed over in workgroup memory
+or registers, and clean up.  `specialize` is not among them, since it takes a program's
+constants away for good: `vyre-opt --pass=specialize -O`.
+
+{passes}
+"""
+
 
 def page() -> str:
     """The whole of docs/passes.md."""
     passes = [find(name) for name in sorted(BUILTIN)]
     lines = [_INTRO, "| Pass | What it does |\n|---|---|"]
     lines += [f"| [{p.name}](#{p.name}) | {p.summary} |" for p in passes]
+    numbered = "\n".join(f"{i}. [{p}](#{_name(p)})" for i, p in enumerate(DEFAULT_PIPELINE, 1))
+    lines.append(_DEFAULT.format(name=DEFAULT, passes=numbered).rstrip())
     return "\n".join([*lines, *(line for p in passes for line in _section(p))])
+
+
+def _name(text: str) -> str:
+    return text.partition("{")[0]
 
 
 def _section(described: type[Pass]) -> Iterator[str]:

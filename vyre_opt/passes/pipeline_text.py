@@ -1,4 +1,4 @@
-"""Pipelines as text: `cse,unroll{factor=4 full=true},dce`."""
+"""Pipelines as text: `cse,unroll{factor=4 full=true},dce`, and the one that `default` stands for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,43 @@ import re
 
 from .registry import Pass, PassError, make
 
+__all__ = ["DEFAULT", "DEFAULT_PIPELINE", "read", "show"]
+
+DEFAULT = "default"
+
+DEFAULT_PIPELINE = (
+    # plain programs with constant forms: what the proofs read
+    "expand_kernels",
+    "inline",
+    "canonicalize",
+    "simplify_cf",
+    "cse",
+    # launches become one, and what they handed over becomes a tile
+    "fusion_pressure",
+    "launch_fusion",
+    "decode_scan_fuse",
+    # what that leaves behind; equal indices are one value before stores are forwarded
+    "canonicalize",
+    "cse",
+    "store_forward",
+    "canonicalize",
+    "licm",
+    "simplify_cf",
+    "cse",
+    "dce",
+    "barrier_elim",
+    "vectorize_access",
+)
+"""What `default` stands for: each a pass as text, with options in braces where it has any."""
+
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}=,]|[^\s{}=,]+)")
 
 
 def read(text: str) -> list[Pass]:
-    """The passes that `text` names, in order.  Raises PassError that shows the place."""
+    """The passes that `text` names, in order; `default` is DEFAULT_PIPELINE.
+
+    Raises PassError that shows the place.
+    """
     tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
     tokens.append(("", len(text)))
     passes: list[Pass] = []
@@ -26,6 +58,8 @@ def read(text: str) -> list[Pass]:
         at += 1
         options: dict[str, str] = {}
         if tokens[at][0] == "{":
+            if name == DEFAULT:
+                raise fail(f"{DEFAULT} is several passes and takes no options; name the passes instead")
             at += 1
             while tokens[at][0] != "}":
                 key = tokens[at][0]
@@ -44,7 +78,7 @@ def read(text: str) -> list[Pass]:
                 if tokens[at][0] == ",":
                     at += 1
             at += 1
-        passes.append(make(name, options))
+        passes += read(",".join(DEFAULT_PIPELINE)) if name == DEFAULT else [make(name, options)]
         if tokens[at][0] == ",":
             at += 1
             if not tokens[at][0]:

@@ -31,11 +31,16 @@ BUILTIN = (
     "decode_scan_fuse",
     "expand_kernels",
     "fold",
+    "fusion_pressure",
     "inline",
+    "launch_fusion",
     "licm",
     "simplify_cf",
+    "specialize",
     "store_forward",
+    "tune",
     "unroll",
+    "vectorize_access",
     "verify",
 )
 
@@ -56,6 +61,7 @@ class Pass:
     `invalidates`  passes and analyses whose result a change by this one voids.
     `preserves`    analyses that stay true whatever this pass changes; all others
                    are dropped after a change.
+    `takes_type_parameters`  whether it may run on a program whose types are still open.
     `Options`      a frozen dataclass of int, float, bool and str fields with defaults.
     """
 
@@ -64,6 +70,7 @@ class Pass:
     requires: ClassVar[tuple[str, ...]] = ()
     invalidates: ClassVar[tuple[str, ...]] = ()
     preserves: ClassVar[tuple[str, ...]] = ()
+    takes_type_parameters: ClassVar[bool] = False
     Options: ClassVar[type[Any]] = NoOptions
 
     def __init__(self, options: Any = None) -> None:

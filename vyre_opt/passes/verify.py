@@ -11,6 +11,7 @@ from .registry import Pass, register
 @register
 class Verify(Pass):
     name = "verify"
+    takes_type_parameters = True
     summary = "Check the module; stop with its errors if it has any."
 
     def run(self, module: Module, ctx: Context) -> bool:

@@ -1,0 +1,102 @@
+"""Stages and errors as values: what a stage takes, what an error says and carries."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_opt
+from vyre_opt import LaunchFusionError, LaunchFusionGroup, LaunchFusionPlan, LaunchFusionStage
+from vyre_opt import plan_launch_fusion as plan
+
+FIELDS = {
+    LaunchFusionStage: "id layout_hash input_bytes output_bytes scratch_bytes requires_host_materialization",
+    LaunchFusionGroup: "stage_ids layout_hash required_bytes avoided_intermediate_bytes",
+    LaunchFusionPlan: "groups launch_count avoided_launches avoided_intermediate_bytes",
+}
+
+
+@pytest.mark.parametrize("made", FIELDS, ids=lambda made: made.__name__)
+def test_fields_are_those_of_the_contract(made: Any) -> None:
+    assert [field.name for field in dataclasses.fields(made)] == FIELDS[made].split()
+
+
+def test_a_stage_does_not_change() -> None:
+    stage = LaunchFusionStage(1, 2, 3, 4, 5, False)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        stage.id = 2  # type: ignore[misc]
+
+
+def test_numpy_numbers_become_ints() -> None:
+    """u32 numbers would wrap in the sums of a plan."""
+    stages = [LaunchFusionStage(*np.array([k, 7, 2**31, 2**31, 2**31], np.uint32), np.False_) for k in (1, 2)]
+    assert plan(stages, 2**40).groups[0].required_bytes == 5 << 31
+    assert plan(stages, np.uint32(2**32 - 1 - 2**30) * np.uint64(4)).launch_count == 1
+    assert stages[0] == LaunchFusionStage(1, 7, 2**31, 2**31, 2**31, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"input_bytes": -1}, "stage 1: input_bytes is -1; bytes are counted from 0"),
+        ({"output_bytes": 1 << 64}, "stage 1: output_bytes is 18446744073709551616"),
+        ({"scratch_bytes": 1.5}, "stage 1: scratch_bytes is 1.5, which is not an integer"),
+        ({"scratch_bytes": True}, "scratch_bytes is True, which is not an integer"),
+        ({"id": "a"}, "a stage's id is 'a', which is not an integer"),
+        ({"layout_hash": None}, "a stage's layout_hash is None"),
+        (
+            {"requires_host_materialization": "no"},
+            "requires_host_materialization is 'no'; it is True or False",
+        ),
+        ({"requires_host_materialization": None}, "requires_host_materialization is None"),
+    ],
+)
+def test_what_is_no_stage(change: dict[str, Any], said: str) -> None:
+    good = dict.fromkeys(FIELDS[LaunchFusionStage].split(), 1)
+    with pytest.raises(LaunchFusionError) as caught:
+        LaunchFusionStage(**{**good, **change})
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "optimal"])
+@pytest.mark.parametrize(
+    ("stages", "budget", "said"),
+    [
+        ([], -1, "max_group_bytes is -1"),
+        ([], 1.0, "max_group_bytes is 1.0, which is not an integer"),
+        ([], True, "max_group_bytes is True"),
+        (None, 1, "stages are a sequence of LaunchFusionStage, not a NoneType"),
+        ([{"id": 1}], 1, "stage 0 of the line is a dict, no LaunchFusionStage"),
+    ],
+)
+def test_what_is_no_plan(stages: Any, budget: Any, said: str, strategy: str) -> None:
+    with pytest.raises(LaunchFusionError) as caught:
+        plan(stages, budget, strategy)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("ZeroBudget", {}),
+        ("DuplicateStage", {"id": 3}),
+        ("ByteCountOverflow", {"field": "required_bytes"}),
+        ("StageOverBudget", {"id": 3, "required_bytes": 9, "budget_bytes": 8}),
+    ],
+)
+def test_kinds_of_error(kind: str, fields: dict[str, Any]) -> None:
+    """By name from the package and from the base; fields as attributes; a remedy; across processes."""
+    made = getattr(vyre_opt, kind)
+    assert made is getattr(LaunchFusionError, kind)
+    assert issubclass(made, LaunchFusionError)
+    assert issubclass(made, ValueError)
+    error = made(**fields)
+    again = pickle.loads(pickle.dumps(error))
+    for each in (error, again):
+        assert {name: getattr(each, name) for name in fields} == fields
+        assert all(str(value) in str(each) for value in fields.values())
+        assert len(str(each)) > 40, "what is wrong, and what to do"

@@ -1,0 +1,237 @@
+"""launch_fusion against pipelines made to mislead it, and its checks against being left out.
+
+Every pipeline runs clean in the interpreter before.  After, it must go on to run clean with the same
+outputs: a race, a read of what nobody wrote or another value is a proof that was wrong.  Then each
+check is taken out in turn, and the same comparison must notice: else the check guards nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from vyre_opt import PassManager, parse, print_program
+from vyre_opt.passes import halo, join, join_proofs, join_windows, launch_fusion
+from vyre_opt.passes.join_proofs import Refused
+from vyre_opt.passes.manager import PassFailure
+from vyre_opt.runtime.dispatcher import DispatchError
+from vyre_opt.testing.launch_kinds import (
+    BUMP,
+    COUNT,
+    KINDS,
+    MIRROR,
+    REVERSE,
+    TRIPLE,
+    pipeline,
+    stage,
+    window,
+)
+from vyre_opt.testing.launch_pipelines import launch_pipeline
+
+Run = Callable[..., list[tuple[str, bytes]]]
+
+
+def outcome(text: str, run_pipeline: Run, then: str = "") -> tuple[bool, int]:
+    """Whether the pipeline is the same after the pass, and how many launches it saved."""
+    module = parse(text)
+    before = run_pipeline(parse(text))
+    try:
+        result = PassManager("fusion_pressure{dispatcher=closed},launch_fusion" + then).run(module)
+        same = run_pipeline(parse(print_program(module))) == before
+    except (DispatchError, PassFailure):
+        return False, 0
+    return same, result.statistics.get(("launch_fusion", "launches saved"), 0)
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_random_pipelines(first: int, run_pipeline: Run) -> None:
+    """What is joined stays the same, and a good part of the launches is."""
+    saved = 0
+    for seed in range(first, first + 40):
+        text = launch_pipeline(seed)
+        same, launches = outcome(text, run_pipeline, ",decode_scan_fuse")
+        assert same, f"seed {seed}:\n{text}"
+        saved += launches
+    assert saved > 30
+
+
+# --- pipelines that are nearly joinable
+
+
+TWICE = stage(
+    "twice",
+    "x:read y:write",
+    """
+  %i = mul %g, %c2 : u32
+  %j = add %i, %c1 : u32
+  %v = load @x[%g] : u32
+  store %v, @y[%i] : u32
+  store %v, @y[%j] : u32""",
+)
+
+DATA_GUARD = stage(
+    "data_guard",
+    "x:read y:write",
+    """
+  %v = load @x[%g] : u32
+  %odd = and %v, %c1 : u32
+  %is = eq %odd, %c0 : u32
+  if %is { store %v, @y[%g] : u32 }""",
+)
+
+DATA_READ = stage(
+    "data_read",
+    "x:read z:read y:write",
+    """
+  %n = len @x
+  %v = load @z[%g] : u32
+  %i = rem %v, %n : u32
+  %u = load @x[%i] : u32
+  store %u, @y[%g] : u32""",
+)
+
+DATA_WRITE = stage(
+    "data_write",
+    "x:read z:read y:write",
+    """
+  %v = load @x[%g] : u32
+  %p = eq %g, %v : u32
+  if %p { %u = load @z[%v] : u32 store %u, @y[%v] : u32 }""",
+)
+
+SHARED = stage(
+    "shared",
+    "x:read y:write",
+    """
+  %k = rem %g, %c64 : u32
+  %v = load @x[%k] : u32
+  store %v, @y[%g] : u32""",
+)
+
+LAST_ROW = stage(
+    "last_row",
+    "x:read y:write",
+    """
+  %n = len @x
+  %from = sub %n, %c64 : u32
+  %k = add %from, %l : u32
+  %v = load @x[%k] : u32
+  store %v, @y[%g] : u32""",
+)
+
+SAME = "launch @{0} grid(4) (@x, @m)\nlaunch @{1} grid(4) (@m, @y)"
+BUFFERS = "x[256]r m[256] y[256]w"
+
+NEARLY = {
+    # one workgroup reads what the first one wrote, at the same form
+    "the first row": TRIPLE + SHARED + pipeline(BUFFERS, SAME.format("triple", "shared")),
+    "the last row": TRIPLE + LAST_ROW + pipeline(BUFFERS, SAME.format("triple", "last_row")),
+    "a place that is data": TRIPLE + DATA_READ + pipeline(
+        "x[256]r z[256]r m[256] y[256]w",
+        "launch @triple grid(4) (@x, @m)\nlaunch @data_read grid(4) (@m, @z, @y)"),
+    "a write to a place that is data": TRIPLE + DATA_WRITE + pipeline(
+        "x[256]r z[256]r m[256] y[256]w",
+        "launch @triple grid(4) (@x, @y)\nlaunch @data_write grid(4) (@z, @x, @y)"),
+    # elements of two strides
+    "twice as many": TRIPLE + TWICE + MIRROR + pipeline(
+        "x[256]r m[512] y[512]w", "launch @twice grid(4) (@x, @m)\nlaunch @mirror grid(8) (@m, @y)"),
+    "half of twice as many": TRIPLE + TWICE + MIRROR + pipeline(
+        "x[256]r m[512] y[256]w", "launch @twice grid(4) (@x, @m)\nlaunch @mirror grid(4) (@m, @y)"),
+    # a write that may not happen
+    "a guard that is data": TRIPLE + DATA_GUARD + MIRROR + pipeline(
+        "x[256]r m[256] y[256]w",
+        "launch @triple grid(4) (@x, @m)\nlaunch @data_guard grid(4) (@x, @m)\nlaunch @mirror grid(4) (@m, @y)"),
+    "the third overwrites what the first reads": REVERSE + TRIPLE + MIRROR + pipeline(
+        "x[256]io z[256]r k[256] m[256] y[256]w",
+        "launch @reverse grid(4) (@x, @k)\nlaunch @triple grid(4) (@z, @m)\nlaunch @mirror grid(4) (@m, @x)\n"
+        "launch @triple grid(4) (@k, @y)"),
+    "the third reads the first's from afar": TRIPLE + BUMP + REVERSE + pipeline(
+        "x[256]io z[256]io y[256]w",
+        "launch @triple grid(4) (@x, @z)\nlaunch @bump grid(4) (@x)\nlaunch @reverse grid(4) (@z, @y)"),
+    "a halo in a repeat": TRIPLE + window(3) + pipeline(
+        "x[256]io m[256] y[256]w",
+        "repeat 3 {\nlaunch @triple grid(4) (@x, @m)\nlaunch @window grid(4) (@m, @y)\n"
+        "launch @triple grid(4) (@y, @x)\n}"),
+    "one workgroup": TRIPLE + REVERSE + pipeline(
+        "x[64]r m[64] y[64]w", "launch @triple grid(1) (@x, @m)\nlaunch @reverse grid(1) (@m, @y)"),
+    "a halo of one workgroup": TRIPLE + window(9) + pipeline(
+        "x[64]r m[64] y[64]w", "launch @triple grid(1) (@x, @m)\nlaunch @window grid(1) (@m, @y)"),
+    "two halos": TRIPLE + window(2) + window(5, "wide") + pipeline(
+        "x[256]r z[256]r m[256] n[256] y[256]w u[256]w",
+        "launch @triple grid(4) (@x, @m)\nlaunch @triple grid(4) (@z, @n)\n"
+        "launch @window grid(4) (@m, @y)\nlaunch @wide grid(4) (@n, @u)"),
+    "a halo of a halo": TRIPLE + window(2) + window(5, "wide") + pipeline(
+        "x[256]r m[256] n[256] y[256]w",
+        "launch @triple grid(4) (@x, @m)\nlaunch @window grid(4) (@m, @n)\nlaunch @wide grid(4) (@n, @y)"),
+    "counting what was counted": COUNT + BUMP + pipeline(
+        "x[256]r h[256]io", "launch @bump grid(4) (@h)\nlaunch @count grid(4) (@x, @h)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_nearly_joinable(name: str, run_pipeline: Run) -> None:
+    same, _ = outcome("vyre 1\n" + NEARLY[name], run_pipeline, ",decode_scan_fuse")
+    assert same
+
+
+# --- every check guards something
+
+
+def _none(*_: Any) -> None:
+    return None
+
+
+def _no_barriers(*_: Any) -> Iterable[int]:
+    return ()
+
+
+def _with_tile(change: Callable[[Any], Any]) -> Callable[..., Any]:
+    plan = halo.plan_tile
+
+    def planned(facts: Any, buffer: str) -> Any:
+        found = plan(facts, buffer)
+        return found if isinstance(found, Refused) else (change(found[0]), found[1])
+
+    return planned
+
+
+def _everything_internal(uses: Any, groups: Any) -> None:
+    for group in groups:
+        group.internal = [
+            name for name, verdict in group.handed.items() if isinstance(verdict, launch_fusion.Local)
+        ]
+
+
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "ignore RAW": (join_proofs, "raw_hazard", _none),
+    "ignore WAR": (join_proofs, "war_hazard", _none),
+    "ignore WAW": (join_proofs, "waw_hazard", _none),
+    "everything is apart": (join_proofs.Hazards, "apart", lambda *_: True),
+    "strides do not matter": (join_proofs.Hazards, "_tells", lambda *_: True),
+    "everything is disjoint": (join_proofs.Hazards, "disjoint", lambda *_: True),
+    "every lane is by itself": (join_proofs.Hazards, "same_lane", lambda *_: True),
+    "drop the barrier": (launch_fusion._Fusion, "barriers", _no_barriers),
+    "ignore the grid": (join_proofs, "grids_differ", _none),
+    "ignore the third consumer": (launch_fusion, "_choose_internal", _everything_internal),
+    "ignore the third consumer of a halo": (join_windows.Windows, "_others", _none),
+    "ignore writers of a halo's input": (join_windows.Windows, "_admit", lambda self, h: self.halos.setdefault(h.consumer, []).append(h)),
+    "a producer may exchange values": (halo, "_exchanges", _none),
+    "a halo one too narrow": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, count=t.count - 1))),
+    "a halo one too far": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, first=t.first + 1))),
+    "a tile base off by one": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, low=t.low + 1))),
+    "a tile one too small": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, size=t.size - 1))),
+    "a tile stride off by one": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, stride=t.stride + 1))),
+    "own ids are the chosen ones": (join, "recomputed", lambda ops, *_: ops),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutant_is_noticed(mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check, some pipeline here is joined wrongly, and running it shows that."""
+    owner, name, wrong = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, wrong)
+    texts = [kind.text for kind in KINDS] + ["vyre 1\n" + text for text in NEARLY.values()]
+    assert any(not outcome(text, run_pipeline)[0] for text in texts)

@@ -1,0 +1,191 @@
+"""Fusion of stages that read and write named buffers: what a pass makes of a pipeline.
+
+Bytes come from the liveness of the buffers.  A *version* of a buffer is what one stage writes,
+up to the last stage that reads it before the next overwrites it.
+
+    stage      0          1          2          3
+    @mid       write      read                  write
+               |--version--|                    a version of its own
+    @table     read       read       read
+               |--reread---|--reread--|
+
+A version within one group is not written to memory, unless the host sees the buffer.  What a
+stage reads is not read from memory if a stage of its group has it already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..ir.diagnostics import suggest
+from .group_starts import Span, group_starts, group_totals
+from .launch_groups import (
+    LaunchFusionError,
+    LaunchFusionPlan,
+    ZeroBudget,
+    byte_count,
+    check_unique,
+)
+from .launch_optimal import make_groups
+from .windows import Holding, check_alone, earliest_starts
+
+__all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusion"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStage:
+    """A launch, and the buffers it reads and writes.
+
+    A stage that writes only a part of a buffer, so that older contents stay, names it in
+    `reads` too.  `scratch_bytes` is for itself, as workgroup memory is.  Stages of a group have
+    equal `layout_hash`; one that `requires_host_materialization` begins a group.
+    """
+
+    id: int
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    scratch_bytes: int = 0
+    layout_hash: int = 0
+    requires_host_materialization: bool = False
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """All that it touches, each once."""
+        return tuple(dict.fromkeys((*self.reads, *self.writes)))
+
+
+def plan_pipeline_fusion(
+    stages: Sequence[PipelineStage],
+    buffer_bytes: Mapping[str, int],
+    max_group_bytes: int,
+    *,
+    host_visible: Collection[str] = (),
+    may_join: Callable[[int, int], bool] | None = None,
+    allow_oversize: bool = False,
+) -> LaunchFusionPlan:
+    """The plan of fewest launches, and of those one that moves the fewest bytes.
+
+    `buffer_bytes`: the size of every buffer.  `host_visible`: those whose contents are seen from
+    outside the stages; they are never elided.
+    `may_join(first, last)`: whether stage number `last` may follow in a group of the stages
+    `first` to `last - 1`, which may join each other; all may, if it is None.  A stage that may
+    join a group must be able to join any tail of it.  It is asked only where layout, host and
+    budget allow, at most 2 n times.
+    `allow_oversize`: a stage that alone needs more than `max_group_bytes` is a group alone;
+    otherwise it is a StageOverBudget.
+
+    A group requires each buffer that it touches once, and the largest scratch.  It avoids
+    the versions that live within it.  Time is O(t log n) for t uses of buffers by n stages.
+
+    Raises LaunchFusionError as `plan_launch_fusion` does, and for a buffer without a size.
+    """
+    budget = byte_count(max_group_bytes, "max_group_bytes")
+    if budget == 0:
+        raise ZeroBudget
+    ids = [stage.id for stage in stages]
+    check_unique(ids)
+    numbers, sizes = _numbered(stages, buffer_bytes)
+    line = [
+        Holding(
+            tuple(numbers[name] for name in stage.buffers),
+            byte_count(stage.scratch_bytes, f"stage {stage.id}: scratch_bytes"),
+        )
+        for stage in stages
+    ]
+    if not allow_oversize:
+        check_alone(ids, line, sizes, budget)
+
+    def joins(first: int, last: int) -> bool:
+        if stages[last].requires_host_materialization:
+            return False
+        if stages[last].layout_hash != stages[last - 1].layout_hash:
+            return False
+        return may_join is None or may_join(first, last)
+
+    spans = list(_spans(stages, buffer_bytes, host_visible))
+    starts = group_starts(earliest_starts(line, sizes, budget, joins), spans)
+    return make_groups(starts, ids, [stage.layout_hash for stage in stages], line, sizes, spans)
+
+
+def bytes_moved(
+    stages: Sequence[PipelineStage],
+    buffer_bytes: Mapping[str, int],
+    plan: LaunchFusionPlan,
+    *,
+    host_visible: Collection[str] = (),
+) -> int:
+    """Bytes that a plan for the stages reads from memory and writes to it, by what buffers hold."""
+    each_alone = sum(
+        buffer_bytes[name] for stage in stages for names in (stage.reads, stage.writes) for name in set(names)
+    )
+    starts = [0]
+    for group in plan.groups:
+        starts.append(starts[-1] + len(group.stage_ids))
+    spans = list(_spans(stages, buffer_bytes, host_visible))
+    return each_alone - sum(moved for moved, _ in group_totals(starts[:-1], spans, len(stages)))
+
+
+def bytes_at_cuts(
+    stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], *, host_visible: Collection[str] = ()
+) -> list[int]:
+    """For each two neighbours, the bytes moved only because they are in different groups.
+
+    That is, of all that would stay within one group of all the stages, what has this cut in it.
+    """
+    changes = [0] * (len(stages) + 1)
+    for first, last, moved, _ in _spans(stages, buffer_bytes, host_visible):
+        changes[first] += moved
+        changes[last] -= moved
+    for stage, following in pairwise(range(len(changes))):
+        changes[following] += changes[stage]
+    return changes[: max(0, len(stages) - 1)]
+
+
+def _numbered(
+    stages: Iterable[PipelineStage], buffer_bytes: Mapping[str, int]
+) -> tuple[dict[str, int], list[int]]:
+    """Each touched buffer's number, and the sizes by number."""
+    numbers: dict[str, int] = {}
+    sizes: list[int] = []
+    for stage in stages:
+        for name in stage.buffers:
+            if name in numbers:
+                continue
+            if name not in buffer_bytes:
+                hint = suggest(name, buffer_bytes, "@")
+                raise LaunchFusionError(
+                    f"stage {stage.id} uses @{name}, which has no size" + (f"; {hint}" if hint else "")
+                )
+            numbers[name] = len(sizes)
+            sizes.append(byte_count(buffer_bytes[name], f"the size of @{name}"))
+    return numbers, sizes
+
+
+def _spans(
+    stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], host_visible: Collection[str]
+) -> Iterator[Span]:
+    """What one stage leaves for another: contents to read again, and versions that end."""
+    seen = frozenset(host_visible)
+    touched: dict[str, int] = {}  # by name, the last stage that touched it
+    version: dict[str, tuple[int, int]] = {}  # by name, the stage that wrote it and its last reader
+
+    def ended(name: str) -> Iterator[Span]:
+        written, read = version.pop(name, (0, 0))
+        if read > written and name not in seen:
+            yield Span(written, read, buffer_bytes[name], buffer_bytes[name])
+
+    for number, stage in enumerate(stages):
+        for name in set(stage.reads):
+            if name in touched:
+                yield Span(touched[name], number, buffer_bytes[name], 0)
+            if name in version:
+                version[name] = (version[name][0], number)
+            touched[name] = number
+        for name in set(stage.writes):
+            yield from ended(name)
+            version[name] = (number, number)
+            touched[name] = number
+    for name in list(version):
+        yield from ended(name)

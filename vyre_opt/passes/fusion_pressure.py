@@ -1,0 +1,305 @@
+"""Fusion pressure: how strongly the launches of a pipeline are tied, and whether to fuse them.
+
+An *edge* is two launches, one right after the other, of which the first writes what the second
+reads; its *rank* is the count of elements of those buffers, summed.  Edges in a row make a chain:
+
+    launch @a (@x, @m)           rank 4096      @m : u8[4096]
+    launch @b (@m, @n)                                            pressure 4096 * 1024 = 4194304
+    launch @c (@n, @y)           rank 1024      @n : u8[1024]
+
+What is read and what is written is seen by the programs' own ops.  Another stage in between
+ends a chain, and so does a neighbour that takes nothing, or a buffer of open size.  The pressure
+of a chain is the product of its ranks, from a dispatch of tt.contract_step for each; where it or
+a core is too large for that, it is the closed form of the same.  A chain is to be fused if its
+pressure is at most threshold^links (docs/fusion.md).
+
+The launch at the end of an edge is given notes: `rank`, `pressure` and `fuse`, which are facts of
+the chain, and `bytes`, what goes through memory only because there is a cut here: the hand-off
+written and read, and what both launches read.  Where buffers of open size are among that, it is
+`least_bytes`.  Notes change nothing: they say what pays, and launch_fusion proves what may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from ..analysis.launch_flow import Flows, LaunchRun
+from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
+from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.pipeline import Launch, Note, Pipeline
+from ..ir.program import Module
+from .manager import Context
+from .registry import Pass, register
+
+__all__ = ["Edge", "FusionPressure"]
+
+NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse")
+DISPATCHERS = ("cpu", "ref", "cuda", "closed")
+U32_MAX = (1 << 32) - 1
+SHOWN_BITS = 64
+"""Of a pressure in a note: a chain of n launches has n notes, and digits that grow with n."""
+
+
+@dataclass(frozen=True)
+class PressureOptions:
+    """`threshold`: elements a link, in the geometric mean of a chain.  By default no link is too large:
+    what is fused hands over a workgroup's tile, however large the buffer was.  `dispatcher`: what runs the contraction: cpu, ref, cuda; closed for the closed form alone.
+    """
+
+    threshold: float = inf
+    dispatcher: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if not self.threshold > 0:
+            raise ValueError(f"threshold is a number above zero, not {self.threshold}")
+        if self.dispatcher not in DISPATCHERS:
+            raise ValueError(f"dispatcher is {', '.join(DISPATCHERS)}, not {self.dispatcher}")
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """Two launches in a row, and what is known of what the first hands over to the second.
+
+    `moved`: bytes that a cut here costs, or no less if `is_least`.  `ends`: why the chain ends
+    here; then there is no rank.  `computed`: by which dispatcher, or `closed`, and then `why`.
+    """
+
+    first: Launch
+    second: Launch
+    buffers: tuple[str, ...]
+    moved: int
+    is_least: bool
+    rank: int = 0
+    ends: str = ""
+    pressure: int = 0
+    fuse: bool = False
+    computed: str = ""
+    why: str = ""
+
+    def notes(self) -> dict[str, Note]:
+        if self.ends:
+            return {}
+        moved = "least_bytes" if self.is_least else "bytes"
+        return {"rank": self.rank, "pressure": _noted(self.pressure), moved: self.moved, "fuse": self.fuse}
+
+    def facts(self) -> dict[str, Note | list[str]]:
+        found: dict[str, Note | list[str]] = {
+            "first": self.first.program,
+            "second": self.second.program,
+            "buffers": list(self.buffers),
+            "least_bytes" if self.is_least else "bytes": self.moved,
+        }
+        if self.ends:
+            return {**found, "reason": self.ends}
+        return {**found, **self.notes(), "computed": self.computed} | ({"why": self.why} if self.why else {})
+
+
+@register
+class FusionPressure(Pass):
+    name = "fusion_pressure"
+    summary = "Note at each launch how strongly it is tied to the one before, and whether fusing pays."
+    requires = ("expand_kernels",)
+    Options = PressureOptions
+
+    options: PressureOptions
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        if not module.pipelines:
+            return False
+        flows = Flows(module)
+        contraction = _Contraction(self.options)
+        changed = False
+        for pipeline in module.pipelines.values():
+            edges = _edges(pipeline, flows)
+            for chain in _chains(edges):
+                contraction.judge(chain, pipeline)
+                ctx.count("chains")
+                ctx.count("edges to fuse", sum(edge.fuse for edge in chain))
+            changed |= _annotate(pipeline, edges)
+            if edges:
+                _remark(ctx, pipeline, edges, self.options.threshold)
+        return changed
+
+
+# --- edges
+
+
+def _edges(pipeline: Pipeline, flows: Flows) -> list[list[Edge]]:
+    """The edges of each run of launches, in order."""
+    counts = flows.counts(pipeline)
+    sizes: dict[str, int | None] = {}
+    for name, buffer in pipeline.buffers.items():
+        count, size = counts[name], buffer.dtype.size_bytes
+        sizes[name] = None if count is None or size is None else count * size
+    runs = [run for run in flows.runs(pipeline) if len(run.launches) > 1]
+    return [_edges_of(run, counts, sizes) for run in runs]
+
+
+def _edges_of(run: LaunchRun, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
+    stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.flows)]
+    known = {name: size or 0 for name, size in sizes.items()}
+    unknown = {name: int(size is None) for name, size in sizes.items()}
+    moved = bytes_at_cuts(stages, known, host_visible=run.outside)
+    open_at = bytes_at_cuts(stages, unknown, host_visible=run.outside)
+    edges = []
+    for i, second in enumerate(run.launches[1:]):
+        taken = set(run.flows[i + 1].reads)
+        buffers = tuple(name for name in run.flows[i].writes if name in taken)
+        edge = Edge(run.launches[i], second, buffers, moved[i], open_at[i] > 0)
+        _rank(edge, counts)
+        edges.append(edge)
+    return edges
+
+
+def _rank(edge: Edge, counts: dict[str, int | None]) -> None:
+    ranks = [counts[name] for name in edge.buffers]
+    edge.rank = sum(rank for rank in ranks if rank is not None)
+    if not edge.buffers:
+        edge.ends = "no-hand-off"
+    elif None in ranks:
+        edge.ends = "open-size"
+    elif edge.rank > U32_MAX:
+        edge.ends = "beyond-u32"
+
+
+def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
+    """Edges with a rank, in a row."""
+    for edges in runs:
+        chain: list[Edge] = []
+        for edge in edges:
+            if not edge.ends:
+                chain.append(edge)
+            elif chain:
+                yield chain
+                chain = []
+        if chain:
+            yield chain
+
+
+# --- pressure
+
+
+class _Contraction:
+    """Gives chains their pressure and decision; equal ranks are contracted once."""
+
+    def __init__(self, options: PressureOptions) -> None:
+        self.options = options
+        self.known: dict[tuple[int, ...], tuple[int, bool, str]] = {}
+
+    def judge(self, chain: Sequence[Edge], pipeline: Pipeline) -> None:
+        ranks = tuple(edge.rank for edge in chain)
+        if ranks not in self.known:
+            self.known[ranks] = self._contract(ranks, pipeline)
+        pressure, fuse, why = self.known[ranks]
+        for edge in chain:
+            edge.pressure, edge.fuse, edge.why = pressure, fuse, why
+            edge.computed = "closed" if why else self.options.dispatcher
+
+    def _contract(self, ranks: tuple[int, ...], pipeline: Pipeline) -> tuple[int, bool, str]:
+        """The pressure, the decision, and why it is the closed form if it is."""
+        from ..fusion.pressure import fusion_pressure, pressure_of, should_fuse_chain
+        from ..runtime.dispatcher import BadInputs, DispatchError
+
+        chosen, why = self.options.dispatcher, ""
+        fuse = should_fuse_chain(ranks, self.options.threshold)
+        if chosen == "closed":
+            return pressure_of(ranks), fuse, "as asked for"
+        try:
+            return int(fusion_pressure(ranks, dispatcher=chosen)), fuse, ""
+        except BadInputs as too_large:
+            why = str(too_large)
+        except DispatchError as failed:
+            message = f"fusion_pressure cannot dispatch on {chosen}: {failed}"
+            help = "choose another: --pass='fusion_pressure{dispatcher=closed}'"
+            raise DiagnosticError([Diagnostic("error", message, pipeline.loc, help=help)]) from None
+        return pressure_of(ranks), fuse, why
+
+
+def _noted(pressure: int) -> Note:
+    bits = pressure.bit_length()
+    return pressure if bits <= SHOWN_BITS else f"at least 2^{bits - 1}"
+
+
+# --- what is said of it
+
+
+def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
+    """Give each launch the notes of its edge, and take old ones away; whether any changed."""
+    wanted = {id(edge.second): edge.notes() for edges in runs for edge in edges}
+    changed = False
+    for stage in pipeline.walk():
+        if isinstance(stage, Launch):
+            new = wanted.get(id(stage), {})
+            old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
+            if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
+                changed = True
+                stage.notes = {k: v for k, v in stage.notes.items() if k not in old} | new
+    return changed
+
+
+def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]], threshold: float) -> None:
+    for edges in runs:
+        for edge in edges:
+            if edge.ends in _MISSING:
+                missing = _MISSING[edge.ends].format(", ".join(f"@{name}" for name in edge.buffers))
+                message = f"@{edge.first.program} -> @{edge.second.program}: {missing}; the chain ends here"
+                ctx.remark(
+                    "refused", message, edge.second.loc, pipeline=pipeline.name, at="edge", **edge.facts()
+                )
+    flat = [edge for edges in runs for edge in edges]
+    fused = sum(edge.fuse for edge in flat)
+    head = (
+        f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {threshold:.17g} a link"
+    )
+    closed = {edge.why: None for edge in flat if edge.why and edge.why != "as asked for"}
+    below = [f"in closed form: {why}" for why in closed]
+    ctx.remark(
+        "note",
+        "\n  ".join([head, *_table(flat), *below]),
+        pipeline.loc,
+        pipeline=pipeline.name,
+        threshold=threshold if threshold < float("inf") else "inf",
+        edges=[edge.facts() for edge in flat],
+    )
+
+
+_MISSING = {
+    "open-size": "{} is handed over, and its size is open",
+    "beyond-u32": "{} has more elements than a u32 counts",
+}
+
+_DECISIONS = {
+    "no-hand-off": "nothing is handed over",
+    "open-size": "unknown: open size",
+    "beyond-u32": "unknown: beyond u32",
+}
+
+_HEAD = ("launches", "buffers", "rank", "pressure", "by", "bytes at a cut", "decision")
+_RIGHT = frozenset((2, 3, 5))
+MAX_CELL = 48
+
+
+def _table(edges: Sequence[Edge]) -> list[str]:
+    rows = [_HEAD, *map(_row, edges)]
+    rows = [tuple(c if len(c) <= MAX_CELL else f"{c[: MAX_CELL - 3]}..." for c in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if i in _RIGHT else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _row(edge: Edge) -> tuple[str, ...]:
+    buffers = " ".join(f"@{name}" for name in edge.buffers) or "-"
+    moved = f">={edge.moved}" if edge.is_least else str(edge.moved)
+    launches = f"@{edge.first.program} -> @{edge.second.program}"
+    if edge.ends:
+        return launches, buffers, "-", "-", "-", moved, _DECISIONS[edge.ends]
+    decision = "fuse" if edge.fuse else "leave"
+    return launches, buffers, str(edge.rank), str(_noted(edge.pressure)), edge.computed, moved, decision

@@ -1,0 +1,287 @@
+"""Launch fusion: launches of a pipeline that follow each other become one program and one launch.
+
+    runs      launches between borders: host reads, repeats, named kernels      (launch_runs)
+    windows   which stretches of a run may be one program, by proof             (join_windows)
+    plan      the fewest launches, then the fewest bytes moved                  (vyre_opt.fusion)
+    join      one body, with barriers where values are handed over              (join)
+
+A buffer that only one group touches, and reads only where the same workgroup wrote before, is
+taken out of the pipeline; decode_scan_fuse then makes a tile of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from ..analysis.coverage import Local, Refusal, prove_local
+from ..analysis.footprint import Footprints
+from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
+from ..ir.grids import fold, lengths_of
+from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
+from ..ir.program import Access, Module, Program
+from .join import join, joined_name
+from .join_groups import Group, border_refusal, refuse, remark_cut, remark_joined, remark_kept
+from .join_proofs import Refused, named, placeholder, static_grid, verify_program
+from .join_windows import Halo, JoinProofs, Windows, canonical
+from .launch_runs import BufferUses, Link, runs_of
+from .manager import Context
+from .registry import Pass, register
+from .workgroup_memory import workgroup_budget
+
+NO_LIMIT = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class LaunchFusionOptions:
+    """`max_group`: launches that one may be made of, at most.
+
+    `budget`: bytes of workgroup memory a program may use in all; 0 asks the target (16 KiB by default).
+    `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
+    """
+
+    max_group: int = 32
+    budget: int = 0
+    strategy: str = "optimal"
+
+    def __post_init__(self) -> None:
+        if self.max_group < 1:
+            raise ValueError(f"max_group is a number of launches, not {self.max_group}")
+        if self.budget < 0:
+            raise ValueError(f"budget is a number of bytes, not {self.budget}")
+        if self.strategy not in ("optimal", "greedy"):
+            raise ValueError(f"strategy is optimal or greedy, not {self.strategy}")
+
+
+@register
+class LaunchFusion(Pass):
+    name = "launch_fusion"
+    summary = "Join launches of a pipeline that hand over within workgroups into one program and launch."
+    requires = ("fusion_pressure",)
+    invalidates = ("decode_scan_fuse", "fusion_pressure", "fusion")
+    Options = LaunchFusionOptions
+
+    def run(self, module: Module, ctx: Context) -> bool:
+        proofs = JoinProofs(module)
+        budget = self.options.budget or workgroup_budget(ctx.target)
+        work = _Fusion(module, ctx, proofs, self.options, budget)
+        for pipeline in module.pipelines.values():
+            work.pipeline(pipeline)
+        ctx.count("launches saved", work.saved)
+        ctx.count("buffers internal", work.internal)
+        return work.saved > 0
+
+
+class _Fusion:
+    def __init__(
+        self, module: Module, ctx: Context, proofs: JoinProofs, options: LaunchFusionOptions, budget: int
+    ) -> None:
+        self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
+        self.drafts: dict[Any, tuple[str | None, dict[str, Local | Refusal]]] = {}
+        self.made: dict[Any, Program] = {}
+        self.saved = 0
+        self.internal = 0
+
+    def pipeline(self, pipeline: Pipeline) -> None:
+        uses = BufferUses(pipeline)
+        groups: list[Group] = []
+        for run, borders in list(runs_of(self.module, pipeline)):
+            if len(run) > 1:
+                groups += self.groups(pipeline, uses, run)
+            for border in borders:
+                refuse(self.ctx, pipeline, border.before, border.after, border_refusal(border))
+        _choose_internal(uses, groups)
+        for group in groups:
+            self.carry_out(pipeline, uses, group)
+        if groups:
+            _replace(pipeline, groups)
+
+    # --- planning ---------------------------------------------------------------------------
+
+    def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[Link]) -> list[Group]:
+        """The groups of two and more launches, drafted and verified; remarks on all cuts."""
+        windows = Windows(run, self.proofs, uses, self.budget, self.options.max_group)
+        cuts = self.plan(uses, run, windows)
+        found: list[Group] = []
+        for start, end in pairwise([*cuts, len(run)]):
+            group = self.draft(windows, run, start, end) if end - start > 1 else None
+            if isinstance(group, Refused):
+                refuse(self.ctx, pipeline, run[start].launch, run[end - 1].launch, group)
+            elif group is not None:
+                found.append(group)
+        for start, cut in pairwise(cuts):
+            remark_cut(self.ctx, pipeline, windows, start, cut)
+        return found
+
+    def plan(self, uses: BufferUses, run: Sequence[Link], windows: Windows) -> list[int]:
+        """The places in the run at which groups begin."""
+        if self.options.strategy == "greedy":
+            starts = [0]
+            for at in range(1, len(run)):
+                if not windows.may_join(starts[-1], at):
+                    starts.append(at)
+            return starts
+        mine = {id(link.launch) for link in run}
+        buffers = uses.pipeline.buffers
+        outside = {
+            name
+            for link in run
+            for name in link.touched
+            if uses.seen(name) or any(id(stage) not in mine for stage in uses.stages[name])
+        }
+        stages = [
+            PipelineStage(
+                at, tuple(sorted(link.reads)), tuple(sorted(link.writes)), link.member.workgroup_bytes
+            )
+            for at, link in enumerate(run)
+        ]
+        sizes = {name: buffer.size_bytes or 0 for name, buffer in buffers.items()}
+        plan = plan_pipeline_fusion(
+            stages, sizes, NO_LIMIT, host_visible=outside, may_join=windows.may_join, allow_oversize=True
+        )
+        return [group.stage_ids[0] for group in plan.groups]
+
+    def draft(self, windows: Windows, run: Sequence[Link], start: int, end: int) -> Group | Refused:
+        """The group of launches `start` to `end - 1`, with what its joined program proves."""
+        links = run[start:end]
+        halos = [h for at in range(start, end) for h in windows.halos.get(at, ()) if h.producer >= start]
+        tiles = [replace(h.tile, producer=h.producer - start) for h in halos]
+        group = Group(links, halos, tiles, frozenset(self.barriers(windows, links, halos, start)))
+        members, names = canonical(group.members)
+        lengths = windows.lengths
+        canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
+        known = {placeholder(at): lengths[name] for at, name in enumerate(names)}
+        key = (members, tuple(known.values()), links[0].grid, group.barriers, tuple(canonical_tiles))
+        if key not in self.drafts:
+            program = join(
+                "draft", members, known, static_grid(links[0].grid), group.barriers, tiles=canonical_tiles
+            )
+            problem = verify_program(self.module, program)
+            self.drafts[key] = (problem, {} if problem else _handed(program))
+        problem, handed = self.drafts[key]
+        if problem is not None:
+            return Refused("verify", f"joined, they would not verify: {named(problem, names)}")
+        passed_on = _passed_on(links)
+        for at, verdict in handed.items():
+            name = named(at, names)
+            if name in passed_on:
+                group.handed[name] = _spoken(verdict, names)
+        return group
+
+    def barriers(
+        self, windows: Windows, links: Sequence[Link], halos: Sequence[Halo], start: int
+    ) -> Iterator[int]:
+        """The members before which a barrier stands: where what one wrote meets another's access."""
+        since = 0  # members that no barrier parts from those that come
+        for j in range(1, len(links)):
+            for i in range(since, j):
+                made = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
+                if made or self.proofs.pair(links[i], links[j], windows.lengths)[0].ordered:
+                    yield j
+                    since = j
+                    break
+
+    # --- carrying out -----------------------------------------------------------------------
+
+    def carry_out(self, pipeline: Pipeline, uses: BufferUses, group: Group) -> None:
+        """Make the program, unless a group alike has made it, and put its launch for the first one's."""
+        lengths = uses.lengths
+        members, names = canonical(group.members)
+        internal = [placeholder(names.index(name)) for name in group.internal]
+        tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
+        known = tuple(lengths[name] for name in names)
+        key = (members, known, group.links[0].grid, group.barriers, tuple(internal), tuple(tiles))
+        program = self.made.get(key)
+        if program is None:
+            program = join(
+                joined_name(group.members, self.module.programs),
+                group.members,
+                lengths,
+                static_grid(group.links[0].grid),
+                group.barriers,
+                internal=group.internal,
+                filled=[name for name, verdict in group.handed.items() if isinstance(verdict, Local)],
+                tiles=group.tiles,
+            )
+            self.made[key] = program
+            self.put_before_pipelines(program)
+        remark_joined(self.ctx, pipeline, group, program)
+        remark_kept(self.ctx, pipeline, uses, group)
+        dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
+        first = group.links[0].launch
+        first.program, first.notes = program.name, {}
+        first.buffers = tuple(name for name in names if name not in dropped)
+        self.saved += len(group.links) - 1
+        self.internal += len(dropped)
+
+    def put_before_pipelines(self, program: Program) -> None:
+        """Programs stand before the pipelines that launch them."""
+        self.module.add(program)
+        order = self.module.order
+        first = next(i for i, item in enumerate(order) if isinstance(item, Pipeline))
+        order.insert(first, order.pop())
+
+
+def _handed(program: Program) -> dict[str, Local | Refusal]:
+    """The verdicts for the bound buffers that a program may read and write."""
+    both = [
+        b.name for b in program.buffers.values() if b.binding is not None and b.access is Access.READ_WRITE
+    ]
+    return prove_local(Footprints(program), both) if both else {}
+
+
+def _spoken(verdict: Local | Refusal, names: Sequence[str]) -> Local | Refusal:
+    """A refusal with the pipeline's names of buffers."""
+    return (
+        replace(verdict, message=named(verdict.message, names)) if isinstance(verdict, Refusal) else verdict
+    )
+
+
+def _passed_on(links: Sequence[Link]) -> set[str]:
+    """The buffers that one launch writes and a later one reads."""
+    written: set[str] = set()
+    found: set[str] = set()
+    for link in links:
+        found |= written & link.reads
+        written |= link.writes
+    return found
+
+
+def _choose_internal(uses: BufferUses, groups: Sequence[Group]) -> None:
+    """Settle which buffers leave the pipeline: those that groups alone touch, each for itself."""
+    local: dict[int, set[str]] = {}
+    for group in groups:
+        names = {name for name, verdict in group.handed.items() if isinstance(verdict, Local)}
+        local |= {id(link.launch): names for link in group.links}
+    for group in groups:
+        group.internal = [
+            name
+            for name, verdict in group.handed.items()
+            if isinstance(verdict, Local)
+            and uses.pipeline.buffers[name].size_bytes
+            and uses.seen(name) is None
+            and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
+        ]
+
+
+def _replace(pipeline: Pipeline, groups: Sequence[Group]) -> None:
+    """Take out the launches and the buffers that are no more; grids keep lengths as numbers."""
+    gone = {id(link.launch) for group in groups for link in group.links[1:]}
+    dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
+    lengths = {name: pipeline.buffers.pop(name).count for name in dropped}
+
+    def keep(stages: list[Stage]) -> list[Stage]:
+        kept = [stage for stage in stages if id(stage) not in gone]
+        for stage in kept:
+            if isinstance(stage, Repeat):
+                stage.stages = keep(stage.stages)
+            elif isinstance(stage, Launch) and any(
+                name in dropped for extent in stage.grid for name in lengths_of(extent)
+            ):
+                x, y, z = (fold(extent, lengths) for extent in stage.grid)
+                stage.grid = (x, y, z)
+        return kept
+
+    pipeline.stages = keep(pipeline.stages)
