@@ -1,0 +1,246 @@
+"""autotune: few measurements, only right results, the same path everywhere, kept and taken again."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt import BackendError, BadInputs, Space, Tuning, autotune, dispatcher
+from vyre_opt.runtime.cache.store import Store
+from vyre_opt.tuning.ledger import Ledger
+from vyre_opt.tuning.measure import DispatchBench, FunctionBench
+from vyre_opt.tuning.plot import svg
+from vyre_opt.tuning.tuner import STRATEGIES, search
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    """No strategy measures more than its budget, whatever that is, nor the same sample twice for nothing."""
+    for budget in (1, 2, 5, 17, 30 * 5, 10_000):
+        asked: list[Any] = []
+
+        def cost(config: Any, asked: list[Any] = asked) -> float:
+            asked.append(config)
+            return bowl_cost_of(config)
+
+        ledger = Ledger(FunctionBench(bowl, cost), len(bowl), budget, 5)
+        search(ledger, np.random.default_rng(0), bowl, strategy)
+        assert ledger.spent == len(asked) <= budget
+        assert budget < 5 or ledger.best is not None
+
+
+def test_finds_the_best_of_a_bowl(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    """Within 5 % with a quarter of the measurements, from ten seeds."""
+    best = min(map(bowl_cost_of, bowl.configs))
+    for seed in range(10):
+        found = autotune("bowl", bowl, bowl_cost_of, seed=seed, store=None)
+        assert len(found.measured) <= len(bowl) // 4
+        assert found.cost <= 1.05 * best
+        assert found.cost == pytest.approx(bowl_cost_of(found.config))
+        assert found.path, "the policy descended"
+
+
+def test_stops_early_where_nothing_is_left_to_find() -> None:
+    """One factor decides, and steeply: the policy settles before the budget is spent."""
+    space = Space({"a": tuple(range(16)), "b": tuple(range(16))})
+    found = autotune("steep", space, lambda c: 10.0 ** abs(c["a"] - 3), seed=1, store=None)
+    assert found.config["a"] == 3
+    assert found.cost == 1
+    flat = autotune("flat", Space({"a": (1, 2, 3)}), lambda c: 1.0, store=None)
+    assert flat.stopped == "all of them"
+
+
+def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    """The policy is computed by the compiled softmax and matvec: ref and cpu agree in every bit."""
+    on = [autotune("bowl", bowl, bowl_cost_of, dispatcher=t, store=None) for t in ("cpu", "ref")]
+    assert replace(on[0], device="") == replace(on[1], device="")
+    assert on[0] == autotune("bowl", bowl, bowl_cost_of, store=None)
+    assert on[0].measured != autotune("bowl", bowl, bowl_cost_of, seed=1, store=None).measured
+
+
+@pytest.mark.parametrize("kernel", ["small_step", "small_matvec"])
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_closes_the_circle(kernel: str, target: str, request: pytest.FixtureRequest) -> None:
+    """Cold, the tuner compiles the kernels that it tunes with to tune those very kernels; and that ends.
+
+    What it chose computes what the default does.
+    """
+    from vyre_opt.kernels.matvec import matvec_fixed
+    from vyre_opt.kernels.softmax_fixed import softmax_step
+
+    softmax_step.cache_clear()
+    matvec_fixed.cache_clear()
+    workload = request.getfixturevalue(kernel)
+    backend = dispatcher(target) if target == "ref" else dispatcher(target, cache=False)
+    found = autotune(workload, dispatcher=backend, rounds=2, budget=6, store=None)
+    assert found.default == workload.default(target)
+    assert workload.space(target).find(found.config) is not None
+    assert not any(m.failure for m in found.measured)
+    results = []
+    for config in (found.config, found.default):
+        trial = workload.trial(config, target)
+        results.append(backend.dispatch(trial.program, trial.arguments, trial.grid)[0])
+    assert np.array_equal(*results)
+
+
+def test_failures_never_win(bowl: Space) -> None:
+    """Neither an exception nor NaN nor infinity is a cost; and why it failed is told."""
+
+    def cost(config: Any) -> float:
+        if config["lanes"] > 128:
+            raise BackendError("too many lanes\nsecond line")
+        return {1: float("nan"), 2: float("inf")}.get(config["vector"], 1.0 + config["unroll"])
+
+    for strategy in STRATEGIES:
+        found = autotune("fails", bowl, cost, strategy=strategy, budget=60, store=None)
+        assert found.config["lanes"] <= 128
+        assert found.config["vector"] >= 4
+        assert any("too many lanes" in m.failure for m in found.measured)
+    with pytest.raises(BackendError, match="no configuration could be measured: too many"):
+        autotune("fails", Space({"lanes": (256, 512)}), cost, store=None)
+
+
+class Wrong:
+    """A CPU dispatcher that spoils what programs of 64 lanes compute, and takes no time for it."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self.inner = dispatcher("cpu")
+
+    def dispatch(self, program: Any, inputs: Sequence[Any], grid: Any, **options: Any) -> list[np.ndarray]:
+        outputs = self.inner.dispatch(program, inputs, grid, **options)
+        if program.name == "softmax" and program.workgroup[0] == 64:
+            return [np.zeros_like(each) for each in outputs]
+        return outputs
+
+
+def test_a_wrong_result_has_no_cost(small_softmax: Any) -> None:
+    space = small_softmax.space("cpu")
+    picks = [k for k, config in enumerate(space.configs) if config["lanes"] * config["rows"] == 64]
+    others = [k for k in range(len(space)) if k not in picks][:2]
+    bench = DispatchBench(small_softmax, space, Wrong())
+    found = bench.samples([*picks[:2], *others], 2)
+    assert [len(samples) for samples in found] == [0, 0, 2, 2]
+    assert all("wrong result" in bench.failures[pick] for pick in picks[:2])
+
+
+def test_rounds_take_turns(small_softmax: Any) -> None:
+    """Round by round and not one after the other, each configuration warm before; its default beside them."""
+    order: list[int] = []
+
+    class Watched(Wrong):
+        def dispatch(
+            self, program: Any, inputs: Sequence[Any], grid: Any, **options: Any
+        ) -> list[np.ndarray]:
+            order.append(program.workgroup[0])
+            return self.inner.dispatch(program, inputs, grid, **options)
+
+    space = Space(_two(small_softmax))
+    bench = DispatchBench(small_softmax, space, Watched())
+    bench.samples([0, 1], 1)
+    for runner in bench._runners.values():
+        runner.launches = 1
+    order.clear()
+    bench.samples([0, 1], 3)
+    first, second = (c["lanes"] * c["rows"] for c in space.configs)
+    assert order == [first, second, second, first, first, second]
+
+
+def _two(workload: Any) -> list[dict[str, tuple[int]]]:
+    configs = workload.space("cpu").configs
+    one = configs[0]
+    other = next(c for c in configs if c["lanes"] * c["rows"] != one["lanes"] * one["rows"])
+    return [{name: (value,) for name, value in config.items()} for config in (one, other)]
+
+
+def test_drift_does_not_count() -> None:
+    """The machine slows down to a half between measurements: costs are told at the anchor's pace."""
+    space = Space({"a": tuple(range(8))})
+    slow = [1.0]
+
+    class Drifting(FunctionBench):
+        def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
+            return [[(1 + pick) * slow[0]] * rounds for pick in picks]
+
+    ledger = Ledger(Drifting(space, None), 8, 80, 5, anchored=True)
+    assert ledger.measure([4, 2]) == [5, 3]
+    slow[0] = 2.0
+    assert ledger.measure([1, 7]) == [2, 8]
+    assert ledger.spent == 20
+
+
+def test_results_are_kept(store: Store, bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    """A second run measures nothing; another space, kernel or larger budget does; what is damaged too."""
+    calls: list[Any] = []
+
+    def cost(config: Any) -> float:
+        calls.append(config)
+        return bowl_cost_of(config)
+
+    first = autotune("bowl", bowl, cost, store=store)
+    spent = len(calls)
+    again = autotune("bowl", bowl, cost, store=store)
+    assert again == first
+    assert again.kept
+    assert not first.kept
+    assert len(calls) == spent
+    for options in ({"reuse": False}, {"budget": len(bowl)}):
+        before = len(calls)
+        autotune("bowl", bowl, cost, store=store, **options)
+        assert len(calls) > before
+    before = len(calls)
+    autotune("other", bowl, cost, store=store)
+    autotune("bowl", Space({**bowl.factors, "unroll": (1, 2)}), cost, store=store)
+    assert len(calls) > before
+    for entry in store.entries():
+        entry.path.write_bytes(entry.path.read_bytes()[:-3])
+    assert not autotune("bowl", bowl, cost, store=store).kept
+
+
+def test_result_as_text(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    found = autotune("a <kernel>", bowl, bowl_cost_of, store=None)
+    assert Tuning.from_json(found.to_json()) == found
+    for text in ("{}", "[]", "null", "x", json.dumps({"config": 3})):
+        with pytest.raises(ValueError):  # noqa: PT011 json's own is one
+            Tuning.from_json(text)
+    lines = found.table(5).splitlines()
+    assert len(lines) == 2 + 5
+    assert lines[2].lstrip().startswith("*")
+    picture = ET.fromstring(svg([found, found]))
+    titles = [e.text for e in picture.iter() if e.tag.endswith("title")]
+    assert len(titles) == 2 * len(found.measured)
+    lines_drawn = [e for e in picture.iter() if e.tag.endswith("polyline")]
+    assert len(lines_drawn) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "luck"}, "unknown strategy"),
+        ({"budget": 0}, "budget is a count"),
+        ({"rounds": True}, "rounds is a count"),
+        ({"start": {"lanes": 3}}, "start is no configuration"),
+        ({"dispatcher": "gpu"}, "unknown target"),
+        ({"space": None}, "needs a space and a measure"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], message: str, bowl: Space) -> None:
+    def cost(config: Any) -> float:
+        raise AssertionError("measured")
+
+    given = {"space": bowl, "measure": cost, "store": None, **options}
+    with pytest.raises(BadInputs, match=message):
+        autotune("bowl", **given)

@@ -1,0 +1,192 @@
+"""The policy over configurations in 16.16 fixed point, computed by the compiler's own programs.
+
+    pre_exp  -- math.softmax_step -->  p_i = floor((pre_exp_i << 16) / max(sum, 1))
+    p        -- math.matvec_fixed -->  g_i = sum_j (M_ij * p_j) >> 16, modulo 2^32
+
+`pre_exp` are weights before they are normalised, exp(-cost / T) in 16.16, say.  Integers
+throughout, so every target gives the same bits.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from ..runtime.outputs import u32_output
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "config_gradient_magnitude_pre_exp_fixed",
+    "matvec",
+    "natural_config_gradient_pre_exp_fixed",
+    "pick_config_pre_exp_fixed",
+]
+
+Target = str | Dispatcher
+U32_MAX = (1 << 32) - 1
+
+
+def pick_config_pre_exp_fixed(
+    pre_exp: Sequence[int] | np.ndarray, dispatcher: Target = "cpu", *, scratch: Scratch | None = None
+) -> Any:
+    """floor((pre_exp_i << 16) / max(sum of all, 1)): the probability of each candidate in 16.16.
+
+    `pre_exp`: u32 numbers, as ints or a NumPy array; the result is a list of ints or a u32 array
+    likewise.  Sum and numerator are 64 bits wide.
+    `scratch`: storage to keep between calls.
+
+    Raises BadInputs before anything is dispatched for no candidate, or what is no u32 number;
+    BackendError for an output that does not have exactly an element for each candidate.
+    """
+    weights = _candidates(pre_exp)
+    return _like(pre_exp, _softmax_step(weights, _backend(dispatcher), scratch))
+
+
+def config_gradient_magnitude_pre_exp_fixed(
+    pre_exp: Sequence[int] | np.ndarray, dispatcher: Target = "cpu", *, scratch: Scratch | None = None
+) -> Any:
+    """|`config_gradient`| in 16.16, which is the probability of each candidate."""
+    return pick_config_pre_exp_fixed(pre_exp, dispatcher, scratch=scratch)
+
+
+def natural_config_gradient_pre_exp_fixed(
+    pre_exp: Sequence[int] | np.ndarray,
+    m_inv_sqrt: Sequence[int] | np.ndarray,
+    dispatcher: Target = "cpu",
+    *,
+    scratch: Scratch | None = None,
+) -> Any:
+    """M times the gradient's magnitude: each product shifted right by 16, rows summed modulo 2^32.
+
+    `m_inv_sqrt`: n x n for n candidates, in rows, signed 16.16: as u32 bits or as signed numbers,
+    flat or of shape (n, n).  Two dispatches, a softmax step and a matrix times a vector.
+
+    Raises as `pick_config_pre_exp_fixed` does, and BadInputs for a matrix of another size.
+    """
+    import numpy as np
+
+    weights = _candidates(pre_exp)
+    matrix = _matrix(m_inv_sqrt, len(weights))
+    backend = _backend(dispatcher)
+    magnitudes = _softmax_step(weights, backend, scratch)
+    return _like(pre_exp, matvec(matrix.view(np.uint32), magnitudes, backend, scratch))
+
+
+def matvec(
+    matrix: np.ndarray, vector: np.ndarray, dispatcher: Target, scratch: Scratch | None = None
+) -> np.ndarray:
+    """matrix @ vector in signed 16.16, of u32 arrays, the matrix flat in rows; by math.matvec_fixed."""
+    from ..kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid
+
+    schedule, rows = MatvecSchedule(), len(matrix) // len(vector)
+    grid = (matvec_grid(schedule, rows), 1, 1)
+    inputs = [matrix, vector, _zeros(rows, scratch)]
+    outputs = _backend(dispatcher).dispatch(
+        matvec_fixed(schedule=schedule), inputs, grid, **_options(scratch)
+    )
+    return u32_output(outputs, rows, "math.matvec_fixed in the autotuner")
+
+
+def _softmax_step(weights: np.ndarray, backend: Dispatcher, scratch: Scratch | None) -> np.ndarray:
+    from ..kernels.softmax_fixed import SoftmaxStepSchedule, softmax_step, softmax_step_grid
+
+    schedule, count = SoftmaxStepSchedule(), len(weights)
+    grid = (softmax_step_grid(schedule, count), 1, 1)
+    inputs = [weights, _zeros(count, scratch)]
+    outputs = backend.dispatch(softmax_step(schedule), inputs, grid, **_options(scratch))
+    return u32_output(outputs, count, "math.softmax_step in the autotuner")
+
+
+def _options(scratch: Scratch | None) -> dict[str, Any]:
+    """Other people's dispatchers need not know of scratch: it goes along only where it is given."""
+    return {} if scratch is None else {"scratch": scratch}
+
+
+def _zeros(count: int, scratch: Scratch | None) -> np.ndarray:
+    """What gives an output its length; kept in `scratch` under a name that no buffer has."""
+    import numpy as np
+
+    kept = scratch.storage.get("zeros of the autotuner") if scratch is not None else None
+    if not isinstance(kept, np.ndarray) or len(kept) < count:
+        kept = np.zeros(count, np.uint32)
+        if scratch is not None:
+            scratch.storage["zeros of the autotuner"] = kept
+    return kept[:count]
+
+
+def _backend(dispatcher: Target) -> Dispatcher:
+    from ..runtime.places import target
+
+    backend = target(dispatcher)
+    if not hasattr(backend, "dispatch"):
+        raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
+    return backend
+
+
+def _like(given: Any, found: np.ndarray) -> Any:
+    return found if hasattr(given, "dtype") else found.tolist()
+
+
+# --- what comes in ---------------------------------------------------------------------------
+
+
+def _candidates(pre_exp: Any) -> np.ndarray:
+    weights = _words(pre_exp, "pre_exp", 0)
+    if len(weights) == 0:
+        raise BadInputs("pre_exp requires at least one candidate")
+    return weights
+
+
+def _matrix(given: Any, candidates: int) -> np.ndarray:
+    shape = getattr(given, "shape", None)
+    if shape is not None and len(shape) > 1 and tuple(shape) != (candidates, candidates):
+        raise BadInputs(f"m_inv_sqrt has shape {tuple(shape)}; {candidates} candidates take a square of it")
+    if isinstance(given, (list, tuple)) and given and all(isinstance(row, (list, tuple)) for row in given):
+        if any(len(row) != candidates for row in given):
+            raise BadInputs(f"m_inv_sqrt has a row that is not of {candidates} elements")
+        given = [cell for row in given for cell in row]
+    matrix = _words(given, "m_inv_sqrt", -(1 << 31))
+    if len(matrix) != candidates**2:
+        raise BadInputs(
+            f"m_inv_sqrt has {len(matrix)} elements; {candidates} candidates take {candidates} x {candidates}"
+        )
+    return matrix
+
+
+def _words(given: Any, name: str, least: int) -> np.ndarray:
+    """Numbers from `least` to 2^32 - 1 as u32, a negative one by its two's complement.  Raises BadInputs."""
+    import numpy as np
+
+    if isinstance(given, np.ndarray):
+        if given.dtype.kind not in "iu":
+            raise BadInputs(f"{name} is an array of {given.dtype.name}; it takes integers")
+        flat = given.reshape(-1)
+        if (
+            flat.dtype != np.uint32
+            and flat.size
+            and not (least <= int(flat.min()) <= int(flat.max()) <= U32_MAX)
+        ):
+            raise BadInputs(f"{name} takes numbers from {least} to {U32_MAX}")
+        return np.ascontiguousarray(flat.astype(np.uint32, copy=False))
+    if isinstance(given, (str, bytes, bytearray, dict, set, frozenset)):
+        raise BadInputs(f"{name} is a sequence of integers, not a {type(given).__name__}")
+    try:
+        numbers = list(given)
+    except TypeError:
+        raise BadInputs(f"{name} is a sequence of integers, not a {type(given).__name__}") from None
+    return np.array([_word(number, name, k, least) for k, number in enumerate(numbers)], np.uint32)
+
+
+def _word(number: Any, name: str, place: int, least: int) -> int:
+    try:
+        # operator.index takes every integer type, but takes bool for one too.
+        value = None if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        value = None
+    if value is None or not least <= value <= U32_MAX:
+        raise BadInputs(f"{name}[{place}] is {number!r}; it takes integers from {least} to {U32_MAX}")
+    return value & U32_MAX

@@ -1,0 +1,171 @@
+"""The policy over configurations in floats: p_k = softmax(-cost / T)_k, and how its expected cost falls.
+
+    E      = sum p_k c_k                                   the expected cost
+    dE/dc_k = p_k (1 - (c_k - E) / T)                      all of it: through c_k, and through p
+    dE/dx_k = -p_k (c_k - E) / T                           through p alone, p = softmax(-x / T)
+
+The second is what a tuner descends that chooses x while the costs are what they are; the first
+differs by p_k, the part that says "a cheaper configuration is cheaper".
+
+The Fisher matrix of the policy in its logits is F = diag(p) - p p^T.  It is singular, since a
+constant added to all logits changes nothing, and nearly so where p is small; damped by d,
+
+    (F + d)^-1 = A + (A p)(A p)^T / (1 - p^T A p),    A = diag(1 / (p + d)),   (Sherman-Morrison)
+
+where 1 - p^T A p > 0 for every d > 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "config_gradient",
+    "damped_fisher_inverse",
+    "expected_cost",
+    "expected_cost_gradient",
+    "pick_best_config",
+    "pick_config",
+    "weights_16_16",
+]
+
+ONE = 1 << 16
+
+
+def pick_config(
+    costs: Sequence[float] | np.ndarray,
+    temperature: float,
+    dispatcher: str | Dispatcher | None = None,
+    *,
+    scratch: Scratch | None = None,
+) -> Any:
+    """softmax(-cost / T): the probability of each configuration; a list, or an array for an array.
+
+    A configuration of cost NaN or infinity has probability 0; of several of cost -infinity each has
+    its share of 1.
+    `dispatcher`: None computes in double precision.  With one, the weights exp(-cost / T), relative
+    to the best, become 16.16 numbers and are normalised by `pick_config_pre_exp_fixed` on it: the same
+    bits on every target, each probability rounded down by less than 2^-16 and its weight's rounding.
+
+    Raises BadInputs for no costs, none that can be picked, and a temperature that is not finite and
+    above 0.
+    """
+    powers = _powers(costs, temperature)
+    if dispatcher is None:
+        return _like(costs, powers / powers.sum())
+    from .fixed import pick_config_pre_exp_fixed
+
+    fixed = pick_config_pre_exp_fixed(weights_16_16(powers), dispatcher, scratch=scratch)
+    return _like(costs, fixed / ONE)
+
+
+def config_gradient(
+    costs: Sequence[float] | np.ndarray,
+    temperature: float,
+    dispatcher: str | Dispatcher | None = None,
+    *,
+    scratch: Scratch | None = None,
+) -> Any:
+    """-softmax(-cost / T), which is the gradient of -T log(sum exp(-cost / T)), negated.  See `pick_config`."""
+    found = pick_config(costs, temperature, dispatcher, scratch=scratch)
+    return -found if hasattr(found, "dtype") else [-p for p in found]
+
+
+def pick_best_config(costs: Sequence[float] | np.ndarray) -> int:
+    """The place of the first smallest cost.  NaN never wins.
+
+    Raises BadInputs for no costs, or where every cost is NaN.
+    """
+    best = None
+    values = _numbers(costs)
+    for place, cost in enumerate(values):
+        if not math.isnan(cost) and (best is None or cost < values[best]):
+            best = place
+    if best is None:
+        raise BadInputs("every cost is NaN, so there is no best configuration")
+    return best
+
+
+def expected_cost(costs: Sequence[float] | np.ndarray, temperature: float) -> float:
+    """sum p_k c_k, over the configurations that p can pick."""
+    import numpy as np
+
+    p = np.asarray(pick_config(costs, temperature))
+    values = np.asarray(_numbers(costs))
+    return float(np.sum(p[p > 0] * values[p > 0]))
+
+
+def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: float) -> Any:
+    """p_k (1 - (c_k - E) / T): the gradient of `expected_cost` in the costs; 0 where p is 0."""
+    import numpy as np
+
+    p = np.asarray(pick_config(costs, temperature))
+    values = np.where(p > 0, np.asarray(_numbers(costs)), 0.0)
+    expected = float(np.sum(p * values))
+    return _like(costs, p * (1.0 - (values - expected) / temperature))
+
+
+def damped_fisher_inverse(p: np.ndarray, damping: float) -> np.ndarray:
+    """(diag(p) - p p^T + damping)^-1, n x n; `damping` above 0."""
+    import numpy as np
+
+    if not damping > 0:
+        raise BadInputs(f"damping is above 0, not {damping}: the Fisher matrix alone has no inverse")
+    scaled = p / (p + damping)
+    # 1 - sum p^2 / (p + d), written without the difference of near numbers
+    rest = float(1.0 - p.sum() + np.sum(p * damping / (p + damping)))
+    return np.asarray(np.diag(1.0 / (p + damping)) + np.outer(scaled, scaled) / rest)
+
+
+def weights_16_16(powers: np.ndarray) -> np.ndarray:
+    """Numbers from 0 to 1 as 16.16, rounded to the nearest."""
+    import numpy as np
+
+    return np.rint(powers * ONE).astype(np.uint32)
+
+
+def _powers(costs: Any, temperature: Any) -> np.ndarray:
+    """exp(-(cost - least) / T), 0 for NaN and infinity.  Raises BadInputs."""
+    import numpy as np
+
+    values = np.asarray(_numbers(costs))
+    if isinstance(temperature, bool) or not isinstance(temperature, Real):
+        raise BadInputs(f"temperature is a number, not {temperature!r}")
+    scale = float(temperature)
+    if not math.isfinite(scale) or scale <= 0:
+        raise BadInputs(f"temperature is finite and above 0, not {temperature}")
+    usable = ~np.isnan(values) & (values < np.inf)
+    if not usable.any():
+        raise BadInputs("every cost is NaN or infinite, so no configuration can be picked")
+    least = values[usable].min()
+    if least == -np.inf:
+        return (values == -np.inf).astype(np.float64)
+    powers = np.zeros(len(values))
+    with np.errstate(over="ignore", under="ignore"):
+        # halved first: the difference of two finite numbers may be beyond the largest
+        powers[usable] = np.exp(-2.0 * ((values[usable] / 2 - least / 2) / scale))
+    return powers
+
+
+def _numbers(costs: Any) -> list[float]:
+    if isinstance(costs, (str, bytes, dict, set, frozenset)):
+        raise BadInputs(f"costs are a sequence of numbers, not a {type(costs).__name__}")
+    try:
+        found = [float(cost) for cost in costs]
+    except (TypeError, ValueError, OverflowError):
+        raise BadInputs("costs are a sequence of numbers") from None
+    if not found:
+        raise BadInputs("costs has no entry; it requires at least one candidate")
+    return found
+
+
+def _like(given: Any, found: np.ndarray) -> Any:
+    return found if hasattr(given, "dtype") else found.tolist()

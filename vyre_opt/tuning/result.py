@@ -1,0 +1,127 @@
+"""What came out of tuning: the choice, all that was measured, and the way there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .descent import PathPoint
+from .measure import INFINITE
+from .space import Config, show_config
+
+__all__ = ["Measured", "Tuning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A configuration with its cost, infinite if it failed, for the reason `failure`."""
+
+    config: Config
+    cost: float
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The result of `autotune`.
+
+    `config`: the choice, and `cost` what it costs: seconds, where the tuner measured them.  `default`
+    is what is taken where nobody tunes, with `default_cost`; both None where there is none.
+    `measured`: all that were measured, in order, `rounds` times each; `of`: the size of the space.
+    `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the
+    result is one of an earlier run.
+    """
+
+    kernel: str
+    device: str
+    strategy: str
+    seed: int
+    config: Config
+    cost: float
+    default: Config | None
+    default_cost: float | None
+    measured: tuple[Measured, ...]
+    rounds: int
+    of: int
+    path: tuple[PathPoint, ...] = ()
+    stopped: str = ""
+    kept: bool = field(default=False, compare=False)
+
+    @property
+    def gain(self) -> float:
+        """The default's cost over the choice's; 1 where there is no default."""
+        return self.default_cost / self.cost if self.default_cost is not None and self.cost > 0 else 1.0
+
+    def table(self, most: int = 10) -> str:
+        """The cheapest that were measured, and the default, as lines of text."""
+        ranked = sorted(self.measured, key=lambda m: m.cost)
+        shown = [m for place, m in enumerate(ranked) if place < most or m.config == self.default]
+        rows = [("", "cost", "of the best", "configuration")]
+        for each in shown:
+            mark = "*" * (each.config == self.config) + "d" * (each.config == self.default)
+            if each.cost == INFINITE:
+                rows.append((mark, "failed", "", f"{show_config(each.config)}: {each.failure}"))
+                continue
+            over = f"{each.cost / self.cost:.2f}" if self.cost > 0 else ""
+            rows.append((mark, show_cost(each.cost), over, show_config(each.config)))
+        widths = [max(len(row[k]) for row in rows) for k in range(3)]
+        lines = [
+            f"  {a:<{widths[0]}} {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows
+        ]
+        return "\n".join([self.summary(), *lines]) + "\n"
+
+    def summary(self) -> str:
+        """One line: what was tuned, how, and what it gained."""
+        how = (
+            "kept from before" if self.kept else f"{len(self.measured)} of {self.of} measured, {self.stopped}"
+        )
+        gain = "" if self.default_cost is None else f", {self.gain:.2f} times the default's speed"
+        return f"{self.kernel} on {self.device}: {show_config(self.config)}, {show_cost(self.cost)}{gain} ({how})"
+
+    def to_json(self) -> str:
+        """Text that `from_json` reads back; a cost that is infinite is null."""
+        fields = asdict(self)
+        fields.pop("kept")
+        fields["cost"], fields["default_cost"] = _finite(self.cost), _finite(self.default_cost)
+        fields["measured"] = [[m.config, _finite(m.cost), m.failure] for m in self.measured]
+        fields["path"] = [[p.measured, p.expected, p.best, p.unmeasured] for p in self.path]
+        return json.dumps(fields, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> Tuning:
+        """Raises ValueError for what is no result."""
+        try:
+            fields = json.loads(text)
+            cost = INFINITE if fields["cost"] is None else float(fields["cost"])
+            default_cost = None if fields["default_cost"] is None else float(fields["default_cost"])
+            measured = tuple(
+                Measured(_config(config), INFINITE if each is None else float(each), str(failure))
+                for config, each, failure in fields.pop("measured")
+            )
+            path = tuple(PathPoint(int(m), float(e), float(b), float(u)) for m, e, b, u in fields.pop("path"))
+            config, default = _config(fields["config"]), fields["default"]
+            fields |= {"cost": cost, "default_cost": default_cost, "config": config}
+            fields |= {"default": None if default is None else _config(default)}
+            return Tuning(**fields, measured=measured, path=path)
+        except (KeyError, TypeError, AttributeError) as wrong:
+            raise ValueError(f"not a result of the tuner: {wrong}") from None
+
+
+def show_cost(cost: float) -> str:
+    """Seconds in a unit that suits them."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(cost) >= scale:
+            return f"{cost / scale:.4g} {unit}"
+    return f"{cost / 1e-9:.4g} ns"
+
+
+def _finite(cost: float | None) -> float | None:
+    return cost if cost is not None and -INFINITE < cost < INFINITE else None
+
+
+def _config(given: Any) -> Config:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{given!r} is no configuration")
+    return dict(given)

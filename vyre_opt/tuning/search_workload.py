@@ -1,0 +1,141 @@
+"""Decode and search as one workload, with the threshold from which its hand-off is fused.
+
+The decoded bytes of a workgroup lie in a slab.  `threshold` is the size, in bytes, up to which
+decode_scan_fuse moves the slab into workgroup memory; of 0, they are handed over in storage.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..ir.program import Module, Program
+from ..kernels.automaton import Automaton, build_automaton, matches_of_hits
+from ..kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..runtime.dispatcher import BadInputs, Room
+from .space import Config, Space
+from .spaces import products
+from .workload import Trial
+
+__all__ = ["SearchWorkload"]
+
+Array = np.ndarray[Any, Any]
+FUSED = 48 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class SearchWorkload:
+    """Base64 text of `size` decoded bytes, searched for `patterns`, one of them in each 4 KiB."""
+
+    size: int
+    patterns: tuple[bytes, ...] = (b"AKIA0123456789ABCDEF", b"-----BEGIN", b"ghp_", b"xoxb-", b"secret")
+
+    @property
+    def name(self) -> str:
+        longest = self.automaton.longest
+        return f"decode_scan(base64 of u8[{self.size}]) {len(self.patterns)} patterns up to {longest} bytes"
+
+    def space(self, target: str) -> Space:
+        default = {name: (value,) for name, value in self.default(target).items()}
+        return Space([*products("decode_scan", target), default], self.why_not)
+
+    def why_not(self, config: Config) -> str | None:
+        try:
+            schedule = _schedule(config)
+        except ValueError as refusal:
+            return str(refusal)
+        slab = schedule.slab(SOURCES["base64"], self.automaton.warmup)
+        if 0 < config["threshold"] < slab:
+            return f"a slab of {slab} bytes is over the threshold, which is what 0 says too"
+        return None
+
+    def default(self, target: str) -> Config:
+        chosen = search_schedule(target)
+        return {
+            "lanes": chosen.lanes,
+            "chunk": chosen.chunk,
+            "lookup": int(chosen.lookup),
+            "near": chosen.near,
+            "threshold": FUSED,
+        }
+
+    def trial(self, config: Mapping[str, Any], target: str) -> Trial:
+        from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
+        from ..passes.manager import PassManager
+
+        schedule = _schedule(config)
+        grid = search_grid(schedule, self.size)
+        program = decode_scan("base64", self.automaton.warmup, schedule, grid)
+        if config["threshold"]:
+            module = Module()
+            module.add(program)
+            workgroup_memory = _workgroup_bytes(program) + config["threshold"]
+            PassManager([DecodeScanFuse(FuseOptions(budget=workgroup_memory))]).run(module)
+            if not program.buffers["decoded"].is_workgroup:
+                raise ValueError(f"its hand-off does not fit into {config['threshold']} bytes")
+        found = self.automaton
+        tables = [found.table, found.accepting, found.depth]
+        arguments = [self.text, *tables, Room(self.room), np.zeros(1, np.uint64)]
+        return Trial(program, arguments, grid, cleared=(5,))
+
+    def fault(self, outputs: Sequence[Array]) -> str:
+        hits, count = outputs
+        written = np.asarray(hits)[: int(np.asarray(count)[0])]
+        matches = matches_of_hits(written, self.automaton)
+        if matches == self.expected:
+            return ""
+        return f"{len(matches)} matches, not {len(self.expected)}" * (len(matches) != len(self.expected)) or (
+            "matches elsewhere than they are"
+        )
+
+    @cached_property
+    def automaton(self) -> Automaton:
+        try:
+            return build_automaton(list(self.patterns))
+        except ValueError as wrong:
+            raise BadInputs(str(wrong)) from None
+
+    @cached_property
+    def bytes(self) -> bytes:
+        """Random bytes with a pattern planted in each 4 KiB."""
+        rng = np.random.default_rng(0)
+        octets = rng.integers(0, 256, self.size, dtype=np.uint8)
+        for number, start in enumerate(range(0, self.size - 64, 4096)):
+            pattern = np.frombuffer(self.patterns[number % len(self.patterns)], np.uint8)
+            octets[start : start + len(pattern)] = pattern
+        return octets.tobytes()
+
+    @cached_property
+    def text(self) -> Array:
+        return np.frombuffer(base64.b64encode(self.bytes), np.uint8)
+
+    @property
+    def room(self) -> int:
+        return 4096 + 4 * len(self.expected)
+
+    @cached_property
+    def expected(self) -> list[tuple[int, int]]:
+        """Found by bytes.find, a pattern at a time."""
+        found = []
+        for number, pattern in enumerate(self.patterns):
+            at = self.bytes.find(pattern)
+            while at >= 0:
+                found.append((at + len(pattern) - 1, number))
+                at = self.bytes.find(pattern, at + 1)
+        return sorted(found)
+
+
+def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
+    return SearchSchedule(
+        lanes=config["lanes"], chunk=config["chunk"], lookup=bool(config["lookup"]), near=config["near"]
+    )
+
+
+def _workgroup_bytes(program: Program) -> int:
+    """What the program has in workgroup memory before anything is fused."""
+    return sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)

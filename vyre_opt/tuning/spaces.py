@@ -1,0 +1,144 @@
+"""The schedule spaces of the shipped kernels, as data; `decode_scan` has the fusion threshold besides.
+
+A kernel's space is a union of products over the fields of its schedule, one table for GPUs and one
+for the CPU target, whose lanes are those of a vector unit.  What of it is legal for a shape, the
+kernel's builder says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .space import Factors
+
+__all__ = ["CPU", "GPU", "products"]
+
+Products = Sequence[Mapping[str, Sequence[int]]]
+
+_WIDE = (64, 128, 256, 512, 1024)
+_LANES = (32, *_WIDE)
+_FINE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)  # of an odd number of words
+
+GPU: dict[str, Products] = {
+    "math.softmax": (
+        {
+            "lanes": (8, 16, 32),
+            "rows": (1, 2, 4, 8),
+            "vector": (1, 2, 4, 8),
+            "kept": (1,),
+            "unroll": (4,),
+            "tile": (0,),
+        },
+        {"lanes": _WIDE, "rows": (1,), "vector": (1, 2, 4, 8), "kept": (1,), "unroll": (4,), "tile": (0,)},
+        {"lanes": _WIDE, "rows": (1,), "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8), "tile": (0,)},
+    ),
+    "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
+    "math.matvec_fixed": ({"rows": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)},),
+    "scan.prefix": (
+        {
+            "lanes": (64, 128, 256, 512),
+            "rounds": (1, 2, 4, 8, 16),
+            "vector": (1, 2, 4, 8),
+            "look_back": (1,),
+            "twice": (0,),
+        },
+        {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
+    ),
+    "scan.dfa": ({"lanes": (32, 64, 128, 256, 512), "chunk": _CHUNKS},),
+    "tt.contract_step": ({"lanes": _FINE, "unroll": (1, 2, 4, 8, 16, 32)},),
+    "tt.chain": (
+        {"lanes": _WIDE, "vector": (1, 2, 4), "ahead": (0, 16, 32, 64), "workgroups": (1,)},
+        {"lanes": _LANES, "vector": (4,), "ahead": (32,), "workgroups": (2, 4, 8, 16, 32, 64)},
+    ),
+    "tt.embedding": (
+        {
+            "chunk": (2048, 4096, 8192, 16384),
+            "lookups": (4, 8, 16, 32),
+            "rows": (4, 7, 8, 16),
+            "columns": (4, 8, 16),
+            "unroll": (4, 8),
+        },
+        {"lanes": (64, 128, 256), "lookups": (1, 2, 4), "rows": (4, 8), "unroll": (4,)},
+    ),
+    "decode.base64": ({"lanes": _FINE, "characters": (4, 8, 16, 32)},),
+    "decode.hex": ({"lanes": _FINE, "characters": (4, 8, 16, 32)},),
+    "decode_scan": (
+        {
+            "lanes": (128, 256, 512),
+            "chunk": (12, 36, 60, 84),
+            "lookup": (0, 1),
+            "near": (0, 32),
+            "threshold": (0, 49152),
+        },
+    ),
+}
+
+CPU: dict[str, Products] = {
+    **GPU,
+    "math.softmax": (
+        {
+            "lanes": (8, 16, 32),
+            "rows": (1, 2, 4, 8),
+            "vector": (1, 2, 4),
+            "kept": (1,),
+            "unroll": (4,),
+            "tile": (0,),
+        },
+        {
+            "lanes": (32, 64, 128),
+            "rows": (1,),
+            "vector": (1, 2, 4),
+            "kept": (0, 1),
+            "unroll": (2, 4, 8),
+            "tile": (0,),
+        },
+        {
+            "lanes": (32,),
+            "rows": (1,),
+            "vector": (1, 2, 4),
+            "kept": (0,),
+            "unroll": (1, 2, 4, 8, 16),
+            "tile": (1,),
+        },
+    ),
+    "scan.prefix": (
+        {
+            "lanes": (32,),
+            "rounds": (64, 256, 1024, 4096, 16384),
+            "vector": (1,),
+            "look_back": (0, 1),
+            "twice": (1,),
+        },
+        {
+            "lanes": (32, 64, 128, 256),
+            "rounds": (1, 2, 4, 8),
+            "vector": (1, 4),
+            "look_back": (0, 1),
+            "twice": (0,),
+        },
+    ),
+    "scan.dfa": ({"lanes": (32, 64, 128, 256), "chunk": _CHUNKS},),
+    "tt.contract_step": ({"lanes": _FINE[:8], "unroll": (1, 2, 4, 8, 16)},),
+    "tt.chain": (
+        {"lanes": (32, 64, 128, 256, 512), "vector": (1, 2, 4), "ahead": (0, 16, 32), "workgroups": (1,)},
+    ),
+    "tt.embedding": (
+        {"lanes": (32, 64, 128, 256), "lookups": (1, 2, 4, 8), "rows": (2, 4, 8, 16), "unroll": (1, 4, 8)},
+    ),
+    "decode_scan": (
+        {
+            "lanes": (32, 64, 128, 256),
+            "chunk": (12, 36, 60, 84),
+            "lookup": (0, 1),
+            "near": (0, 32),
+            "threshold": (0, 49152),
+        },
+    ),
+}
+
+
+def products(kernel: str, target: str) -> Sequence[Factors]:
+    """Of a kernel's space, legal or not, for cpu, ref, cuda or a GPU's architecture.  Raises KeyError."""
+    is_gpu = target == "cuda" or target.startswith("sm_")
+    return (GPU if is_gpu else CPU)[kernel]
