@@ -53,7 +53,7 @@ def test_elements_pass_unchanged(dtype, suffix, run_run, tmp_path):
         (["--in", "x=DIR/x.bin", "--in", "x=DIR/x.bin"], "--in x: given twice"),
         (["--in", "z=DIR/x.bin"], "has no bound buffer @z; it has @x, @y"),
         (["--in", "x=DIR/x.bin", "--len", "y=5"], "--len y=5: the program declares 4 elements"),
-        (["--in", "x=DIR/x.bin", "--len", "x=5"], "--len x=5, but DIR/x.bin holds 4 elements"),
+        (["--in", "x=DIR/x.bin", "--len", "x=5"], "--len x=5, but --in x holds 4 elements"),
         (["--in", "x=DIR/x.bin", "--len", "y=-1"], "'-1' is not a count of elements"),
         (["--in", "x=DIR/x.bin", "--out", "x=DIR/y"], "has no output @x; it has @y"),
         (["--in", "x=DIR/x.bin", "--grid=2"], "fixes its grid"),
@@ -78,13 +78,13 @@ def test_comparison_shows_the_first_difference():
     from vyre_opt.cli.conduct import ToolError
     from vyre_opt.cli.run_report import compare
 
-    program = parse(PROGRAM.format("f32")).programs["copy"]
+    outputs = [parse(PROGRAM.format("f32")).programs["copy"].buffers["y"]]
     got, wanted = np.array([1, 2, np.nan, 4], "f4"), np.array([1, 2.001, np.nan, 5], "f4")
     with pytest.raises(ToolError, match=r"2 of 4 values differ, first \[1\]: 2.0 here, 2.001 there"):
-        compare(program, [got], [wanted], 0.0)
+        compare(outputs, [got], [wanted], 0.0)
     with pytest.raises(ToolError, match=r"1 of 4 values differ, first \[3\]"):
-        compare(program, [got], [wanted], 0.01)
-    compare(program, [got], [wanted], 0.5)
+        compare(outputs, [got], [wanted], 0.01)
+    compare(outputs, [got], [wanted], 0.5)
 
 
 def test_progress_bar_goes_to_and_fro():
@@ -94,3 +94,61 @@ def test_progress_bar_goes_to_and_fro():
     assert {len(text) for text in shown} == {WIDTH}
     assert {text.count("=") for text in shown} == {RUNNER}
     assert len(set(shown)) == WIDTH - RUNNER + 1
+
+
+PIPELINE = """vyre 1
+
+program @copy workgroup(4) {
+  buffer @x : u8[?] read  binding(0)
+  buffer @y : u8[?] write binding(1)
+  %g = global_id x
+  %v = load @x[%g] : u8
+  store %v, @y[%g] : u8
+}
+
+pipeline @twice {
+  buffer @x : u8[?] read
+  buffer @t : u8[8]
+  buffer @y : u8[8] write
+  launch @copy grid(div(len(@x), 4)) (@x, @t)
+  host_read @t
+  launch @copy grid(2) (@t, @y)
+}
+"""
+
+
+def test_a_pipeline_through_files(run_run, tmp_path):
+    """The only pipeline of a file is what runs; what the host reads is an output as any other."""
+    source, y, t = (tmp_path / name for name in ("x.bin", "y.npy", "t.bin"))
+    source.write_bytes(b"abcdefgh")
+    ran = run_run("-", "--in", f"x={source}", "--out", f"y={y}", "--out", f"t={t}", text=PIPELINE)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    assert np.load(y).tobytes() == t.read_bytes() == b"abcdefgh"
+    shown = run_run("-", "--in", f"x={source}", "--target=ref", text=PIPELINE).stdout
+    assert [line.partition(" ")[0] for line in shown.splitlines()] == ["@t", "@y"]
+
+
+def test_a_grid_for_a_pipeline_is_a_wrong_command_line(run_run, tmp_path):
+    source = tmp_path / "x.bin"
+    source.write_bytes(b"abcdefgh")
+    ran = run_run("-", "--in", f"x={source}", "--grid=2", text=PIPELINE)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("<stdin>:15:3: error: --grid=2 is for programs: pipeline @twice gives each")
+
+
+def test_targets_that_disagree_on_what_the_host_reads():
+    """`--check-against` looks at what was read in the middle too."""
+    from vyre_opt import parse
+    from vyre_opt.cli.conduct import ToolError
+    from vyre_opt.cli.run_report import HostReads, compare
+    from vyre_opt.ir.pipeline import HostRead
+    from vyre_opt.runtime.pipelines.plan import Read
+
+    buffers = parse(PIPELINE).pipelines["twice"].buffers
+    here, there = (HostReads(buffers, keeps=True) for _ in range(2))
+    for reads, value in ((here, 1), (there, 2)):
+        reads.see(Read(HostRead("t")), np.full(8, value, np.uint8))
+        reads.see(Read(HostRead("y"), settled=True), np.zeros(8, np.uint8))
+    assert len(here.lines) == 1
+    with pytest.raises(ToolError, match="@t: 8 of 8 values differ"):
+        compare(here.seen, here.arrays, there.arrays, 0.0)

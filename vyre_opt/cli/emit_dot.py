@@ -1,42 +1,40 @@
 """`--emit=dot`: a module as a Graphviz graph.
 
 A program or a function is a box of ops with an edge from each value to its use; a
-region is a box inside it.  A pipeline is its stages and buffers, with an edge for
-each read and write, which is where a hand-off between launches shows.
+region is a box inside it.  A pipeline is its launches, with an edge for each hand-off
+between them, and what passes made of them (see report/graph.py).
 """
 
 from __future__ import annotations
 
-from ..ir.program import (
-    Access,
-    Block,
-    Buffer,
-    Func,
-    HostRead,
-    Launch,
-    Module,
-    Op,
-    Pipeline,
-    Program,
-    Stage,
-    Value,
-)
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..ir.pipeline import Pipeline
+from ..ir.program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from ..report.decisions import decisions
+from ..report.graph import pipeline_graph, quote
+from ..report.pictures import PipelinePicture, pictures
+
+if TYPE_CHECKING:
+    from ..passes.manager import Remark
 
 __all__ = ["graph"]
 
 
-def graph(module: Module) -> str:
-    """The DOT text of a module."""
+def graph(module: Module, before: Mapping[str, PipelinePicture], remarks: Sequence[Remark]) -> str:
+    """The DOT text of a module; `before` has its pipelines as they were before the passes."""
     writer = _Writer()
+    after = pictures(module)
     for number, item in enumerate(module.order):
-        writer.item(item, module, f"{type(item).__name__.lower()}{number}")
+        key = f"{type(item).__name__.lower()}{number}"
+        if isinstance(item, Pipeline):
+            was, now = before.get(item.name, after[item.name]), after[item.name]
+            writer.lines += pipeline_graph(key, was, now, decisions(was, now, remarks))
+        else:
+            writer.item(item, key)
     head = 'digraph module {\n  node [shape=box, fontname="monospace"]\n'
     return head + "".join(f"  {line}\n" for line in writer.lines) + "}\n"
-
-
-def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 class _Writer:
@@ -45,27 +43,24 @@ class _Writer:
         self.nodes: dict[Value, str] = {}
         self.count = 0
 
-    def item(self, item: Program | Func | Pipeline, module: Module, key: str) -> None:
+    def item(self, item: Program | Func, key: str) -> None:
         self.open(key, f"{type(item).__name__.lower()} @{item.name}")
-        if isinstance(item, Pipeline):
-            self.pipeline(item, module, key)
-        else:
-            buffers = item.buffers if isinstance(item, Program) else {}
-            for buffer in buffers.values():
-                self.buffer(buffer, key)
-            self.block(item.body, key)
+        buffers = item.buffers if isinstance(item, Program) else {}
+        for buffer in buffers.values():
+            self.buffer(buffer, key)
+        self.block(item.body, key)
         self.lines.append("}")
 
     def open(self, key: str, label: str) -> None:
-        self.lines += [f"subgraph {_quote(f'cluster_{key}')} {{", f"label={_quote(label)}"]
+        self.lines += [f"subgraph {quote(f'cluster_{key}')} {{", f"label={quote(label)}"]
 
     def buffer(self, buffer: Buffer, key: str) -> None:
         count = "?" if buffer.count is None else buffer.count
         label = f"@{buffer.name} : {buffer.dtype}[{count}]" + (f" {buffer.access}" if buffer.access else "")
-        self.lines.append(f"{_quote(f'{key}@{buffer.name}')} [shape=cylinder, label={_quote(label)}]")
+        self.lines.append(f"{quote(f'{key}@{buffer.name}')} [shape=cylinder, label={quote(label)}]")
 
     def edge(self, start: str, end: str) -> None:
-        self.lines.append(f"{_quote(start)} -> {_quote(end)}")
+        self.lines.append(f"{quote(start)} -> {quote(end)}")
 
     # --- programs -------------------------------------------------------------------
 
@@ -78,7 +73,7 @@ class _Writer:
     def node(self, label: str, style: str = "") -> str:
         name = f"n{self.count}"
         self.count += 1
-        self.lines.append(f"{name} [label={_quote(label)}{style}]")
+        self.lines.append(f"{name} [label={quote(label)}{style}]")
         return name
 
     def op(self, op: Op, key: str) -> None:
@@ -107,32 +102,6 @@ class _Writer:
         if kernel is not None:
             for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):
                 self.access(node, f"{key}@{name}", role.access)
-
-    # --- pipelines ------------------------------------------------------------------
-
-    def pipeline(self, pipeline: Pipeline, module: Module, key: str) -> None:
-        for buffer in pipeline.buffers.values():
-            self.buffer(buffer, key)
-        for stage in pipeline.stages:
-            self.stage(stage, module, key)
-
-    def stage(self, stage: Stage, module: Module, key: str) -> None:
-        if isinstance(stage, HostRead):
-            self.edge(f"{key}@{stage.buffer}", self.node("host_read", ", shape=house"))
-            return
-        if isinstance(stage, Launch):
-            formal = module.programs[stage.program].bound_buffers
-            accesses = [b.access or Access.READ_WRITE for b in formal]
-            label = f"@{stage.program} {'x'.join(map(str, stage.grid))}"
-        else:
-            from ..ir.ops import OPS
-
-            kernel = OPS[stage.kernel].kernel
-            accesses = [role.access for role in kernel.roles] if kernel else []
-            label = stage.kernel
-        node = self.node(label)
-        for name, access in zip(stage.buffers, accesses, strict=True):
-            self.access(node, f"{key}@{name}", access)
 
     def access(self, node: str, buffer: str, access: Access) -> None:
         if access is not Access.WRITE:

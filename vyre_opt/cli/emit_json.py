@@ -12,21 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.diagnostics import Location
+from ..ir.grids import show_extent
 from ..ir.literals import show
-from ..ir.program import (
-    Block,
-    Buffer,
-    Func,
-    HostRead,
-    Launch,
-    Module,
-    Op,
-    Pipeline,
-    Program,
-    Spec,
-    Stage,
-    Value,
-)
+from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
+from ..ir.program import Block, Buffer, Func, Module, Op, Program, Spec, Value
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
@@ -126,8 +115,12 @@ def _pipeline(pipeline: Pipeline) -> Json:
 
 def _stage(stage: Stage) -> Json:
     location = _location(stage.loc)
+    if isinstance(stage, Repeat):
+        return {"repeat": stage.times, "stages": [_stage(s) for s in stage.stages], "location": location}
     if isinstance(stage, Launch):
-        return {"launch": stage.program, "grid": stage.grid, "buffers": stage.buffers, "location": location}
+        grid = [extent if isinstance(extent, int) else show_extent(extent) for extent in stage.grid]
+        found = {"launch": stage.program, "grid": grid, "buffers": stage.buffers, "location": location}
+        return {**found, "notes": stage.notes} if stage.notes else found
     if isinstance(stage, HostRead):
         return {"host_read": stage.buffer, "location": location}
     return {"kernel": stage.kernel, "buffers": stage.buffers, "params": stage.attrs, "location": location}

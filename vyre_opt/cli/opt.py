@@ -28,6 +28,8 @@ Examples:
   vyre-opt softmax.vyre                          verify and print
   vyre-opt --pass=cse --pass=dce softmax.vyre    run two passes
   vyre-opt --pass='unroll{factor=4},cse' softmax.vyre
+  vyre-opt -O pipeline.vyre --remarks            run the default passes, and say what they decided
+  vyre-opt -O pipeline.vyre --emit=html -o report.html
   vyre-opt a.vyre --pass=cse | vyre-opt --pass=dce -o b.vyre
   vyre-opt --pass=decode_scan_fuse --remarks hex_count.vyre > /dev/null
   vyre-opt --emit=ptx --target=sm_90 softmax.vyre -o softmax.ptx
@@ -51,6 +53,13 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
     metavar="PASS{OPT=V},...",
     shell_complete=complete_passes,
     help="Run a pass, or several. May be repeated; passes run in the order given.",
+    group=PASSES,
+)
+@option(
+    "-O",
+    "--optimize",
+    is_flag=True,
+    help="Run the default passes, after those of --pass: join launches, keep hand-offs on chip, clean up.",
     group=PASSES,
 )
 @flag("--list-passes", "List the passes and their options, and exit.", PASSES)
@@ -190,8 +199,10 @@ def command(ctx: click.Context, file: str | None, **given: Any) -> int:
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
     output, reproduces = given.pop("output"), given.pop("run_reproducer")
+    if given.pop("optimize"):
+        given["passes"] += ("default",)
     try:
-        check_form(given["emit"], given["target"], given["ptx_version"])
+        check_form(given["emit"], given["target"], given["ptx_version"], given["split_input_file"])
     except ValueError as wrong:
         raise click.UsageError(str(wrong), ctx) from None
     text, name = read_text(file or "-")

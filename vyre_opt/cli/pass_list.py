@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import get_type_hints
 
+from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import Pass, all_names, find
 
 __all__ = ["pass_list"]
 
 
 def pass_list() -> str:
-    """Every pass with its summary, and below it its options with type and default."""
+    """Every pass with its summary, and below it its options with type and default; then -O."""
     names = all_names()
     width = max(len(name) for name in names)
     lines: list[str] = []
@@ -23,6 +24,7 @@ def pass_list() -> str:
             continue
         lines.append(f"{name:<{width}}  {found.summary}")
         lines += [f"{'':<{width}}    {option}" for option in _options(found)]
+    lines.append(f"\n-O, --pass={DEFAULT}:\n  {','.join(DEFAULT_PIPELINE)}")
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,8 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.details = ""
+        """What is said below the table."""
         self.last = perf_counter()
 
     def lap(self, step: str, less: float = 0.0) -> None:

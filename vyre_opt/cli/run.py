@@ -1,25 +1,30 @@
-"""vyre-run: runs a program of a .vyre file on arrays from files."""
+"""vyre-run: runs a program or a pipeline of a .vyre file on arrays from files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import __version__
-from ..ir.diagnostics import DiagnosticError, Source, suggest
-from ..ir.program import Module, Program
+from ..ir.diagnostics import DiagnosticError, Source
+from ..ir.program import Module
 from . import conduct
 from .command import SHELLS, GroupedCommand, checked, completion_script, flag, option
 from .conduct import ToolError
 from .reports import Clock
-from .specs import read_assignment, set_specs
+from .specs import read_assignment
 from .text_files import read_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..runtime.binding import Signature
+    from ..runtime.compiled import Compiled
+    from ..runtime.pipelines.entry import CompiledPipeline
+    from .run_report import HostReads
 
 __all__ = ["command", "main"]
 
@@ -27,6 +32,7 @@ EXAMPLES = """\
 Examples:
   vyre-run scale.vyre --in x=x.npy --len y=1024 --grid=4 --out y=y.npy
   vyre-run hex_count.vyre --in text=blob.bin --grid=4096 --spec needle=10
+  vyre-run pipeline.vyre --in text=blob.bin --out hits=hits.npy --time
   vyre-opt hex_count.vyre --pass=decode_scan_fuse | vyre-run - --in text=blob.bin
 
 A file that ends in .npy is read and written as NumPy does, any other as raw
@@ -36,6 +42,9 @@ Completion: eval "$(vyre-run --completion bash)"
 """
 
 Pairs = tuple[tuple[str, str], ...]
+
+OPTIMIZED = "specialize,default"
+"""Constants have their values when a program runs, so passes may know them."""
 
 
 @dataclass(slots=True)
@@ -49,8 +58,12 @@ class Request:
     grid: tuple[int, ...] | None
     entry: str | None
     spec: Pairs
+    optimize: bool
     check_against: str | None
     tolerance: float
+    no_cache: bool
+    autotune: bool
+    plot: str | None
     timing: bool
     color: bool
 
@@ -79,7 +92,7 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     group=BUFFERS,
 )
 @option(
-    "--len", "lengths", metavar="NAME=N", **_pairs, help="Elements of an output of open size.", group=BUFFERS
+    "--len", "lengths", metavar="NAME=N", **_pairs, help="Elements of a buffer of open size.", group=BUFFERS
 )
 @option(
     "--target",
@@ -92,12 +105,19 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
 @option(
     "--grid", metavar="X[,Y,Z]", callback=checked(read_grid), help="Workgroups along each axis.", group=RUN
 )
-@option("--entry", metavar="NAME", help="The program to run, where the file has several.", group=RUN)
+@option("--entry", metavar="NAME", help="What to run: by default @main, or the only choice.", group=RUN)
 @option("--spec", metavar="NAME=VALUE", **_pairs, help="Set a specialization constant.", group=RUN)
+@option(
+    "-O",
+    "--optimize",
+    is_flag=True,
+    help="Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.",
+    group=RUN,
+)
 @option(
     "--check-against",
     type=click.Choice(("ref",)),
-    help="Run again there, and compare the outputs.",
+    help="Run again there, without -O, and compare the outputs.",
     group=RUN,
 )
 @option(
@@ -105,6 +125,14 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     type=click.FloatRange(min=0),
     default=0.0,
     help="Relative error that --check-against allows for floats. Without it, every bit counts.",
+    group=RUN,
+)
+@flag("--no-cache", "Compile anew, and keep nothing on disk.", RUN, "no_cache")
+@flag("--autotune", "Measure the schedules of named kernels first, and run at the best.", RUN)
+@option(
+    "--plot",
+    metavar="FILE.svg",
+    help="With --autotune: a picture of what each configuration cost, and of the policy's path.",
     group=RUN,
 )
 @flag("--time", "Show the time that each step took.", RUN, "timing")
@@ -125,23 +153,23 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
 @click.version_option(__version__, prog_name="vyre-run", message="%(prog)s %(version)s")
 @click.pass_context
 def command(ctx: click.Context, file: str | None, completion: str | None, **given: Any) -> int:
-    """Run a program of FILE (or of stdin, for -) and print or write what it computes."""
+    """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
     if completion:
         conduct.write_stdout(completion_script(command, completion))
         return 0
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
+    if given["plot"] and not given["autotune"]:
+        raise click.UsageError("--plot is of --autotune", ctx)
     request = Request(**given)
     clock = Clock()
     module = _load(file, request)
     clock.lap("read")
-    program = _entry(module, request.entry)
-    set_specs([program], request.spec)
     try:
-        return _run(module, program, request, clock)
+        return _run(module, request, clock)
     finally:
         if request.timing:
-            conduct.write_stderr(clock.table())
+            conduct.write_stderr(clock.table() + clock.details)
 
 
 def _load(file: str, request: Request) -> Module:
@@ -157,66 +185,97 @@ def _load(file: str, request: Request) -> Module:
     return module
 
 
-def _entry(module: Module, name: str | None) -> Program:
-    """The program to run.  Raises ToolError that says how to choose."""
-    programs, pipelines = module.programs, module.pipelines
-    name = name.removeprefix("@") if name else None
-    choices = f"choose a program with --entry: {', '.join('@' + n for n in programs) or 'there is none'}"
-    if name in programs:
-        return programs[name or ""]
-    if name in pipelines or (name is None and pipelines):
-        shown = name or next(iter(pipelines))
-        raise ToolError(f"@{shown} is a pipeline, and this version does not run pipelines yet; {choices}")
-    if name is not None:
-        hint = suggest(name, programs, "@")
-        raise ToolError(f"there is no program @{name}; " + (hint or choices))
-    if len(programs) != 1:
-        raise ToolError(
-            f"there are {len(programs)} programs here; {choices}" if programs else "there is no program here"
-        )
-    return next(iter(programs.values()))
-
-
-def _run(module: Module, program: Program, request: Request, clock: Clock) -> int:
-    from ..runtime.dispatcher import DispatchError, ProgramError, dispatcher
+def _run(module: Module, request: Request, clock: Clock) -> int:
+    from ..runtime.dispatcher import DispatchError, LocatedBadInputs, ProgramError
     from . import run_buffers, run_report
-    from .progress import Progress
 
     try:
-        backend = dispatcher(request.target)
-        run_buffers.check_outputs(program, request.outputs)
-        arrays = run_buffers.arrays(program, request.inputs, request.lengths)
-        grid = request.grid or run_buffers.default_grid(program, arrays)
+        target = run_buffers.target(request.target, request.no_cache)
+        passes = OPTIMIZED if request.optimize else ""
+        compiled = run_buffers.compiled(module, request.entry, target, request.spec, passes)
+        if _gives_grid_to_pipeline(compiled, request):
+            return 2
+        arguments = run_buffers.arguments(compiled, request.inputs, request.outputs, request.lengths)
         clock.lap("prepare")
-        with Progress(f"@{program.name} on {request.target}"):
-            outputs = backend.dispatch(program, arrays, grid, module=module)
-        clock.lap("dispatch")
+        if request.autotune:
+            from .run_tune import autotune_kernels
+
+            if autotune_kernels(module, compiled, arguments, target, request.plot):
+                compiled = run_buffers.compiled(module, request.entry, target, request.spec, passes)
+            clock.lap("tune", less=run_report.book_compilations(compiled.dispatcher, clock))
+        outputs, reads = _call(compiled, arguments, request, clock)
+        clock.lap("dispatch", less=run_report.book_compilations(compiled.dispatcher, clock))
         if request.check_against:
-            with Progress(f"@{program.name} on {request.check_against}"):
-                again = dispatcher(request.check_against).dispatch(program, arrays, grid, module=module)
-            run_report.compare(program, outputs, again, request.tolerance)
+            again = run_buffers.compiled(module, request.entry, request.check_against, request.spec)
+            arguments = run_buffers.arguments_again(again, compiled, arguments)
+            expected, theirs = _call(again, arguments, request)
+            buffers = [*compiled.signature.outputs, *reads.seen]
+            got, wanted = [*outputs, *reads.arrays], [*expected, *theirs.arrays]
+            run_report.compare(buffers, got, wanted, request.tolerance)
             clock.lap("check")
     except ProgramError as fault:
         conduct.show([fault.diagnostic], request.color)
         return 1
+    except LocatedBadInputs as wrong:
+        conduct.show(wrong.diagnostics, request.color)
+        return 1
     except DispatchError as failed:
         raise ToolError(str(failed)) from None
-    _deliver(program, outputs, request)
+    _deliver(compiled.signature, compiled.outputs(outputs), reads, request)
     clock.lap("write")
     return 0
 
 
-def _deliver(program: Program, outputs: Sequence[np.ndarray], request: Request) -> None:
+def _gives_grid_to_pipeline(compiled: Compiled | CompiledPipeline, request: Request) -> bool:
+    """Whether the command line has a grid that nothing takes; that is said on stderr."""
+    from ..runtime.compiled import Compiled
+    from ..runtime.dispatcher import BadLaunch
+
+    if isinstance(compiled, Compiled):
+        return False
+    try:
+        compiled.refuse_grid(request.grid)
+    except BadLaunch as wrong:
+        conduct.show(wrong.diagnostics, request.color)
+        return True
+    return False
+
+
+def _call(
+    compiled: Compiled | CompiledPipeline, arguments: list[Any], request: Request, clock: Clock | None = None
+) -> tuple[list[np.ndarray], HostReads]:
+    """The outputs, and what the host read before the end.  Launches are timed where there is a clock."""
+    from ..runtime.compiled import Compiled
+    from ..runtime.pipelines.watch import Times, Watch
+    from .progress import Progress
+    from .run_report import HostReads, launch_table
+
+    signature = compiled.signature
+    files = frozenset(name for name, _ in request.outputs)
+    reads = HostReads({b.name: b for b in signature.buffers}, files, bool(request.check_against))
+    with Progress(f"@{compiled.name} on {compiled.target}"):
+        if isinstance(compiled, Compiled):
+            return compiled.run(arguments, request.grid), reads
+        times = Times() if request.timing and clock is not None else None
+        made = compiled.run(arguments, watch=Watch(reads.see, times))
+    if times is not None and clock is not None:
+        clock.details = launch_table(times)
+    return made, reads
+
+
+def _deliver(
+    signature: Signature, made: Mapping[str, np.ndarray], reads: HostReads, request: Request
+) -> None:
     """Write each output to its file; those without one, as a summary, to stdout."""
     from . import run_buffers, run_report
 
     files = dict(request.outputs)
-    made = dict(zip((b.name for b in program.bound_buffers if b.is_output), outputs, strict=True))
     for name, path in files.items():
         run_buffers.write(made[name], path)
-    lines = [run_report.summary(program.buffers[n], array) for n, array in made.items() if n not in files]
-    if lines:
-        conduct.write_stdout("\n".join(lines) + "\n")
+    kinds = {b.name: b for b in signature.outputs}
+    lines = [run_report.summary(kinds[name], array) for name, array in made.items() if name not in files]
+    if reads.lines or lines:
+        conduct.write_stdout("\n".join([*reads.lines, *lines]) + "\n")
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -3,59 +3,82 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..ir.diagnostics import suggest
-from ..ir.program import Access, Buffer, Dim3, Program
+from ..ir.program import Buffer, Module
 from ..runtime.arrays import storage_type
+from ..runtime.binding import Wording, by_name
+from ..runtime.cache.store import LIMIT_VARIABLE
+from ..runtime.compiled import Compiled, compile_module
+from ..runtime.dispatcher import Dispatcher, Room
+from ..runtime.pipelines.entry import CompiledPipeline
 from .conduct import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
-__all__ = ["arrays", "check_outputs", "default_grid", "write"]
+__all__ = ["SHELL", "arguments", "arguments_again", "compiled", "target", "write"]
 
 Pairs = Sequence[tuple[str, str]]
-MAX_COUNT = 1 << 48
+
+SHELL = Wording(
+    entry="--entry",
+    input="--in {name}",
+    give_input="--in {name}=FILE",
+    length="--len {name}={value}",
+    give_length="--len {name}=N, or its contents with --in",
+    length_alone="--len {name}=N",
+    grid="--grid={value}",
+    any_grid="X[,Y,Z]",
+    give_spec="--spec {name}=VALUE",
+)
 
 
-def arrays(program: Program, inputs: Pairs, lengths: Pairs) -> list[np.ndarray]:
-    """An array for each bound buffer, in binding order: from a file, or zeros.
+def target(name: str, no_cache: bool) -> str | Dispatcher:
+    """What `compile` takes for a target.  Without a cache nothing of this process is kept on disk."""
+    if no_cache:
+        os.environ[LIMIT_VARIABLE] = "0"
+    return name
 
-    Raises ToolError for a name that is no buffer, and for what is missing.
+
+def compiled(
+    module: Module, entry: str | None, target: str | Dispatcher, specs: Pairs, passes: str = ""
+) -> Compiled | CompiledPipeline:
+    """Raises BadInputs, DiagnosticError."""
+    return compile_module(module, entry, target, dict(specs), passes, SHELL)
+
+
+def arguments(
+    compiled: Compiled | CompiledPipeline, inputs: Pairs, outputs: Pairs, lengths: Pairs
+) -> list[Any]:
+    """An array for each buffer, in order: from a file, or zeros; `Room` for a pipeline's own.
+
+    Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
-    bound = program.bound_buffers
-    files = _by_name(program, inputs, bound, "--in")
-    counts = {name: _count(name, text) for name, text in _by_name(program, lengths, bound, "--len").items()}
-    missing = [b for b in bound if b.name not in files and _is_input(b)]
-    if missing:
-        names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
-        pass_them = " ".join(f"--in {b.name}=FILE" for b in missing)
-        raise ToolError(f"program @{program.name} reads {names}, which nothing gives; pass {pass_them}")
-    return [_array(b, files.get(b.name), counts.get(b.name)) for b in bound]
+    signature = compiled.signature
+    by_name(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
+    files = by_name(signature, _once(inputs, "--in"), signature.given, SHELL.input, signature.noun)
+    counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
+    buffers = {b.name: b for b in signature.given}
+    given = {name: _read(buffers[name], path) for name, path in files.items()}
+    found = compiled.arguments(given, counts)
+    return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, found, strict=True)]
 
 
-def check_outputs(program: Program, outputs: Pairs) -> None:
-    """Raises ToolError for an `--out` of what the program does not give back."""
-    _by_name(program, outputs, [b for b in program.bound_buffers if b.is_output], "--out")
-
-
-def default_grid(program: Program, given: Sequence[np.ndarray]) -> Dim3:
-    """The grid that the program fixes.  Raises ToolError that says how to find one."""
-    if program.grid is not None:
-        return program.grid
-    x, y, z = program.workgroup
-    advice = ""
-    outputs = [a for b, a in zip(program.bound_buffers, given, strict=True) if b.is_output]
-    if outputs and program.lanes == x:
-        elements = max(len(array) for array in outputs)
-        advice = (
-            f"; --grid={max(1, -(-elements // x))} is an invocation for each of {elements} output elements"
-        )
-    raise ToolError(
-        f"program @{program.name} does not fix its grid: pass --grid=X[,Y,Z], "
-        f"counts of workgroups of {x}x{y}x{z} invocations{advice}"
-    )
+def arguments_again(
+    again: Compiled | CompiledPipeline, compiled: Compiled | CompiledPipeline, arguments: Sequence[Any]
+) -> list[Any]:
+    """The same arguments for the same entry under other passes, which may have taken buffers away."""
+    given: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for buffer, argument in zip(compiled.signature.buffers, arguments, strict=True):
+        if not isinstance(argument, Room):
+            given[buffer.name] = argument
+        elif buffer.count is None:
+            counts[buffer.name] = argument.count
+    return again.arguments(given, counts)
 
 
 def write(array: np.ndarray, path: str) -> None:
@@ -72,56 +95,41 @@ def write(array: np.ndarray, path: str) -> None:
         write_file(content, path)
 
 
-def _by_name(program: Program, given: Pairs, buffers: Sequence[Buffer], option: str) -> dict[str, str]:
-    known = [b.name for b in buffers]
+def _once(given: Pairs, option: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in given:
         if name in found:
             raise ToolError(f"{option} {name}: given twice")
-        if name not in known:
-            hint = suggest(name, known, "@")
-            kind = "output" if option == "--out" else "bound buffer"
-            listed = ", ".join(f"@{n}" for n in known) or "none"
-            raise ToolError(
-                f"{option} {name}: program @{program.name} has no {kind} @{name}; it has {listed}"
-                + (f"; {hint}" if hint else "")
-            )
         found[name] = value
     return found
 
 
-def _is_input(buffer: Buffer) -> bool:
-    """Whether the program may read what the caller puts into a buffer."""
-    return buffer.access is Access.READ or buffer.live_in
-
-
 def _count(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_COUNT):
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ToolError(f"--len {name}: {text!r} is not a count of elements")
     return int(text)
 
 
-def _array(buffer: Buffer, path: str | None, length: int | None) -> np.ndarray:
+def _zeros(buffer: Buffer, argument: Any) -> Any:
+    """What an output holds where nothing is written is the same on every target."""
+    if not isinstance(argument, Room):
+        return argument
+    lanes = buffer.dtype.lanes
+    try:
+        return np.zeros((argument.count, lanes) if lanes > 1 else argument.count, _stored(buffer))
+    except (MemoryError, ValueError):
+        raise ToolError(f"not enough memory for @{buffer.name}, {argument.count} elements") from None
+
+
+def _stored(buffer: Buffer) -> np.dtype:
     stored = storage_type(buffer.dtype)
     if stored is None:
         raise ToolError(f"buffer @{buffer.name}: no file format here holds {buffer.dtype}")
-    if path is not None:
-        made = _read(buffer, path, stored)
-        if length is not None and len(made) != length:
-            raise ToolError(f"--len {buffer.name}={length}, but {path} holds {len(made)} elements")
-        return made
-    if length is not None and buffer.count not in (None, length):
-        raise ToolError(f"--len {buffer.name}={length}: the program declares {buffer.count} elements")
-    count = buffer.count if length is None else length
-    if count is None:
-        raise ToolError(
-            f"buffer @{buffer.name} has an open size: pass --len {buffer.name}=N, or its contents with --in"
-        )
-    lanes = buffer.dtype.lanes
-    return np.zeros((count, lanes) if lanes > 1 else count, stored)
+    return stored
 
 
-def _read(buffer: Buffer, path: str, stored: np.dtype) -> np.ndarray:
+def _read(buffer: Buffer, path: str) -> np.ndarray:
+    stored = _stored(buffer)
     raw = read_bytes(path)
     lanes = buffer.dtype.lanes
     if path.endswith(".npy"):

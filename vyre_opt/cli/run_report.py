@@ -1,19 +1,26 @@
-"""What vyre-run says of outputs: a summary line, and how two backends compare."""
+"""What vyre-run says of outputs: a summary line, how two backends compare, how long launches took."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from blake3 import blake3
 
 from ..ir.literals import show
-from ..ir.program import Buffer, Program
+from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..runtime.arrays import bits_type
+from ..runtime.cache.compilations import Compilation
+from ..runtime.dispatcher import Dispatcher
+from ..runtime.pipelines.plan import Read
+from ..runtime.pipelines.watch import Times
 from .conduct import ToolError
+from .reports import Clock
 
-__all__ = ["compare", "summary"]
+__all__ = ["HostReads", "book_compilations", "compare", "launch_table", "summary"]
 
 SHOWN_VALUES = 8
 CHECKSUM_DIGITS = 16
@@ -29,6 +36,17 @@ def summary(buffer: Buffer, array: np.ndarray) -> str:
     return f"@{buffer.name} : {buffer.dtype}[{len(array)}] = {' '.join(values)} (blake3 {checksum})"
 
 
+def book_compilations(dispatcher: Dispatcher, clock: Clock) -> float:
+    """A row for each program that was compiled since the last call, or read from the cache; their seconds."""
+    compilations: deque[Compilation] = getattr(dispatcher, "compilations", deque())
+    total = 0.0
+    while compilations:
+        one = compilations.popleft()
+        clock.add(f"read {one.name} from the cache" if one.cached else f"compile {one.name}", one.seconds)
+        total += one.seconds
+    return total
+
+
 def _text(element: np.ndarray, dtype: DataType) -> str:
     if dtype.is_vec:
         return f"[{', '.join(_text(lane, dtype.element) for lane in element)}]"
@@ -38,12 +56,49 @@ def _text(element: np.ndarray, dtype: DataType) -> str:
     return show(bits, dtype) if dtype.kind == "float" else f"0x{bits:02x}"
 
 
+@dataclass(slots=True)
+class HostReads:
+    """What the host read of buffers that were written again; the others are outputs as they are.
+
+    `lines`: a summary of each, but of buffers in `files`.  `arrays`: kept where `keeps` is set.
+    """
+
+    buffers: dict[str, Buffer]
+    files: frozenset[str] = frozenset()
+    keeps: bool = False
+    lines: list[str] = field(default_factory=list)
+    seen: list[Buffer] = field(default_factory=list)
+    arrays: list[np.ndarray] = field(default_factory=list)
+
+    def see(self, read: Read, array: np.ndarray) -> None:
+        if read.settled:
+            return
+        buffer = self.buffers[read.buffer]
+        if buffer.name not in self.files:
+            self.lines.append(f"host_read {summary(buffer, array)}")
+        if self.keeps:
+            self.seen.append(buffer)
+            self.arrays.append(array)
+
+
+def launch_table(times: Times) -> str:
+    """A line for each launch, or graph of them: seconds in all, how often, what and where."""
+    lines = [f"{'seconds':>10}  {'times':>6}  launch"] if times.rows else []
+    for row in times.rows.values():
+        where = f"  {row.loc}" if row.loc else ""
+        lines.append(f"{row.seconds:10.6f}  {row.count:6}  {row.what}{where}")
+    lines += [f"note: {note}" for note in dict.fromkeys(times.notes)]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def compare(
-    program: Program, outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], tolerance: float
+    buffers: Sequence[Buffer],
+    outputs: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    tolerance: float,
 ) -> None:
     """Raises ToolError that shows the first difference of each output beyond the tolerance."""
     differences = []
-    buffers = [b for b in program.bound_buffers if b.is_output]
     for buffer, got, wanted in zip(buffers, outputs, expected, strict=True):
         wrong = np.flatnonzero(_differ(got.reshape(-1), wanted.reshape(-1), buffer.dtype.element, tolerance))
         if wrong.size:

@@ -81,15 +81,16 @@ class Session:
             raise DiagnosticError(())
         clock.lap("verify")
         if settings.spec:
-            from .specs import set_specs
+            from ..specialization.binding import bind
 
-            set_specs(module.programs.values(), settings.spec)
+            bind(module, settings.spec)
         self._roundtrip(module)
+        before = emit.pictures_before(module, settings)
         remarks: list[Remark] = []
         if self.manager is not None:
             remarks = self._passes(self.manager, module, found)
         self.step = f"emitting {settings.emit}"
-        text = emit.emit(module, settings, self.manager, remarks, self.statistics)
+        text = emit.emit(module, settings, self.manager, remarks, self.statistics, before)
         clock.lap(f"emit {settings.emit}")
         return text
 

@@ -1,0 +1,112 @@
+"""vyre-cache, and what vyre-run keeps and finds, as a shell sees them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """vyre 1
+
+program @p workgroup(8) {
+  buffer @y : u32[8] write binding(0)
+  spec @k : u32 = 7
+  %i = global_id x
+  %k = spec @k : u32
+  %v = mul %i, %k : u32
+  store %v, @y[%i] : u32
+}
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "VYRE_CACHE_DIR": str(tmp_path / "cache")}
+
+
+def test_second_run_takes_no_compile(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """--time shows where the code came from; --no-cache and another --spec compile."""
+
+    def run(*options: str) -> tuple[str, str]:
+        ran = run_run("-", "--grid=1", "--time", *options, text=PROGRAM, env=environment)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout, ran.stderr
+
+    first, times = run()
+    assert "compile @p" in times
+    assert "from the cache" not in times
+    second, times = run()
+    assert "read @p from the cache" in times
+    assert "compile @p" not in times
+    assert first == second
+    assert "compile @p" in run("--no-cache")[1]
+    assert "compile @p" in run("--spec=k=8")[1]
+    assert "cpu      2 entries" in run_cache("info", env=environment).stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("kk=1", "3:9: error: program @p has no spec @kk; it has @k; did you mean @k?"),
+        ("k=true", "5:8: error: spec @k is u32: true is a bool, not a u32"),
+        ("k=-1", "5:8: error: spec @k is u32: -1 does not fit in u32"),
+    ],
+)
+def test_wrong_specs_are_located(spec: str, message: str, run_run: Callable, environment: dict) -> None:
+    """vyre-run points at the declaration that a --spec does not fit, as vyre-opt does."""
+    ran = run_run("-", "--grid=1", "--spec", spec, text=PROGRAM, env=environment)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert f"<stdin>:{message}" in ran.stderr
+
+
+def test_no_cache_leaves_nothing(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    ran = run_run("-", "--grid=1", "--no-cache", text=PROGRAM, env=environment)
+    assert ran.returncode == 0
+    assert "total    0 entries, 0 B" in run_cache("info", env=environment).stdout
+
+
+def test_verify_and_clear(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """A damaged entry is named, with exit code 1; a run over it is right and repairs it."""
+    folder = Path(environment["VYRE_CACHE_DIR"])
+    good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
+    assert run_cache("verify", env=environment).stdout == "1 entries are whole, 0 damaged\n"
+    (entry,) = (folder / "compiled-1").glob("*/*")
+    content = bytearray(entry.read_bytes())
+    content[200] ^= 1
+    entry.write_bytes(content)
+    ran = run_cache("verify", env=environment)
+    assert (ran.returncode, ran.stdout) == (1, "0 entries are whole, 1 damaged\n")
+    assert ran.stderr == f"error: {entry}: its checksum does not match\n"
+    ran = run_run("-", "--grid=1", text=PROGRAM, env=environment)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, good, "")
+    assert run_cache("verify", env=environment).returncode == 0
+    entry.write_bytes(content)
+    assert run_cache("verify", "--remove", env=environment).stderr.endswith("match; removed\n")
+    assert not entry.exists()
+    stranger = folder / "notes.txt"
+    stranger.write_text("mine")
+    run_run("-", "--grid=1", text=PROGRAM, env=environment)
+    ran = run_cache("clear", env=environment)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("removed 1 entry, ")
+    assert list(folder.iterdir()) == [stranger]
+
+
+def test_usage(run_cache: Callable, environment: dict) -> None:
+    """No command and a wrong one are usage errors; a folder that is none is an empty cache."""
+    assert run_cache(env=environment).returncode == 2
+    assert "Did you mean 'info'?" in run_cache("inf", env=environment).stderr
+    missing = {**environment, "VYRE_CACHE_DIR": os.devnull}
+    for command in ("info", "verify", "clear"):
+        ran = run_cache(command, env=missing)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    assert "_VYRE_CACHE_COMPLETE" in run_cache("--completion=bash").stdout
+
+
+def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """VYRE_CACHE_SIZE bounds it; 0 keeps nothing."""
+    for size, kept in (("0", "total    0 entries"), ("64M", "total    1 entry")):
+        run_run("-", "--grid=1", text=PROGRAM, env={**environment, "VYRE_CACHE_SIZE": size})
+        assert kept in run_cache("info", env=environment).stdout

@@ -1,0 +1,113 @@
+"""vyre-cache: shows, empties and checks the compile cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from .. import __version__
+from . import conduct
+from .command import SHELLS, completion_script
+
+__all__ = ["command", "main"]
+
+EPILOG = """\
+VYRE_CACHE_DIR names another folder, VYRE_CACHE_SIZE a limit such as 2G (512M if not set).
+What is removed is compiled again when it is needed.
+"""
+
+
+@click.group(
+    "vyre-cache", epilog=EPILOG, invoke_without_command=True, context_settings={"max_content_width": 100}
+)
+@click.option(
+    "--completion", type=click.Choice(SHELLS), help="Print the completion script of a shell, and exit."
+)
+@click.version_option(__version__, prog_name="vyre-cache", message="%(prog)s %(version)s")
+@click.pass_context
+def command(ctx: click.Context, completion: str | None) -> int:
+    """Show, empty or check the cache of compiled programs."""
+    if completion:
+        conduct.write_stdout(completion_script(command, completion))
+        ctx.exit(0)
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("give a command: info, clear or verify", ctx)
+    return 0
+
+
+@command.command()
+def info() -> int:
+    """Show where the cache is, and what it holds."""
+    from ..runtime.cache.inventory import survey
+    from ..runtime.cache.store import default_store
+
+    store = default_store()
+    found = survey(store)
+    lines = [f"folder   {store.folder.parent}", f"limit    {_size(store.limit)}"]
+    lines += [f"{kind:8} {_entries(count, size)}" for kind, (count, size) in found.kinds.items()]
+    lines.append(f"total    {_entries(found.count, found.size)}")
+    if found.tables:
+        lines.append(f"parser   {found.tables} tables of the grammar")
+    conduct.write_stdout("\n".join(lines) + "\n")
+    return 0
+
+
+@command.command()
+def clear() -> int:
+    """Remove all that this project keeps there, and nothing else."""
+    from ..runtime.cache.inventory import remove_tables
+    from ..runtime.cache.store import default_store
+
+    store = default_store()
+    count, size = store.clear()
+    remove_tables(store)
+    conduct.write_stdout(f"removed {_entries(count, size)}\n")
+    left = sum(1 for _ in store.entries())
+    if left:
+        raise conduct.ToolError(f"{left} entries in {store.folder} cannot be removed")
+    return 0
+
+
+@command.command()
+@click.option("--remove", is_flag=True, help="Remove the entries that are damaged.")
+def verify(remove: bool) -> int:
+    """Check every entry to its last bit; exit code 1 if any is damaged."""
+    from ..runtime.cache.inventory import check
+    from ..runtime.cache.store import default_store
+
+    store = default_store()
+    whole, damaged = check(store)
+    for path, reason in damaged:
+        conduct.complain(f"{path}: {reason}{_removed(path) if remove else ''}")
+    conduct.write_stdout(f"{whole} entries are whole, {len(damaged)} damaged\n")
+    return int(bool(damaged))
+
+
+def _removed(path: str) -> str:
+    import os
+
+    try:
+        os.unlink(path)
+    except OSError as failed:
+        return f"; it cannot be removed: {failed.strerror}"
+    return "; removed"
+
+
+def _entries(count: int, size: int) -> str:
+    return f"{count} {'entry' if count == 1 else 'entries'}, {_size(size)}"
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them: 12 B, 3.4 KiB, 512 MiB."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "B" or amount == int(amount) else f"{amount:.1f} {unit}"
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The entry point of the vyre-cache script."""
+    return conduct.run(command, args)

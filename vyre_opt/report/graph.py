@@ -1,0 +1,190 @@
+"""A pipeline in DOT: launches as boxes, buffers as edges, what was joined as clusters.
+
+"k:0" -> "k:1" [label="@mid\\n1 MiB"]        a hand-off, from who wrote it to who reads it
+subgraph cluster_...                         launches that became one, or that repeat
+"k:1" -> "k:2" [style=dashed]                a link that was not made, and why
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from .decisions import Decisions, Joined
+from .pictures import BufferPicture, PipelinePicture, StagePicture
+from .traffic import show_bytes
+
+__all__ = ["pipeline_graph", "quote"]
+
+_SHAPES = {"launch": "box", "kernel": 'box, style="dashed"', "host_read": "house"}
+
+
+def quote(*lines: str) -> str:
+    """Lines of text as a string of DOT."""
+    escaped = (line.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "") for line in lines)
+    return '"' + "\\n".join(escaped) + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A stage, or a part of one that was joined; `row` is that of the stage, `made` what joined it."""
+
+    name: str
+    row: int
+    stage: StagePicture
+    made: Joined | None
+
+
+def pipeline_graph(
+    key: str, before: PipelinePicture, after: PipelinePicture, decided: Decisions
+) -> Iterator[str]:
+    """Statements for the inside of a graph; `key` makes its names."""
+    nodes = [node for row in range(len(after.stages)) for node in _nodes(key, row, before, after, decided)]
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, node in enumerate(nodes):
+        places[node.row].append(place)
+    yield f"subgraph {quote(f'cluster_{key}')} {{"
+    yield f"label={quote(f'pipeline @{after.name}')}"
+    yield from _boxes(key, nodes, after)
+    yield "}"
+    repeats = [(places[r.first][0], places[r.last][-1]) for r in after.repeats]
+    yield from _Edges(key, nodes, {**before.buffers, **after.buffers}, repeats).all()
+    for row, at in decided.cuts(after):
+        if row > 0:
+            cut = decided.apart[at]
+            message = cut.message.partition("\n")[0]
+            label = quote(f"not joined: {cut.reason or 'refused'}")
+            ends = f"{quote(nodes[places[row - 1][-1]].name)} -> {quote(nodes[places[row][0]].name)}"
+            yield (
+                f"{ends} [style=dashed, color=red, fontcolor=red, arrowhead=none, constraint=false, "
+                f"label={label}, tooltip={quote(message)}, labeltooltip={quote(message)}]"
+            )
+
+
+def _nodes(
+    key: str, row: int, before: PipelinePicture, after: PipelinePicture, decided: Decisions
+) -> list[_Node]:
+    """The parts of a stage where they are known, else the stage."""
+    stage = after.stages[row]
+    made = decided.made(stage)
+    if made is None or len(made.rows) < 2:
+        return [_Node(f"{key}:{row}", row, stage, None)]
+    parts = [before.stages[part] for part in made.rows]
+    return [_Node(f"{key}:{row}.{i}", row, replace(part, tiles=()), made) for i, part in enumerate(parts)]
+
+
+def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterator[str]:
+    """The nodes, within the clusters of repeats and of joined launches."""
+    opens: dict[int, list[str]] = defaultdict(list)
+    closes: dict[int, int] = defaultdict(int)
+    for number, repeat in enumerate(picture.repeats):
+        opens[repeat.first] += [
+            f"subgraph {quote(f'cluster_{key}_repeat{number}')} {{",
+            f"label={quote(f'repeat {repeat.times} times')}",
+        ]
+        closes[repeat.last] += 1
+    for place, node in enumerate(nodes):
+        is_first = place == 0 or nodes[place - 1].row != node.row
+        is_last = place + 1 == len(nodes) or nodes[place + 1].row != node.row
+        stage = picture.stages[node.row]
+        if is_first:
+            yield from opens[node.row]
+            if node.made is not None:
+                tiles = [f"tile @{name}, {show_bytes(size)}" for name, size in stage.tiles]
+                yield f"subgraph {quote(f'cluster_{key}_{node.row}')} {{"
+                yield f"label={quote(stage.title, stage.shape, *tiles)}; style=filled; fillcolor=honeydew"
+        yield f"{quote(node.name)} [shape={_SHAPES[node.stage.kind]}, label={quote(*_label(node))}]"
+        if is_last:
+            if node.made is not None:
+                yield "}"
+            yield from "}" * closes[node.row]
+
+
+def _label(node: _Node) -> list[str]:
+    stage = node.stage
+    if stage.kind == "host_read":
+        return [f"host reads @{stage.name}"]
+    tiles = [f"tile @{name}, {show_bytes(size)}" for name, size in stage.tiles]
+    return [stage.title] if node.made is not None else [stage.title, stage.shape, *tiles]
+
+
+class _Edges:
+    """From who wrote a buffer last to who reads it; `repeats` are stretches of nodes."""
+
+    def __init__(
+        self,
+        key: str,
+        nodes: Sequence[_Node],
+        buffers: dict[str, BufferPicture],
+        repeats: Sequence[tuple[int, int]],
+    ) -> None:
+        self.key, self.nodes, self.buffers, self.repeats = key, nodes, buffers, repeats
+        self.reads: dict[str, list[int]] = defaultdict(list)
+        self.writes: dict[str, list[int]] = defaultdict(list)
+        for place, node in enumerate(nodes):
+            for name in node.stage.reads:
+                self.reads[name].append(place)
+            for name in node.stage.writes:
+                self.writes[name].append(place)
+        self.ends: dict[str, str] = {}
+
+    def all(self) -> list[str]:
+        found = [edge for name in self.buffers for edge in self.buffer(name)]
+        ends = [f"{quote(name)} [shape=plaintext, label={quote(text)}]" for name, text in self.ends.items()]
+        rows = [
+            f"{quote(a.name)} -> {quote(b.name)} [style=invis]"
+            for a, b in zip(self.nodes, self.nodes[1:], strict=False)
+        ]
+        return [*ends, *found, *rows]
+
+    def buffer(self, name: str) -> Iterator[str]:
+        reads, writes, buffer = self.reads[name], self.writes[name], self.buffers[name]
+        unread = set(writes)
+        for place in reads:
+            at = bisect_left(writes, place)
+            carried = self.carried(name, place, writes[at - 1] if at else -1)
+            unread -= {carried, writes[at - 1] if at else None}
+            if at:
+                yield self.edge(self.nodes[writes[at - 1]].name, self.nodes[place], buffer)
+            elif buffer.given:
+                yield self.edge(self.end(f"{name}:in", "host"), self.nodes[place], buffer)
+            elif carried is None:
+                yield self.edge(self.end(f"{name}:in", "never written"), self.nodes[place], buffer)
+            if carried is not None:
+                again = ", constraint=false, style=bold"
+                yield self.edge(self.nodes[carried].name, self.nodes[place], buffer, again, "next round")
+        if buffer.taken and writes:
+            unread.discard(writes[-1])
+            yield self.out(writes[-1], "host", buffer)
+        for place in sorted(unread):
+            yield self.out(place, "never read", buffer)
+
+    def carried(self, name: str, place: int, source: int) -> int | None:
+        """The write of the round before that a read sees too, if a repeat is around both."""
+        writes = self.writes[name]
+        for first, last in self.repeats:
+            if first <= place <= last and source < first:
+                at = bisect_left(writes, last + 1)
+                if at and writes[at - 1] >= first:
+                    return writes[at - 1]
+        return None
+
+    def end(self, name: str, text: str) -> str:
+        full = f"{self.key}@{name}"
+        self.ends[full] = text
+        return full
+
+    def out(self, place: int, text: str, buffer: BufferPicture) -> str:
+        end = self.end(f"{buffer.name}:out", text)
+        return f"{quote(self.nodes[place].name)} -> {quote(end)} [label={quote(*self.words(buffer))}]"
+
+    def words(self, buffer: BufferPicture, *more: str) -> list[str]:
+        return [f"@{buffer.name}", "? bytes" if buffer.size is None else show_bytes(buffer.size), *more]
+
+    def edge(self, source: str, node: _Node, buffer: BufferPicture, style: str = "", *more: str) -> str:
+        kept = node.made.kept.get(buffer.name) if node.made is not None else None
+        words = [f"@{buffer.name}", f"in {kept}"] if kept else self.words(buffer, *more)
+        tip = quote(f"@{buffer.name} : {buffer.type}")
+        return f"{quote(source)} -> {quote(node.name)} [label={quote(*words)}, tooltip={tip}{style}]"

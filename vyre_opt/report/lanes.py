@@ -1,0 +1,102 @@
+"""Where the boxes and the wires of a pipeline's drawing stand: stages downwards, buffers in lanes.
+
+    +---------+  @mid 1 MiB
+    | @decode |o-------------.          a port for each buffer that a stage reads or writes,
+    +---------+              |          each at a height of its own, its label on the wire;
+    +---------+  @mid        |          a lane for each buffer with two ports or more, from its
+    | @scan   |<-------------'          first port to its last; then the lane is free for others
+    +---------+
+
+All numbers are pixels, from the top left.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .pictures import PipelinePicture
+
+__all__ = ["HEADING", "LINE", "PAD", "Layout", "Port", "Row", "Wire", "lay_out"]
+
+LINE, PORT, PAD, GAP, HEADING = 15, 20, 8, 26, 18
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Where a buffer enters or leaves a stage."""
+
+    buffer: str
+    row: int
+    y: int
+    reads: bool
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The box of a stage; above `y` there is room for `headings` lines, from `top` on."""
+
+    top: int
+    y: int
+    height: int
+    ports: tuple[Port, ...]
+
+
+@dataclass(slots=True)
+class Wire:
+    """A buffer with its ports from top to bottom; `lane` is None if there is one only."""
+
+    buffer: str
+    ports: list[Port] = field(default_factory=list)
+    lane: int | None = None
+
+
+@dataclass(slots=True)
+class Layout:
+    """`lanes`: how many there are; `height`: of all."""
+
+    rows: list[Row]
+    wires: dict[str, Wire]
+    lanes: int
+    height: int
+
+
+def lay_out(picture: PipelinePicture, lines: Sequence[int], headings: Mapping[int, int]) -> Layout:
+    """`lines` of text in each stage's box; `headings`: lines of text above a stage's box."""
+    rows: list[Row] = []
+    wires: dict[str, Wire] = {}
+    y = PAD
+    for number, stage in enumerate(picture.stages):
+        top, y = y, y + HEADING * headings.get(number, 0)
+        names = dict.fromkeys((*stage.reads, *stage.writes))
+        height = max(lines[number] * LINE + 2 * PAD, len(names) * PORT + 4)
+        first = y + (height - len(names) * PORT) // 2 + PORT // 2
+        ports = tuple(
+            Port(name, number, first + i * PORT, name in stage.reads, name in stage.writes)
+            for i, name in enumerate(names)
+        )
+        for port in ports:
+            wires.setdefault(port.buffer, Wire(port.buffer)).ports.append(port)
+        rows.append(Row(top, y, height, ports))
+        y += height + GAP
+    return Layout(rows, wires, _assign_lanes(wires.values()), max(y - GAP, PAD) + PAD)
+
+
+def _assign_lanes(wires: Iterable[Wire]) -> int:
+    """Give each wire, by first port, the innermost lane that is free from there on; how many there are."""
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []  # where a lane becomes free, and which
+    lanes = 0
+    for wire in wires:
+        if len(wire.ports) < 2:
+            continue
+        while busy and busy[0][0] < wire.ports[0].y:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            wire.lane = heapq.heappop(free)
+        else:
+            wire.lane, lanes = lanes, lanes + 1
+        heapq.heappush(busy, (wire.ports[-1].y, wire.lane))
+    return lanes
