@@ -11,6 +11,12 @@ SHARE = 10
 """Programs of one test, so that a failure names a small range of seeds."""
 
 
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of programs, each met once: keeping their code is work for nothing."""
+    monkeypatch.setenv("VYRE_CACHE_SIZE", "0")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seeds" in metafunc.fixturenames:
         programs = int(os.environ.get("VYRE_PROPERTY_PROGRAMS", DEFAULT_PROGRAMS))

@@ -14,7 +14,7 @@ from ..passes.registry import all_names
 from ..runtime.dispatcher import ProgramError
 from .generator import Settings, random_program
 from .handoff import handoff_program
-from .properties import Baseline, Broken, baseline, check_backend, check_pipeline, check_text, random_pipeline
+from .properties import Baseline, Broken, baseline, check_pipeline, check_text, random_pipeline
 from .reduce import reduce_text
 from .sample import Sample
 
@@ -39,10 +39,8 @@ class Report:
         return "\n".join([*lines, f"{len(self.failures)} failures"])
 
 
-def check_program(
-    seed: int, report: Report, settings: Settings | None = None, targets: tuple[str, ...] = ()
-) -> None:
-    """One random program: its text, one pass in turn, a random pipeline, other targets.  Raises Broken."""
+def check_program(seed: int, report: Report, settings: Settings | None = None) -> None:
+    """One random program: its text, one pass in turn, a random pipeline.  Raises Broken."""
     sample = random_program(seed, settings)
     check_text(sample)
     before = baseline(sample, seed)
@@ -50,8 +48,6 @@ def check_program(
     names = all_names()
     for pipeline in (names[seed % len(names)], random_pipeline(random.Random(seed))):
         _pipeline(sample, pipeline, before, report)
-    for target in targets:
-        check_backend(sample, target, seed)
 
 
 def check_handoff(seed: int, report: Report) -> None:
@@ -75,7 +71,6 @@ def campaign(
     seeds: Iterator[int] | range,
     handoff: bool = False,
     settings: Settings | None = None,
-    targets: tuple[str, ...] = (),
     save: Path | None = None,
     progress: Callable[[int, Report], None] | None = None,
 ) -> Report:
@@ -86,7 +81,7 @@ def campaign(
             if handoff:
                 check_handoff(seed, report)
             else:
-                check_program(seed, report, settings, targets)
+                check_program(seed, report, settings)
         except Broken as broken:
             text = reduced(seed, broken, handoff, settings)
             report.failures.append((seed, broken.what, text))

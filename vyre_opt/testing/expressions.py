@@ -28,6 +28,7 @@ class Settings:
     `bitcast_nan` lets bits of a NaN, which no two backends need agree on, become an
     integer; `fastmath` puts flags on float ops, which frees passes to change results;
     `exact` leaves out the ops whose result may differ by some ulp between backends.
+    `workgroup` and `grid` are drawn where they are None.
     """
 
     statements: int = 10
@@ -37,6 +38,8 @@ class Settings:
     bitcast_nan: bool = False
     fastmath: bool = False
     exact: bool = False
+    workgroup: tuple[int, ...] | None = None
+    grid: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)

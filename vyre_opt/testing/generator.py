@@ -33,7 +33,8 @@ def random_program(seed: int, settings: Settings | None = None) -> Sample:
     """A sound program of its own module, its functions before it, and its grid."""
     settings = settings or Settings()
     rng = random.Random(seed)
-    b = Builder("main", rng.choice(WORKGROUPS), rng.choice(GRIDS), Module())
+    workgroup, size = rng.choice(WORKGROUPS), rng.choice(GRIDS)
+    b = Builder("main", settings.workgroup or workgroup, settings.grid or size, Module())
     for number in range(rng.choice((0, 0, 1, 2))):
         _function(b, rng, settings, number)
     e = Expressions(b, rng, settings)

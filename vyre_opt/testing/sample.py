@@ -37,6 +37,11 @@ def invocations(program: Program, grid: Dim3) -> int:
     return program.lanes * x * y * z
 
 
+def open_count(program: Program, grid: Dim3) -> int:
+    """Elements of a bound buffer of open size: MAX_SLOTS an invocation."""
+    return invocations(program, grid) * MAX_SLOTS
+
+
 def edge_values(dtype: DataType) -> list[int]:
     """Encoded constants of a scalar type at which arithmetic goes wrong first."""
     if dtype.is_bool:
@@ -88,9 +93,9 @@ def random_array(dtype: DataType, count: int, rng: random.Random) -> np.ndarray[
 
 
 def random_inputs(program: Program, grid: Dim3, seed: int) -> list[np.ndarray[Any, Any]]:
-    """An array for each bound buffer.  One of open size has MAX_SLOTS elements an invocation."""
+    """An array for each bound buffer."""
     rng = random.Random(seed)
-    open_count = invocations(program, grid) * MAX_SLOTS
+    default = open_count(program, grid)
     return [
-        random_array(b.dtype, open_count if b.count is None else b.count, rng) for b in program.bound_buffers
+        random_array(b.dtype, default if b.count is None else b.count, rng) for b in program.bound_buffers
     ]

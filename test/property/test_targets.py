@@ -1,0 +1,79 @@
+"""The cpu target gives the interpreter's results: every op at every type, and random programs.
+
+VYRE_PROGRAMS is the number of random programs; the cuda target's are in test/cuda.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from vyre_opt.ir.program import Module
+from vyre_opt.runtime.dispatcher import Dispatcher
+from vyre_opt.testing import differential
+from vyre_opt.testing.differential import Difference, compare_ops, compare_random, random_cases, smallest
+
+PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
+PART = 500
+
+
+def shown(found: list[Difference]) -> str:
+    return "\n".join(map(str, found[:40]))
+
+
+def test_every_op() -> None:
+    """With no and with full optimisation; approximate ops within the bound of the op table."""
+    done = compare_ops("cpu")
+    assert done.runs == 2 * done.programs > 3000
+    assert not done.found, shown(done.found)
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, PART))
+def test_random_programs(start: int) -> None:
+    """In turn with no and with full optimisation; `python -m vyre_opt.testing --target cpu` does both for each."""
+    seeds = range(start, min(start + PART, PROGRAMS))
+    done = compare_random("cpu", seeds, in_turn=True)
+    assert done.runs == done.programs == len(seeds)
+    assert not done.found, shown(done.found)
+
+
+def test_random_programs_have_no_approximate_ops() -> None:
+    """An ulp may become anything in what follows, and bits are compared."""
+    for case in random_cases(range(40)):
+        for body in (case.program, *case.module.funcs.values()):
+            assert not [op.name for op in body.walk() if op.definition.ulp]
+
+
+class Wrong:
+    """A cpu target on which a program with an `add` gives something else."""
+
+    name = "wrong"
+
+    def __init__(self, ref: Dispatcher) -> None:
+        self.ref = ref
+
+    def dispatch(self, program, inputs, grid=None, *, module: Module | None = None, **rest):
+        outputs = self.ref.dispatch(program, inputs, grid, module=module)
+        if outputs and any(op.name == "add" for op in program.walk()):
+            outputs[0].view("u1")[:1] ^= 1
+        return outputs
+
+
+def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison that never finds anything would pass every other test here."""
+    right = differential.dispatcher
+
+    def chosen(name: str, **options: Any) -> Any:
+        return Wrong(right("ref")) if name == "cpu" else right(name, **options)
+
+    monkeypatch.setattr(differential, "dispatcher", chosen)
+    done = compare_random("cpu", range(6), jobs=1)
+    assert len(done.found) > 6
+    name, options, what = done.found[0]
+    assert name.startswith("seed ")
+    assert what.startswith("@")
+    text = smallest("cpu", int(name.removeprefix("seed ")), options)
+    assert " add " in text
+    assert text.count("\n") < 20

@@ -1,0 +1,25 @@
+"""Every shipped kernel, at schedules and shapes that exercise each of its parts: one list for all tests.
+
+    for case in kernel_cases():
+        use = case.make()
+        assert not use.mismatch(dispatcher("cpu")), case.name
+
+What must come out is from NumPy or the standard library, never from this project.
+"""
+
+from __future__ import annotations
+
+from .case import KernelCase, Use
+from .contractions import contraction_cases
+from .embedding import embedding_cases
+from .scan import prefix_cases
+from .softmax import softmax_cases
+from .texts import text_cases
+
+__all__ = ["KernelCase", "Use", "kernel_cases"]
+
+
+def kernel_cases() -> list[KernelCase]:
+    """All of them, grouped by kernel.  Names tell them apart."""
+    parts = (softmax_cases(), contraction_cases(), embedding_cases(), prefix_cases(), text_cases())
+    return [case for part in parts for case in part]

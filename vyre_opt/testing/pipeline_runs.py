@@ -1,0 +1,206 @@
+"""Random pipelines before and after the default passes, on a target, against the interpreter.
+
+Half of them hand buffers on in ways that may be joined or may not (`launch_pipeline`), half are
+generated programs with buffers bound at random (`bound_pipeline`).  Each is run three times:
+
+    as it is, on ref             what it means; a fault would be reported here
+    as it is, on the target      the same
+    after `default`, there       the same again
+
+Compared are the outputs and what the host reads on the way, bit by bit but for NaNs: no program
+here has an approximate op.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ir.diagnostics import DiagnosticError
+from ..ir.parser import parse
+from ..ir.pipeline import KernelStage, Launch, Pipeline
+from ..passes.manager import PassFailure
+from ..runtime.binding import Signature
+from ..runtime.compiled import compile_module
+from ..runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from .bound_programs import bound_pipeline
+from .differential import OPTIONS, deal
+from .launch_pipelines import launch_pipeline
+from .properties import bits
+from .sample import random_array
+
+__all__ = [
+    "PASSES",
+    "PipelineRuns",
+    "Seen",
+    "any_inputs",
+    "compare_pipelines",
+    "difference",
+    "launches",
+    "pipeline_text",
+    "plain_inputs",
+    "see",
+]
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+PASSES = "default"
+SHARE = 16
+"""Pipelines of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the outside sees of a run: host reads in order, then outputs, with their element types."""
+
+    arrays: tuple[tuple[str, str, np.ndarray[Any, Any]], ...]
+    launches: int
+    """In the pipeline as it was run, one in a repeat counted once."""
+
+
+@dataclass(slots=True)
+class PipelineRuns:
+    """`pipelines` run, their `launches` before and how many were `joined` away, and what differs.
+
+    `changed`: pipelines with fewer launches than before.  `found`: seed, what, and the text.
+    """
+
+    pipelines: int = 0
+    launches: int = 0
+    joined: int = 0
+    changed: int = 0
+    found: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def add(self, other: PipelineRuns) -> None:
+        self.pipelines += other.pipelines
+        self.launches += other.launches
+        self.joined += other.joined
+        self.changed += other.changed
+        self.found += other.found
+
+    def summary(self, target: str) -> str:
+        return (
+            f"{self.pipelines} pipelines on {target} before and after {PASSES} against ref:"
+            f" {self.joined} of {self.launches} launches joined away in {self.changed} of them,"
+            f" {len(self.found)} differ"
+        )
+
+
+def compare_pipelines(target: str, seeds: Sequence[int], *, jobs: int | None = None) -> PipelineRuns:
+    """The pipelines of `seeds` on a target, with its OPTIONS in turn.
+
+    `jobs`: processes, one for each CPU by default.
+    """
+    shares = [(target, list(seeds[at : at + SHARE])) for at in range(0, len(seeds), SHARE)]
+    total = PipelineRuns()
+    for part in deal(_share, shares, jobs):
+        total.add(part)
+    return total
+
+
+def pipeline_text(seed: int) -> str:
+    """The pipeline of a seed; one that runs clean on ref."""
+    if seed % 2 == 0:
+        return launch_pipeline(seed)
+    text = bound_pipeline(seed)
+    try:
+        see(text, "ref", any_inputs(text, seed))
+    except ProgramError:  # a launch reads what nobody wrote
+        return bound_pipeline(seed, all_given=True)
+    return text
+
+
+def any_inputs(text: str, seed: int) -> Arrays:
+    """An array for each buffer of @main that takes one: edge values first, then anything.
+
+    Outputs are among them, so that what a pipeline does not write is known.
+    """
+    rng = random.Random(seed)
+    given = Signature.of(parse(text).pipelines["main"]).given
+    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in given}
+
+
+def plain_inputs(text: str, seed: int) -> Arrays:
+    """The same of any integers, and of normally distributed floats, for pipelines that compute with them."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.normal(size=array.shape).astype(array.dtype)
+        if array.dtype.kind == "f"
+        else rng.integers(0, 256, array.nbytes, np.uint8).view(array.dtype).reshape(array.shape)
+        for name, array in any_inputs(text, seed).items()
+    }
+
+
+def see(text: str, target: Dispatcher | str, inputs: Arrays, passes: str = "") -> Seen:
+    """Run @main on a target after `passes`.
+
+    Raises DispatchError, DiagnosticError or PassFailure.
+    """
+    compiled: Any = compile_module(parse(text), "main", target, {}, passes)
+    types = {b.name: b.dtype.element.name for b in compiled.signature.buffers}
+    seen: list[tuple[str, str, np.ndarray[Any, Any]]] = []
+    outputs = compiled(
+        inputs, on_host_read=lambda name, array: seen.append((f"host_read {name}", types[name], array))
+    )
+    seen += [(name, types[name], array) for name, array in outputs.items()]
+    return Seen(tuple(seen), launches(compiled.pipeline))
+
+
+def launches(pipeline: Pipeline) -> int:
+    """Launches of the text, named kernels among them; one in a repeat counts once."""
+    return sum(isinstance(stage, (Launch, KernelStage)) for stage in pipeline.walk())
+
+
+def difference(wanted: Seen, found: Seen) -> str:
+    """Where two runs differ first, in words; "" if nowhere."""
+    names = [[name for name, _, _ in seen.arrays] for seen in (wanted, found)]
+    if names[0] != names[1]:
+        return f"gives {', '.join(names[1])}, not {', '.join(names[0])}"
+    for (name, element, a), (_, _, b) in zip(wanted.arrays, found.arrays, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"@{name} is {b.dtype}{list(b.shape)}, not {a.dtype}{list(a.shape)}"
+        wrong = np.argwhere(bits(a, element) != bits(b, element))
+        if len(wrong):
+            at = tuple(int(i) for i in wrong[0])
+            return f"@{name}{list(at)} is {b[at]}, not {a[at]} ({len(wrong)} of {a.size} differ)"
+    return ""
+
+
+# --- in a process of the pool
+
+
+def _share(target: str, seeds: list[int]) -> PipelineRuns:
+    options = OPTIONS[target]
+    made = [dispatcher(target, **chosen) for chosen in options]
+    done = PipelineRuns()
+    for seed in seeds:
+        # half the seed, so that pipelines of both kinds meet all options
+        at = seed // 2 % len(options)
+        _one(done, seed, made[at], options[at])
+    return done
+
+
+def _one(done: PipelineRuns, seed: int, target: Dispatcher, options: dict[str, Any]) -> None:
+    """Run the pipeline of one seed, and note what differs."""
+    text = pipeline_text(seed)
+    inputs = any_inputs(text, seed)
+    done.pipelines += 1
+    runs: list[Seen] = []
+    for passes, where, name in (("", "ref", "ref"), ("", target, target.name), (PASSES, target, target.name)):
+        try:
+            runs.append(see(text, where, inputs, passes))
+            what = difference(runs[0], runs[-1])
+        except (DispatchError, DiagnosticError, PassFailure) as failed:
+            what = str(failed)
+        if what:
+            step = f"{f'after {passes}' if passes else 'as it is'} on {name} {options if where is target else ''}"
+            done.found.append((seed, f"{step.strip()}: {what}", text))
+            return
+    before, after = runs[0].launches, runs[-1].launches
+    done.launches += before
+    done.joined += before - after
+    done.changed += after < before
