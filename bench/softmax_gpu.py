@@ -1,12 +1,16 @@
-"""Softmax over rows on a GPU, beside torch and Triton in the same run:  python bench/softmax_gpu.py
+"""Softmax over rows on a GPU, beside torch and Triton in the same run:  python bench/softmax_gpu.py [--quick]
 
 f32 and bf16; 4096 rows of 256 to 12,544 columns, and two large squares.  Every kernel
 works in place on the same tensors, rotated so that no run finds its input in the L2
 cache; times are medians of events around ten launches, the kernels in turn.
+
+torch.compile takes seconds for a shape and type, so it is measured at some of the shapes, each
+compiled for itself; they are large enough that its time to launch does not show.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import math
 import sys
@@ -19,6 +23,9 @@ from measure import machine, save, today
 
 RESULT = Path(__file__).parent / "results" / "softmax_gpu.json"
 SHAPES = [(4096, columns) for columns in range(256, 12545, 512)] + [(32768, 4096), (16384, 16384)]
+COMPILED = [(4096, 6400), (4096, 12544), (32768, 4096), (16384, 16384)]
+QUICK = [(4096, 1280), (4096, 6400)]
+PEERS = ("torch", "compiled", "triton", "copy")
 ROUNDS, LAUNCHES = 7, 10
 ROTATED_BYTES = 512 << 20  # ten times the L2 cache of an H100
 BIG_BYTES = 64 << 20
@@ -41,6 +48,28 @@ def triton_softmax() -> Bind:
         if key not in best:
             best[key] = min(options, key=lambda o: seconds(lambda: launch(x, y, processors, *o), 2))
         return lambda: launch(x, y, processors, *best[key])
+
+    return bind
+
+
+def compiled_softmax() -> Bind:
+    """torch.compile's kernel, made for each shape and type, which writes to the output that is given."""
+    import torch
+    import torch._dynamo
+
+    made: dict[Any, Callable[[Any, Any], Any]] = {}
+
+    def into(x: Any, y: Any) -> None:
+        y.copy_(torch.softmax(x, dim=1))
+
+    def bind(x: Any, y: Any) -> Callable[[], None]:
+        key = (x.shape, x.dtype)
+        if key not in made:
+            torch._dynamo.reset()  # it stops to compile a function after a few shapes
+            made.clear()
+            made[key] = torch.compile(into, dynamic=False)
+            made[key](x, y)
+        return lambda: made[key](x, y)
 
     return bind
 
@@ -105,16 +134,17 @@ def tensors(rows: int, columns: int, dtype: Any) -> list[tuple[Any, Any]]:
     return [(x, torch.full_like(x, math.nan)) for x in inputs]
 
 
-def check(ours: Bind, pairs: list[tuple[Any, Any]], tolerance: float) -> None:
-    """Stop if ours differs from softmax in double precision."""
+def check(name: str, kernel: Bind, pairs: list[tuple[Any, Any]], tolerance: float) -> None:
+    """Stop if a kernel differs from softmax in double precision."""
     import torch
 
     for x, y in pairs:
-        ours(x, y)()
+        y.fill_(math.nan)
+        kernel(x, y)()
         wanted = torch.softmax(x.double(), dim=1)
         error = ((y.double() - wanted).norm() / wanted.norm()).item()
         if not error < tolerance:
-            sys.exit(f"wrong softmax at {tuple(x.shape)} {x.dtype}: relative error {error}")
+            sys.exit(f"{name}: wrong softmax at {tuple(x.shape)} {x.dtype}: relative error {error}")
 
 
 def measure(kernels: dict[str, Bind], pairs: list[tuple[Any, Any]]) -> dict[str, float]:
@@ -127,8 +157,8 @@ def measure(kernels: dict[str, Bind], pairs: list[tuple[Any, Any]]) -> dict[str,
     return {name: median(t) for name, t in times.items()}
 
 
-def samples() -> Iterator[dict[str, Any]]:
-    """Every shape and type: the seconds of every kernel."""
+def samples(shapes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Every shape and type: the seconds of every kernel, torch.compile's at its shapes."""
     import torch
 
     kernels: dict[str, Bind] = {
@@ -137,18 +167,22 @@ def samples() -> Iterator[dict[str, Any]]:
         "triton": triton_softmax(),
         "copy": lambda x, y: lambda: y.copy_(x),
     }
+    compiled = compiled_softmax()
     for dtype, name, tolerance in ((torch.float32, "f32", 1e-5), (torch.bfloat16, "bf16", 4e-3)):
-        for rows, columns in SHAPES:
+        for rows, columns in shapes:
             pairs = tensors(rows, columns, dtype)
-            check(kernels["ours"], pairs, tolerance)
+            chosen = {**kernels, "compiled": compiled} if (rows, columns) in COMPILED else kernels
+            for checked in ("ours", "compiled"):
+                if checked in chosen:
+                    check(checked, chosen[checked], pairs, tolerance)
             size = rows * columns * dtype.itemsize
-            yield {"shape": [rows, columns], "dtype": name, "bytes": size, "seconds": measure(kernels, pairs)}
+            yield {"shape": [rows, columns], "dtype": name, "bytes": size, "seconds": measure(chosen, pairs)}
 
 
 def row(sample: dict[str, Any]) -> list[str]:
     taken = sample["seconds"]
     rows, columns = sample["shape"]
-    ratios = [f"{taken[peer] / taken['ours']:.2f}" for peer in ("torch", "triton", "copy")]
+    ratios = [f"{taken[peer] / taken['ours']:.2f}" if peer in taken else "" for peer in PEERS]
     speed = f"{2 * sample['bytes'] / taken['ours'] / 1e12:.2f}"
     return [f"{rows} x {columns} {sample['dtype']}", f"{taken['ours'] * 1e6:.1f}", speed, *ratios]
 
@@ -161,19 +195,26 @@ def target(what: str, ratios: list[float], least: float) -> dict[str, Any]:
 def main() -> None:
     import torch
 
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="two shapes; nothing is saved")
+    quick = parser.parse_args().quick
     found = []
-    for sample in samples():
+    for sample in samples(QUICK if quick else SHAPES):
         found.append(sample)
         print(" | ".join(row(sample)), flush=True)
     ratio = {peer: [s["seconds"][peer] / s["seconds"]["ours"] for s in found] for peer in ("triton", "copy")}
     big = [r for r, s in zip(ratio["copy"], found, strict=True) if s["bytes"] >= BIG_BYTES]
-    columns = ["rows x columns", "ours us", "ours TB/s", "torch / ours", "triton / ours", "copy / ours"]
+    if quick:
+        return
+    columns = ["rows x columns", "ours us", "ours TB/s"]
+    columns += [f"{'torch.compile' if peer == 'compiled' else peer} / ours" for peer in PEERS]
     result = {
         "name": "softmax_gpu",
         "title": "Softmax on a GPU",
-        "about": "Row softmax beside torch.softmax, a tuned Triton kernel and a copy of the same bytes, all in "
-        "one run.  A ratio is the other's time over ours: above 1 we are faster; for the copy it is the fraction "
-        "of copy bandwidth.  The limit is the copy: the kernel must read and write each element once.",
+        "about": "Row softmax beside torch.softmax, torch.compile of it (at four shapes, each compiled for "
+        "itself), a tuned Triton kernel and a copy of the same bytes, all in one run.  A ratio is the other's "
+        "time over ours: above 1 we are faster; for the copy it is the fraction of copy bandwidth.  The limit "
+        "is the copy: the kernel must read and write each element once.",
         "date": today(),
         "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
         "versions": {p: importlib.metadata.version(p) for p in ("torch", "triton", "llvmlite", "numpy")},

@@ -1,0 +1,211 @@
+"""Softmax and prefix sums on the CPU, beside NumPy and torch in the same run:  python bench/cpu_kernels.py
+
+Every function takes an array and gives a new one, as a caller would use it; times are
+medians of rounds in which all of them run in turn.  Torch is left out where it is not
+installed.  The limit beside each figure is the time in which this machine copies the same
+bytes from one array to another that is in memory already, with all its threads.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import numpy as np
+from measure import machine, save, today
+
+RESULT = Path(__file__).parent / "results" / "cpu_kernels.json"
+SOFTMAX_SHAPES = [(4096, 256), (4096, 1024), (1024, 4096), (256, 32768), (16384, 2048)]
+SCAN_COUNTS = [1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
+ROUNDS = 15
+LEAST_SECONDS = 2e-3
+"""Of a sample: a function that takes less is called more than once."""
+
+LARGE_BYTES = 8 << 20
+"""What a call costs in any case, some 40 us, is no part of the targets."""
+
+OURS = "vyre-opt"
+Function = Callable[[], Any]
+
+
+def has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
+
+
+# --- what is measured: functions of one array
+
+
+def numpy_softmax(x: np.ndarray) -> np.ndarray:
+    """In as few passes and arrays as NumPy allows."""
+    y = x - x.max(-1, keepdims=True)
+    np.exp(y, out=y)
+    y /= y.sum(-1, keepdims=True)
+    return y
+
+
+def softmax_functions(x: np.ndarray) -> dict[str, Function]:
+    from vyre_opt.kernels import softmax
+
+    found: dict[str, Function] = {OURS: lambda: softmax(x), "numpy": lambda: numpy_softmax(x)}
+    if has_torch():
+        import torch
+
+        tensor = torch.from_numpy(x)
+        found["torch"] = lambda: torch.softmax(tensor, -1).numpy()
+    return found
+
+
+def scan_functions(x: np.ndarray) -> dict[str, Function]:
+    """Torch has no u32 sums; its i32 sum wraps alike, and is looked at as u32."""
+    from vyre_opt.kernels import prefix_scan
+
+    found: dict[str, Function] = {OURS: lambda: prefix_scan(x), "numpy": lambda: np.cumsum(x, dtype=x.dtype)}
+    if has_torch():
+        import torch
+
+        tensor = torch.from_numpy(x.view(np.int32) if x.dtype == np.uint32 else x)
+        found["torch"] = lambda: torch.cumsum(tensor, 0, dtype=tensor.dtype).numpy().view(x.dtype)
+    return found
+
+
+# --- measuring
+
+
+def interleaved(functions: dict[str, Function]) -> dict[str, float]:
+    """Seconds a call, medians over rounds that run all functions in turn."""
+    calls = {}
+    for name, function in functions.items():
+        function()
+        start = time.perf_counter()
+        function()
+        calls[name] = max(1, int(LEAST_SECONDS / (time.perf_counter() - start)))
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(ROUNDS):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            for _ in range(calls[name]):
+                function()
+            times[name].append((time.perf_counter() - start) / calls[name])
+    return {name: median(taken) for name, taken in times.items()}
+
+
+def copy_function(x: np.ndarray) -> Function:
+    """A copy by the threads that kernels run on, as many as it is worth."""
+    from vyre_opt.runtime.cpu import threads
+
+    source, target = x.reshape(-1), np.zeros_like(x).reshape(-1)
+    cores = threads.available()
+    return lambda: threads.copy_to(target, source, cores)
+
+
+def samples() -> Iterator[dict[str, Any]]:
+    """Every kernel, type and shape: the seconds of every function, results checked."""
+    rng = np.random.default_rng(1)
+    for shape in SOFTMAX_SHAPES:
+        x: np.ndarray = rng.standard_normal(shape, dtype=np.float32)
+        functions = softmax_functions(x)
+        wanted = numpy_softmax(x.astype(np.float64))
+        check("softmax", x, functions, wanted, 1e-5)
+        yield sample("softmax", x, functions)
+    for dtype in (np.uint32, np.float32):
+        for count in SCAN_COUNTS:
+            x = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+            if dtype is np.float32:
+                x = rng.random(count, dtype=np.float32)
+            functions = scan_functions(x)
+            wanted = np.cumsum(x, dtype=np.uint32 if dtype is np.uint32 else np.float64)
+            check("prefix sum", x, functions, wanted, 0 if dtype is np.uint32 else 1e-3)
+            yield sample("prefix sum", x, functions)
+
+
+def check(
+    kernel: str, x: np.ndarray, functions: dict[str, Function], wanted: np.ndarray, tolerance: float
+) -> None:
+    """Stop if ours is wrong by more than `tolerance` of the largest value, or a peer where none is allowed:
+    sums of floats one after the other err by more, and NumPy's do."""
+    for name, function in functions.items():
+        if tolerance and name != OURS:
+            continue
+        got = np.asarray(function())
+        if tolerance == 0:
+            right = np.array_equal(got, wanted)
+        else:
+            right = bool(np.abs(got - wanted).max() <= tolerance * np.abs(wanted).max())
+        if not right:
+            sys.exit(f"wrong {kernel} of {x.shape} {x.dtype} by {name}")
+
+
+def sample(kernel: str, x: np.ndarray, functions: dict[str, Function]) -> dict[str, Any]:
+    taken = interleaved({**functions, "copy": copy_function(x)})
+    limit = taken.pop("copy")
+    return {
+        "kernel": kernel,
+        "shape": list(x.shape),
+        "dtype": {"uint32": "u32", "float32": "f32"}[x.dtype.name],
+        "bytes": 2 * x.nbytes,
+        "seconds": taken,
+        "limit": limit,
+    }
+
+
+# --- the report
+
+
+def row(found: dict[str, Any]) -> list[str]:
+    taken, limit = found["seconds"], found["limit"]
+    shape = " x ".join(map(str, found["shape"]))
+    ratios = [f"{taken[peer] / taken[OURS]:.2f}" if peer in taken else "" for peer in ("numpy", "torch")]
+    times = [f"{taken[OURS] * 1e3:.3f}", f"{limit * 1e3:.3f}", f"{limit / taken[OURS]:.2f}"]
+    return [f"{found['kernel']}, {shape} {found['dtype']}", *times, *ratios]
+
+
+def target(found: list[dict[str, Any]], kernel: str, peer: str) -> dict[str, Any]:
+    large = [s for s in found if s["kernel"] == kernel and s["bytes"] >= LARGE_BYTES]
+    ratios = [s["seconds"][peer] / s["seconds"][OURS] for s in large]
+    measured = f"{min(ratios):.2f} at worst, {geometric_mean(ratios):.2f} in the mean"
+    return {
+        "what": f"{kernel}: at least the speed of {peer} from {LARGE_BYTES >> 20} MiB read and written on",
+        "measured": measured,
+        "met": min(ratios) >= 1,
+    }
+
+
+def main() -> None:
+    found = []
+    for made in samples():
+        found.append(made)
+        print(" | ".join(row(made)), flush=True)
+    peers = ["numpy", *(["torch"] if has_torch() else [])]
+    packages = ("llvmlite", *peers)
+    result = {
+        "name": "cpu_kernels",
+        "title": "Softmax and prefix sums on the CPU",
+        "about": "The cpu target's kernels as functions on arrays, beside NumPy and torch on the same threads, all in "
+        "one run; each call makes its result anew.  A ratio is the other's time over ours: above 1 we are faster.  "
+        "A call costs some 40 us before any work is done, which shows in the smallest rows.  The limit is the time of a copy of the same bytes by all threads into memory that is there already; "
+        "the last part of it that ours reaches includes the system's work to give memory for the result.",
+        "date": today(),
+        "machine": machine(),
+        "versions": {p: importlib.metadata.version(p) for p in packages},
+        "absent": [] if has_torch() else ["torch"],
+        "tables": [
+            {
+                "caption": "Milliseconds of ours and of the limit, the part of the limit reached, and ratios",
+                "columns": ["kernel", "ours ms", "limit ms", "limit / ours", "numpy / ours", "torch / ours"],
+                "rows": [row(s) for s in found],
+            }
+        ],
+        "targets": [target(found, k, p) for k in ("softmax", "prefix sum") for p in peers],
+        "samples": found,
+    }
+    save(RESULT, result)
+
+
+if __name__ == "__main__":
+    main()
