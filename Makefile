@@ -37,8 +37,9 @@ docs: install  ## Make the generated pages of docs/
 	$(BIN)/python -m vyre_opt.passes.passdoc > docs/passes.md
 	$(BIN)/python bench/report.py
 
-bench: install  ## Measure the front end beside xdsl-opt and mlir-opt, where they are installed
+bench: install  ## Measure the front end and the CPU kernels beside their peers, where they are installed
 	$(BIN)/python bench/frontend.py
+	$(BIN)/python bench/cpu_kernels.py
 	$(BIN)/python bench/report.py
 
 ci:  ## Do what CI does, in a fresh environment

@@ -1,8 +1,16 @@
-"""Fixtures that any test may use: running the two tools as a shell does."""
+"""What any test may use: the tools as a shell runs them, and the mark of tests that need a GPU.
 
+Tests with the mark run where there is a GPU; elsewhere the run says at its end that it left
+them out.
+"""
+
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,3 +40,48 @@ def run_opt() -> Callable[..., Ran]:
 def run_run() -> Callable[..., Ran]:
     """`run_run(path, "--grid=4")`: vyre-run in a process of its own."""
     return _runner("vyre-run")
+
+
+@pytest.fixture(scope="session")
+def run_cache() -> Callable[..., Ran]:
+    """`run_cache("info")`: vyre-cache in a process of its own."""
+    return _runner("vyre-cache")
+
+
+@cache
+def no_gpu() -> str:
+    """Why no GPU can be used; "" if one can."""
+    from vyre_opt.cuda.device import device
+    from vyre_opt.runtime.dispatcher import BackendError
+
+    try:
+        device()
+    except BackendError as missing:
+        return str(missing)
+    return ""
+
+
+_LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # What is compiled here is not to be found by the next run, nor in the user's own cache.
+    folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
+    os.environ["VYRE_CACHE_DIR"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mine = [item for item in items if item.get_closest_marker("gpu")]
+    if mine and no_gpu():
+        config.stash[_LEFT_OUT] = len(mine)
+        for item in mine:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {no_gpu()}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out = config.stash.get(_LEFT_OUT, 0)
+    if left_out:
+        terminalreporter.write_line(f"LEFT OUT: {left_out} tests that need a GPU ({no_gpu()})", yellow=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import vyre_opt
 from vyre_opt import PassManager, dispatcher, parse, parse_file, print_program, verify
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -62,3 +66,51 @@ def test_tour_counts_letters() -> None:
     assert (counts.reshape(8, 26).sum(0) == expected).all()
     (shares,) = ref.dispatch(module.programs["per_mille"], [counts, np.zeros(26, np.float32)], (1, 1, 1))
     np.testing.assert_allclose(shares, expected * 1000.0 / expected.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_tour_as_a_pipeline(target: str) -> None:
+    text = (EXAMPLES / "tour.vyre").read_bytes()
+    found = Counter(text.lower())
+    expected = np.array([found[97 + letter] for letter in range(26)])
+    outputs = vyre_opt.run(EXAMPLES / "tour.vyre", {"text": text}, target=target)
+    np.testing.assert_allclose(outputs["shares"], expected * 1000.0 / expected.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_heat_spreads_as_numpy_says(target: str) -> None:
+    seen: list[np.ndarray] = []
+    compiled = vyre_opt.compile(EXAMPLES / "heat.vyre", target=target)
+    compiled(on_host_read=lambda name, array: seen.append(array))
+    rod = np.zeros(1024, np.float32)
+    rod[0] = 1000
+    assert len(seen) == 3
+    for array in seen:
+        for _ in range(500):
+            left, right = np.concatenate([rod[:1], rod[:-1]]), np.concatenate([rod[1:], rod[-1:]])
+            rod = rod + np.float32(0.25) * ((left + right) - 2 * rod)
+        assert np.array_equal(array, rod)
+    np.testing.assert_allclose(rod.sum(), 1000, rtol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_decode_scan_counts_what_bytes_find(target: str, tmp_path: Path) -> None:
+    """With the tables that automaton.py writes; a text of the patterns themselves, some overlapping."""
+    script = EXAMPLES / "automaton.py"
+    subprocess.run([sys.executable, script, EXAMPLES / "patterns.txt", "--into", tmp_path], check=True)
+    plain = (EXAMPLES / "patterns.txt").read_bytes() * 3
+    patterns = plain.splitlines()
+    inputs = {name: np.load(tmp_path / f"{name}.npy") for name in ("table", "accept")}
+    inputs["text"] = np.frombuffer(base64.b64encode(plain), np.uint8)
+    lengths = {"bytes": len(plain), "matches": len(plain)}
+    outputs = vyre_opt.run(EXAMPLES / "decode_scan.vyre", inputs, target=target, lengths=lengths)
+    ends = {at + len(p) - 1 for p in patterns for at in range(len(plain)) if plain.startswith(p, at)}
+    assert np.flatnonzero(outputs["matches"]).tolist() == sorted(ends)
+    assert outputs["total"].tolist() == [len(ends)]
+
+
+def test_automaton_says_what_is_wrong_with_patterns(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("a" * 66)
+    script = EXAMPLES / "automaton.py"
+    ran = subprocess.run([sys.executable, script, tmp_path / "long.txt"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (1, "Error: pattern 1 has 66 bytes; the programs take 1 to 65\n")

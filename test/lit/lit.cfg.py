@@ -21,6 +21,9 @@ config.excludes = ["Inputs"]
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.test_source_root = os.path.dirname(__file__)
 
+# What a reader is shown is what is tested: files here may run those of examples/.
+config.substitutions.append(("%examples", str(Path(__file__).parents[2] / "examples")))
+
 # Outputs (%t) go to a folder of this run, so the source tree stays clean.
 config.test_exec_root = tempfile.mkdtemp(prefix="vyre-opt-lit-")
 atexit.register(shutil.rmtree, config.test_exec_root, ignore_errors=True)
