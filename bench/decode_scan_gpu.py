@@ -21,10 +21,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
+from gpu_timing import target
 from measure import machine, save, today
 from scan_inputs import Corpus, corpus
 
@@ -283,11 +284,6 @@ def bytes_table(samples: list[dict[str, Any]]) -> dict[str, Any]:
         "columns": ["text", *names],
         "rows": rows,
     }
-
-
-def target(what: str, ratios: list[float], least: float) -> dict[str, Any]:
-    measured = f"{min(ratios):.2f} at worst, {geometric_mean(ratios):.2f} in the mean"
-    return {"what": what, "measured": measured, "met": min(ratios) >= least}
 
 
 def gpu_part(works: list[Corpus], automaton: Automaton, result: dict[str, Any]) -> None:

@@ -16,9 +16,10 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from typing import Any
 
+from gpu_timing import seconds, target
 from measure import machine, save, today
 
 RESULT = Path(__file__).parent / "results" / "softmax_gpu.json"
@@ -26,7 +27,7 @@ SHAPES = [(4096, columns) for columns in range(256, 12545, 512)] + [(32768, 4096
 COMPILED = [(4096, 6400), (4096, 12544), (32768, 4096), (16384, 16384)]
 QUICK = [(4096, 1280), (4096, 6400)]
 PEERS = ("torch", "compiled", "triton", "copy")
-ROUNDS, LAUNCHES = 7, 10
+ROUNDS = 7
 ROTATED_BYTES = 512 << 20  # ten times the L2 cache of an H100
 BIG_BYTES = 64 << 20
 
@@ -72,23 +73,6 @@ def compiled_softmax() -> Bind:
         return lambda: made[key](x, y)
 
     return bind
-
-
-def seconds(run: Callable[[], None], rounds: int = 1) -> float:
-    """Seconds a launch, by events around ten; the median of `rounds`."""
-    import torch
-
-    times = []
-    run()
-    for _ in range(rounds):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(LAUNCHES):
-            run()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3 / LAUNCHES)
-    return median(times)
 
 
 def rotating(
@@ -185,11 +169,6 @@ def row(sample: dict[str, Any]) -> list[str]:
     ratios = [f"{taken[peer] / taken['ours']:.2f}" if peer in taken else "" for peer in PEERS]
     speed = f"{2 * sample['bytes'] / taken['ours'] / 1e12:.2f}"
     return [f"{rows} x {columns} {sample['dtype']}", f"{taken['ours'] * 1e6:.1f}", speed, *ratios]
-
-
-def target(what: str, ratios: list[float], least: float) -> dict[str, Any]:
-    measured = f"{min(ratios):.2f} at worst, {geometric_mean(ratios):.2f} in the mean"
-    return {"what": what, "measured": measured, "met": min(ratios) >= least}
 
 
 def main() -> None:
