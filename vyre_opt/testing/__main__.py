@@ -25,7 +25,9 @@ MAX_REDUCED = 5
 
 @click.command()
 @click.option("--programs", default=1000, show_default=True, help="How many programs to check.")
-@click.option("--pipelines", type=int, help="Run so many pipelines of launches, and no programs.")
+@click.option(
+    "--pipelines", type=click.IntRange(1), help="Run so many pipelines of launches, and no programs."
+)
 @click.option("--seed", default=1, show_default=True, help="The first seed; the others follow it.")
 @click.option("--handoff", is_flag=True, help="Hand-off programs, for decode_scan_fuse.")
 @click.option("--statements", default=10, show_default=True, help="Statements of a program.")

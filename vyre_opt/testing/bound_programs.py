@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.printer import print_program
 from ..ir.program import Access, Buffer
-from .expressions import Settings
+from .expressions import SCALARS, VECTORS, Settings
 from .generator import GRIDS, WORKGROUPS, random_program
-from .sample import Sample, invocations, open_count
+from .sample import Sample, open_count
 
 __all__ = ["bound_pipeline"]
 
@@ -92,7 +92,14 @@ def bound_pipeline(seed: int, all_given: bool = False) -> str:
     is a fault.  With it the caller gives contents to every buffer, so that the pipeline is sound.
     """
     rng = random.Random(seed)
-    settings = replace(SETTINGS, workgroup=rng.choice(WORKGROUPS), grid=rng.choice(GRIDS))
+    settings = replace(
+        SETTINGS,
+        workgroup=rng.choice(WORKGROUPS),
+        grid=rng.choice(GRIDS),
+        elements=tuple(
+            rng.sample((*SCALARS, *rng.sample(VECTORS, 3)), 2)
+        ),  # few, so that buffers fit each other
+    )
     samples = [random_program(rng.getrandbits(32), settings) for _ in range(rng.randrange(1, 4))]
     bindings = _Bindings(rng, all_given)
     stages = ""

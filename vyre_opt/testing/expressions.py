@@ -28,7 +28,7 @@ class Settings:
     `bitcast_nan` lets bits of a NaN, which no two backends need agree on, become an
     integer; `fastmath` puts flags on float ops, which frees passes to change results;
     `exact` leaves out the ops whose result may differ by some ulp between backends.
-    `workgroup` and `grid` are drawn where they are None.
+    `workgroup` and `grid` are drawn where they are None, elements of buffers where `elements` is empty.
     """
 
     statements: int = 10
@@ -40,6 +40,7 @@ class Settings:
     exact: bool = False
     workgroup: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
+    elements: tuple[DataType, ...] = ()
 
 
 @dataclass(slots=True)

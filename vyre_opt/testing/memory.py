@@ -134,6 +134,8 @@ class Memory:
 
     def _element(self) -> DataType:
         rng = self.rng
+        if self.e.settings.elements:
+            return rng.choice(self.e.settings.elements)
         if rng.random() < 0.1:
             return rng.choice(VECTORS)
         return rng.choice((DataType.U32, DataType.F32)) if rng.random() < 0.4 else rng.choice(SCALARS)

@@ -38,9 +38,9 @@ __all__ = [
     "PipelineRuns",
     "Seen",
     "any_inputs",
+    "check_example",
     "compare_pipelines",
     "difference",
-    "launches",
     "pipeline_text",
     "plain_inputs",
     "see",
@@ -128,7 +128,7 @@ def plain_inputs(text: str, seed: int) -> Arrays:
     """The same of any integers, and of normally distributed floats, for pipelines that compute with them."""
     rng = np.random.default_rng(seed)
     return {
-        name: rng.normal(size=array.shape).astype(array.dtype)
+        name: np.asarray(rng.normal(size=array.shape), array.dtype)
         if array.dtype.kind == "f"
         else rng.integers(0, 256, array.nbytes, np.uint8).view(array.dtype).reshape(array.shape)
         for name, array in any_inputs(text, seed).items()
@@ -168,6 +168,27 @@ def difference(wanted: Seen, found: Seen) -> str:
             at = tuple(int(i) for i in wrong[0])
             return f"@{name}{list(at)} is {b[at]}, not {a[at]} ({len(wrong)} of {a.size} differ)"
     return ""
+
+
+def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Seen, Seen]:
+    """A pipeline before and after the default passes on a target, with `plain_inputs`.
+
+    The two agree bit by bit, since no pass may change what an op gives.  With ref before they agree
+    bit by bit too, or to 1 in 10^5 where some op is approximate: a few ulp, summed over a row.
+    Raises AssertionError.
+    """
+    inputs = plain_inputs(text, seed)
+    before, after = see(text, target, inputs), see(text, target, inputs, PASSES)
+    if what := difference(before, after):
+        raise AssertionError(f"after {PASSES}, {what}")
+    wanted = see(text, "ref", inputs)
+    ops = (op for program in parse(text).programs.values() for op in program.walk())
+    if any(op.definition.ulp for op in ops):
+        for (name, _, a), (_, _, b) in zip(wanted.arrays, after.arrays, strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6, err_msg=name)
+    elif what := difference(wanted, after):
+        raise AssertionError(f"against ref, {what}")
+    return before, after
 
 
 # --- in a process of the pool

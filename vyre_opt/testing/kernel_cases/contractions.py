@@ -20,7 +20,15 @@ KINDS = {U32: np.uint32, I32: np.int32, F32: np.float32}
 
 MATRICES = ((1, 1), (5, 33), (33, 5), (7, 1000), (2, 4097))
 CORES = ((1, 1), (1, 300), (300, 1), (33, 31), (64, 4097))
-CHAINS: tuple[tuple[int, ...], ...] = ((1, 1), (1, 5), (7, 3, 3, 3, 2), (64,) * 4, (33,) * 4, (300, 70, 300), (16,) * 6)
+CHAINS: tuple[tuple[int, ...], ...] = (
+    (1, 1),
+    (1, 5),
+    (7, 3, 3, 3, 2),
+    (64,) * 4,
+    (33,) * 4,
+    (300, 70, 300),
+    (16,) * 6,
+)
 SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
     ((256, 256, 256, 256), ChainSchedule(128, workgroups=8)),
     ((64, 64, 32, 32, 64), ChainSchedule(64, workgroups=2)),

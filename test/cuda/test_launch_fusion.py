@@ -1,0 +1,52 @@
+"""Joined launches on the GPU: examples, named kinds and random pipelines, before and after the default passes.
+
+VYRE_PIPELINES is the number of random pipelines, VYRE_JOBS that of processes that share the GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vyre_opt.testing.launch_kinds import KINDS
+from vyre_opt.testing.pipeline_runs import (
+    PASSES,
+    any_inputs,
+    check_example,
+    compare_pipelines,
+    difference,
+    see,
+)
+
+pytestmark = pytest.mark.gpu
+
+FILES = sorted((Path(__file__).parents[2] / "examples" / "pipelines").glob("*.vyre"))
+PIPELINES = int(os.environ.get("VYRE_PIPELINES", "64"))
+JOBS = int(os.environ.get("VYRE_JOBS", "0")) or None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_example(path, cuda):
+    """Bit by bit before and after, and as ref has it; test/examples has the numbers of launches."""
+    for seed in (1, 2):
+        check_example(path.read_text(), cuda(), seed)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_kind(kind, cuda):
+    """Joined for a GPU, which has more workgroup memory, the results are those of ref."""
+    inputs = any_inputs(kind.text, 3)
+    wanted = see(kind.text, "ref", inputs)
+    for passes in ("", PASSES):
+        assert difference(wanted, see(kind.text, cuda(), inputs, passes)) == ""
+
+
+def test_random_pipelines(request):
+    """`python -m vyre_opt.testing --pipelines 2000 --target cuda` runs more of them."""
+    done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS)
+    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
+    terminal.write_line(f"\n{done.summary('cuda')}")
+    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert done.pipelines == PIPELINES

@@ -1,0 +1,75 @@
+"""Pipelines before and after the default passes, run by the real runner: the named kinds, and random ones.
+
+`python -m vyre_opt.testing --pipelines 2000 --target cpu` runs more of the random ones.
+"""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from vyre_opt import parse, verify
+from vyre_opt.passes import join_proofs
+from vyre_opt.testing.__main__ import main
+from vyre_opt.testing.bound_programs import bound_pipeline
+from vyre_opt.testing.launch_kinds import KINDS, Kind
+from vyre_opt.testing.launch_pipelines import launch_pipeline
+from vyre_opt.testing.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, see
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_kind_on_cpu(kind: Kind) -> None:
+    """The kinds of test/passes on compiled code: launch_fusion and all that follows it."""
+    inputs = any_inputs(kind.text, 3)
+    wanted = see(kind.text, "ref", inputs)
+    for passes in ("", PASSES):
+        assert difference(wanted, see(kind.text, "cpu", inputs, passes)) == ""
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_random_pipelines(target: str) -> None:
+    """Outputs and host reads stay, and launches of both sorts of pipelines are joined."""
+    done = compare_pipelines(target, range(24), jobs=1)
+    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert done.pipelines == 24
+    assert done.joined > 10
+
+
+def test_bound_programs_verify_and_share_buffers() -> None:
+    """Programs that agree on a grid have buffers in common, or nothing could go wrong between them."""
+    shared = 0
+    for seed in range(1, 21, 2):
+        module = parse(bound_pipeline(seed))
+        assert not [d for d in verify(module) if d.severity == "error"]
+        pipeline = module.pipelines["main"]
+        bindings = [name for stage in pipeline.walk() for name in getattr(stage, "buffers", ())]
+        shared += len(bindings) - len(set(bindings))
+    assert shared > 20
+
+
+@pytest.mark.parametrize("make", [launch_pipeline, bound_pipeline])
+def test_a_seed_gives_one_text(make) -> None:
+    assert make(7) == make(7)
+    assert make(7) != make(9)
+
+
+def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign that never finds anything would pass every other test here."""
+    monkeypatch.setattr(join_proofs, "raw_hazard", lambda *_: None)
+    done = compare_pipelines("ref", range(0, 40, 2), jobs=1)
+    assert done.found
+    assert "after default on ref" in done.found[0][1]
+    assert parse(done.found[0][2])
+
+
+def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count and a summary; what differs is shown, saved, and exit code 1."""
+    ran = CliRunner().invoke(main, ["--pipelines=3", "--target=cpu", "--jobs=1"])
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.startswith("3 pipelines on cpu before and after default against ref: ")
+    monkeypatch.setattr(join_proofs, "raw_hazard", lambda *_: None)
+    ran = CliRunner().invoke(main, ["--pipelines=20", "--jobs=1", f"--save={tmp_path}"])
+    assert ran.exit_code == 1
+    assert "after default on ref" in ran.output
+    assert all(path.read_text().startswith("// ") for path in tmp_path.glob("pipeline-ref-*.vyre"))
+    assert list(tmp_path.iterdir())
