@@ -36,6 +36,7 @@ from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
 from .ops import OPS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
+from .pipeline_rules import check_contents
 from .program import Access, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, DataType, TypeNameError
 from .uniformity import check_sync
@@ -220,6 +221,7 @@ class _ModuleChecker:
                     self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
             else:
                 self.stage(pipeline, stage)
+        check_contents(pipeline, self.module, self.found)
 
     def stage(self, pipeline: Pipeline, stage: Launch | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers

@@ -1,0 +1,76 @@
+"""What stages leave to later ones: contents that nothing defines must not be read.
+
+A program's transient buffer (`read_write`, neither `live_in` nor `live_out`) holds nothing that
+anybody may rely on after the program; passes remove what is stored there.  So a buffer that a
+pipeline passes for one is undefined from then on, until a stage defines it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .diagnostics import Diagnostic, Location
+from .ops import OPS
+from .pipeline import HostRead, Launch, Pipeline, Repeat, Stage
+from .program import Access, Buffer, Module
+
+__all__ = ["check_contents"]
+
+
+def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) -> None:
+    """Append a warning for every stage that reads what an earlier launch left undefined, and for
+    every such buffer that the pipeline gives back."""
+    walk = _Walk(module)
+    walk.stages(pipeline.stages)
+    for buffer in pipeline.buffers.values():
+        if buffer.live_out or buffer.access is Access.WRITE:
+            walk.reads(buffer.name, None, "the pipeline gives it back")
+    for (name, reader, who), (launch, formal) in walk.wrong.items():
+        message = f"what @{launch.program} leaves in @{name} is undefined, and {who}"
+        made = Diagnostic("warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out")
+        found.append(made.note(f"@{formal.name} is declared here", formal.loc))
+
+
+class _Walk:
+    """`undefined`: by buffer the launch that left it so, and its formal; `wrong`: by buffer, place of
+    the reader and what it does."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.undefined: dict[str, tuple[Launch, Buffer]] = {}
+        self.wrong: dict[tuple[str, Location | None, str], tuple[Launch, Buffer]] = {}
+
+    def stages(self, stages: Sequence[Stage]) -> None:
+        for stage in stages:
+            if isinstance(stage, Repeat):
+                # twice: the second time shows what a round leaves to the next
+                for _ in range(min(stage.times, 2)):
+                    self.stages(stage.stages)
+            elif isinstance(stage, HostRead):
+                self.reads(stage.buffer, stage.loc)
+            elif isinstance(stage, Launch):
+                self.launch(stage)
+            else:
+                kernel = OPS[stage.kernel].kernel
+                for name, role in zip(stage.buffers, kernel.roles if kernel else (), strict=False):
+                    if role.access is not Access.WRITE:
+                        self.reads(name, stage.loc)
+                    else:
+                        self.undefined.pop(name, None)
+
+    def launch(self, stage: Launch) -> None:
+        program = self.module.programs.get(stage.program)
+        formals = program.bound_buffers if program is not None else []
+        pairs = list(zip(stage.buffers, formals, strict=False))
+        for name, formal in pairs:
+            if formal.access is Access.READ or formal.live_in:
+                self.reads(name, stage.loc)
+        for name, formal in pairs:
+            if formal.is_transient:
+                self.undefined[name] = (stage, formal)
+            elif formal.access is not Access.READ:
+                self.undefined.pop(name, None)
+
+    def reads(self, name: str, loc: Location | None, who: str = "this stage reads it") -> None:
+        if name in self.undefined:
+            self.wrong.setdefault((name, loc, who), self.undefined[name])
