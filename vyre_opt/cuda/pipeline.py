@@ -9,6 +9,7 @@ are where they were, which allocators see to: they hand out what they just got b
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -199,7 +200,7 @@ class GpuRunner:
             self.kernels[step.program].enqueue(queue, step.grid, made.arguments[step])
 
 
-class _Session:
+class _Session(ABC):
     """One run; the context is current.  Subclasses say where arguments are and results go."""
 
     queue: Queue
@@ -223,17 +224,17 @@ class _Session:
             self._check_faults()
         return outputs
 
+    @abstractmethod
     def slot(self, buffer: Buffer) -> _Slot:
         """Where a buffer is; its contents are on their way."""
-        raise NotImplementedError
 
+    @abstractmethod
     def copy_out(self, buffer: Buffer) -> Any:
         """What a buffer holds now, in an array that is full when the queue has come so far."""
-        raise NotImplementedError
 
+    @abstractmethod
     def must_wait(self) -> bool:
         """Whether the queue is waited for at the end, even if nothing can fault."""
-        raise NotImplementedError
 
     def _walk(self, parts: list[Part]) -> None:
         for part in parts:

@@ -23,6 +23,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_spread import build_spread, can_spread
+from .expansion import is_gpu
 from .fixed import multiply_add, signed, stored, zero
 
 __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
@@ -55,8 +56,7 @@ class ChainSchedule:
 def chain_schedule(ranks: Sequence[int], target: str = "") -> ChainSchedule:
     """More lanes for larger cores; on a GPU (`target` is cuda or sm_90, say) more workgroups too."""
     cells = max((x * y for x, y in pairwise(ranks)), default=1)
-    is_gpu = target == "cuda" or target.startswith("sm_")
-    if is_gpu and cells >= SPREAD_CELLS:
+    if is_gpu(target) and cells >= SPREAD_CELLS:
         for workgroups, lanes in SPREADS:
             if can_spread(ranks, workgroups, lanes):
                 return ChainSchedule(lanes, workgroups=workgroups)

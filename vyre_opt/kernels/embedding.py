@@ -24,6 +24,7 @@ from ..ir.types import DataType
 from .collective import guarded
 from .embedding_grouped import GroupedSchedule, embedding_grouped, grouped_grid, grouped_schedule
 from .embedding_shape import EmbeddingShape
+from .expansion import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = [
@@ -75,8 +76,7 @@ def embedding_schedule(
 ) -> Schedule:
     """As many lookups a workgroup, up to 4, as fit into workgroup memory; on a GPU, where `count`
     lookups are enough to share slices, grouped by slice."""
-    is_gpu = target == "cuda" or target.startswith("sm_")
-    grouped = grouped_schedule(shape, count) if is_gpu and count and not strided else None
+    grouped = grouped_schedule(shape, count) if is_gpu(target) and count and not strided else None
     if grouped is not None:
         return grouped
     lookups = 4

@@ -33,6 +33,7 @@ from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, guarded
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
+from .expansion import is_gpu
 
 __all__ = [
     "MAX_SLAB",
@@ -116,7 +117,7 @@ class SearchSchedule:
 
 def search_schedule(target: str = "") -> SearchSchedule:
     """A schedule that does well: on a GPU, arithmetic is what is scarce."""
-    return SearchSchedule(lookup=target == "cuda" or target.startswith("sm_"))
+    return SearchSchedule(lookup=is_gpu(target))
 
 
 def search_grid(schedule: SearchSchedule, count: int) -> int:

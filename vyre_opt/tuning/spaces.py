@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..kernels.expansion import is_gpu
 from .space import Factors
 
 __all__ = ["CPU", "GPU", "products"]
@@ -140,5 +141,4 @@ CPU: dict[str, Products] = {
 
 def products(kernel: str, target: str) -> Sequence[Factors]:
     """Of a kernel's space, legal or not, for cpu, ref, cuda or a GPU's architecture.  Raises KeyError."""
-    is_gpu = target == "cuda" or target.startswith("sm_")
-    return (GPU if is_gpu else CPU)[kernel]
+    return (GPU if is_gpu(target) else CPU)[kernel]
