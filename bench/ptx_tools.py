@@ -76,8 +76,9 @@ class Vyre:
         return module
 
     def ptx(self, columns: int) -> tuple[str, Split]:
+        from vyre_opt.lowering.abi import Unit
         from vyre_opt.lowering.backend import emit_ptx
-        from vyre_opt.lowering.nvptx import Unit, lower
+        from vyre_opt.lowering.nvptx import lower
         from vyre_opt.lowering.targets import gpu
 
         clock = Clock()

@@ -14,8 +14,8 @@ from vyre_opt.cuda import CudaDispatcher, dlpack
 from vyre_opt.cuda.driver import explain
 from vyre_opt.cuda.faults import program_error
 from vyre_opt.ir.ops import OPS
-from vyre_opt.lowering.abi import Fault, read_record
-from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.abi import Fault, Unit, read_record
+from vyre_opt.lowering.nvptx import lower
 from vyre_opt.lowering.targets import gpu
 from vyre_opt.runtime.dispatcher import BackendError, BadInputs, dispatcher
 from vyre_opt.runtime.snapshot import Snapshot

@@ -6,8 +6,9 @@ import pytest
 
 from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.ops import OPS
+from vyre_opt.lowering.abi import Unit
 from vyre_opt.lowering.backend import emit_ptx
-from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.nvptx import lower
 from vyre_opt.lowering.targets import gpu
 from vyre_opt.testing.generator import random_program
 from vyre_opt.testing.kernel_cases import kernel_cases

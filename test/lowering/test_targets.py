@@ -8,8 +8,9 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.lowering.abi import Unit
 from vyre_opt.lowering.backend import emit_ptx, optimised
-from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.nvptx import lower
 from vyre_opt.lowering.targets import (
     GPUS,
     VERSIONS,

@@ -14,7 +14,8 @@ import pytest
 from vyre_opt import BadInputs, dispatcher, parse, print_program
 from vyre_opt.cuda import kept as gpu_kept
 from vyre_opt.cuda.kernels import KernelCache, Options
-from vyre_opt.lowering.nvptx import Unit, lower
+from vyre_opt.lowering.abi import Unit
+from vyre_opt.lowering.nvptx import lower
 from vyre_opt.lowering.targets import gpu
 from vyre_opt.runtime.cache import keys
 from vyre_opt.runtime.cache.compilations import new_log
@@ -54,7 +55,6 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def made(**options: Any) -> CpuDispatcher:
         compiler._KEPT.clear()
-        compiler._RECENT.clear()
         return CpuDispatcher(**options)
 
     return made

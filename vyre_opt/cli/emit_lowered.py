@@ -47,7 +47,8 @@ def lowered(module: Module, settings: Settings) -> str:
 
 
 def _for_gpu(module: Module, settings: Settings, target: str) -> str:
-    from ..lowering.nvptx import Unit, lower
+    from ..lowering.abi import Unit
+    from ..lowering.nvptx import lower
 
     gpu = GPUS[target]
     text = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds).text

@@ -164,6 +164,10 @@ def command(ctx: click.Context, file: str | None, completion: str | None, **give
     request = Request(**given)
     clock = Clock()
     module = _load(file, request)
+    if request.target == "cuda":
+        from ..runtime import head_start
+
+        head_start.begin()
     clock.lap("read")
     try:
         return _run(module, request, clock)

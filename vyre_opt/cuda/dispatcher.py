@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import Access, Buffer, Dim3, Module, Program
-from ..lowering.abi import storage_buffers
-from ..lowering.nvptx import BOUNDS, Unit
+from ..lowering.abi import BOUNDS, Unit, storage_buffers
 from ..lowering.targets import TargetError, parse_version
 from ..runtime.arrays import storage_type
 from ..runtime.cache.compilations import Compilation, new_log

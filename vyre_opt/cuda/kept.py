@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Op
-from ..lowering.abi import FaultSite, Kernel, Param
-from ..lowering.nvptx import Unit
+from ..lowering.abi import FaultSite, Kernel, Param, Unit
 from ..lowering.targets import GpuTarget, PtxVersion, show
 from ..runtime.cache.compilations import pack_parts, unpack_parts
 from ..runtime.cache.keys import called_fingerprints, compile_key

@@ -10,9 +10,7 @@ from typing import Any
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Dim3
-from ..lowering.abi import Kernel
-from ..lowering.backend import emit_ptx
-from ..lowering.nvptx import Unit, lower
+from ..lowering.abi import Kernel, Unit
 from ..lowering.targets import PtxVersion, TargetError, ptx_version, show
 from ..runtime.cache.compilations import Compilation, fetch
 from ..runtime.cache.keys import called_fingerprints
@@ -32,7 +30,7 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: see `vyre_opt.lowering.nvptx.BOUNDS`; `level` is 0 to 3."""
+    """How to compile: see `vyre_opt.lowering.abi.BOUNDS`; `level` is 0 to 3."""
 
     bounds: str = "trap"
     level: int = 2
@@ -217,6 +215,10 @@ class KernelCache:
         target, options = self.device.facts.target, self.options
 
         def compile() -> tuple[bytes, tuple[Sequence[Kernel], bytes]]:
+            # Heavy imports, which a start with all in the cache does without
+            from ..lowering.backend import emit_ptx
+            from ..lowering.nvptx import lower
+
             lowered = lower(units, target, options.bounds)
             ptx = emit_ptx(lowered.text, target, version, options.level).encode() + b"\0"
             return kept.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)

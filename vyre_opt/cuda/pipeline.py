@@ -21,8 +21,7 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Access, Buffer, Program
 from ..ir.types import DataType
-from ..lowering.abi import storage_buffers
-from ..lowering.nvptx import Unit
+from ..lowering.abi import Unit, storage_buffers
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host import located
 from ..runtime.pipelines.plan import Plan, Read, Step, is_given_back, steps_of

@@ -47,16 +47,16 @@ def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> 
 def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
     """A ring of pinned pieces: each is filled again when the copy from it is done."""
     cuda = device.cuda
-    pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in range(PIECES)]
-    sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in pieces]
     starts = range(0, raw.nbytes, PIECE_BYTES)
+    pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in starts[:PIECES]]
+    sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in pieces]
 
     def fill(number: int) -> Future[None]:
         start = starts[number]
         part = raw[start : start + PIECE_BYTES]
         return _threads().submit(np.copyto, pieces[number % PIECES][: len(part)], part)
 
-    filling = deque(fill(number) for number in range(min(PIECES, len(starts))))
+    filling = deque(fill(number) for number in range(len(pieces)))
     for number, start in enumerate(starts):
         filling.popleft().result()
         slot = number % PIECES

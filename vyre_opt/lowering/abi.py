@@ -1,4 +1,4 @@
-"""How a compiled kernel is called: its parameters in order, and the record that a fault leaves.
+"""What is compiled and how it is called: parameters in order, and the record that a fault leaves.
 
     buffers     a pointer each, 16-byte aligned: the bound ones in binding order, then the
                 storage that the program keeps to itself
@@ -12,17 +12,21 @@ Whoever launches a kernel walks `Kernel.params` and passes one argument for each
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..ir.program import Buffer, Dim3, Op, Program
+from ..ir.program import Buffer, Dim3, Module, Op, Program
 
 __all__ = [
     "ALIGNMENT",
+    "BOUNDS",
     "Fault",
     "FaultSite",
     "Kernel",
     "Param",
     "RECORD_BYTES",
+    "Unit",
     "read_record",
     "storage_buffers",
 ]
@@ -30,8 +34,20 @@ __all__ = [
 ALIGNMENT = 16
 """Of every buffer, in bytes: wide accesses count on it."""
 
+BOUNDS = ("none", "clamp", "trap")
+"""What an access does that is not proven in bounds: anything; the nearest element; fault."""
+
 RECORD_BYTES = 48
 _RECORD = struct.Struct("<8I2Q")  # site, workgroup x y z, local x y z, 0, index, length
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A program to compile, with the functions it calls and the values of its constants, encoded."""
+
+    program: Program
+    module: Module | None = None
+    specs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

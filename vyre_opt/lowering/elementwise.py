@@ -37,13 +37,20 @@ def memory_type(dtype: DataType) -> str:
 
 
 def apply(
-    w: Writer, shape: Shape, name: str, dtype: DataType, args: Sequence[str], target: str = "host"
+    w: Writer,
+    shape: Shape,
+    name: str,
+    dtype: DataType,
+    args: Sequence[str],
+    target: str = "host",
+    guarded: bool = True,
 ) -> str:
     """A unary, binary or ternary op of the table on one scalar type.
 
-    `target` (host or nvptx) chooses among ways that differ in the last places only.
+    `target` (host or nvptx) chooses among ways that differ in the last places only.  `guarded`:
+    an integer division or shift may meet operands that LLVM leaves undefined (see `Guards`).
     """
-    return _Elementwise(w, shape, dtype, target).apply(name, args)
+    return _Elementwise(w, shape, dtype, target, guarded).apply(name, args)
 
 
 def compare(w: Writer, shape: Shape, name: str, dtype: DataType, a: str, b: str) -> str:
@@ -199,11 +206,12 @@ _FLOAT_CALLS = {
 class _Elementwise:
     """Writes ops of one scalar type in one shape."""
 
-    def __init__(self, w: Writer, shape: Shape, dtype: DataType, target: str) -> None:
+    def __init__(self, w: Writer, shape: Shape, dtype: DataType, target: str, guarded: bool) -> None:
         self.w = w
         self.shape = shape
         self.dtype = dtype
         self.target = target
+        self.guarded = guarded
         self.element = carrier(dtype)
         self.kind = shape.type(dtype)
 
@@ -324,6 +332,8 @@ class _Elementwise:
 
     def divisor(self, a: str, b: str) -> str:
         """b, or 1 where dividing by b is undefined: x/1 = x and x%1 = 0 are what the language says."""
+        if not self.guarded:
+            return b
         bad = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")
         if self.dtype.is_signed:
             least = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
@@ -355,6 +365,8 @@ class _Elementwise:
         return self.emit(f"xor {self.kind} {a}, {ones}")
 
     def amount(self, b: str) -> str:
+        if not self.guarded:
+            return b
         return self.emit(f"and {self.kind} {b}, {self.int(self.bits - 1)}")
 
     def shl(self, a: str, b: str) -> str:

@@ -78,7 +78,7 @@ def lower(
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
     counts.update({b.name: f"%n{place}" for place, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
-    facts = Facts(program)
+    facts = Facts(program, specs)
     frame = Frame(
         program,
         facts,

@@ -119,7 +119,9 @@ def arithmetic(c: Chunk, op: Op) -> None:
     result = op.results[0]
     shape, dtype = c.shape(result), result.type.element
     columns = _columns(c, op.operands, shape)
-    c.define(result, [elementwise.apply(c.w, shape, op.name, dtype, column) for column in columns])
+    guarded = c.facts.guards.needed(op)
+    made = [elementwise.apply(c.w, shape, op.name, dtype, x, guarded=guarded) for x in columns]
+    c.define(result, made)
 
 
 def compare(c: Chunk, op: Op) -> None:

@@ -17,6 +17,9 @@ the same, and a loop's counter moves alike in all lanes that are still in the lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..analysis.affine import Affine, Symbol, SymbolKind
 from ..analysis.footprint import Access, Footprints
 from ..ir import arith
@@ -24,6 +27,7 @@ from ..ir.loops import bounds, inits
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.uniformity import Level
+from .guards import Guards
 
 __all__ = ["Facts"]
 
@@ -32,10 +36,14 @@ _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "r
 
 
 class Facts:
-    """Strides and levels of the values of a flat program, and the accesses proven in bounds."""
+    """Strides and levels of the values of a flat program, the accesses proven in bounds, and guards.
 
-    def __init__(self, program: Program) -> None:
+    `specs`: the values of specialization constants, encoded.
+    """
+
+    def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
+        self.guards = Guards(program, specs)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.forms = footprints.forms

@@ -3,6 +3,7 @@
 abi             how a kernel is called
 bounds          which accesses are proven in bounds
 alignment       which vector accesses are aligned
+guards          which divisions and shifts are defined for all operands that they meet
 nvptx_body      one function in the making
 nvptx_values, nvptx_memory, nvptx_atomics, nvptx_control, nvptx_subgroup   the ops
 nvptx_faults    what an invocation does that is at fault
@@ -11,17 +12,17 @@ nvptx_faults    what an invocation does that is at fault
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from ..analysis.alignment import Alignment
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.program import Block, Buffer, Module, Op, Program
+from ..ir.program import Block, Buffer, Op, Program
 from . import elementwise
-from .abi import ALIGNMENT, Kernel, Param, storage_buffers
+from .abi import ALIGNMENT, Kernel, Param, Unit, storage_buffers
 from .bounds import BoundsProofs
+from .guards import Guards
 from .nvptx_atomics import ATOMIC_OPS
 from .nvptx_body import Body, Context, Elements, Place, refuse
 from .nvptx_control import CONTROL_OPS
@@ -33,24 +34,12 @@ from .spec_values import spec_values
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .text import ModuleText
 
-__all__ = ["BOUNDS", "Lowered", "Unit", "lower"]
+__all__ = ["Lowered", "lower"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
-BOUNDS = ("none", "clamp", "trap")
-"""What an access does that is not proven in bounds: anything; the nearest element; fault."""
-
 MAX_WORKGROUP = (1024, 1024, 64)
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A program to compile, with the functions it calls and the values of its constants, encoded."""
-
-    program: Program
-    module: Module | None = None
-    specs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +96,7 @@ def _kernel(
         {},
         BoundsProofs(program, specs).proven if bounds != "none" else set(),
         Alignment(program, specs),
+        Guards(program, specs),
         False,
         kernel.sites,
         symbol,

@@ -15,6 +15,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
 from .abi import FaultSite
+from .guards import Guards
 from .shape import carrier
 from .targets import GpuTarget
 from .text import ModuleText, Writer
@@ -67,6 +68,7 @@ class Context:
     places: dict[str, Place]
     proven: set[Op]
     alignment: Alignment
+    guards: Guards
     may_fault: bool
     sites: list[FaultSite] = field(default_factory=list)
     prefix: str = ""

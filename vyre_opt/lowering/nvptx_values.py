@@ -146,8 +146,9 @@ def _arithmetic(body: Body, op: Op) -> None:
     element = op.results[0].type.element
     start = len(body.w.lines)
     operands = [body.get(value) for value in op.operands]
+    guarded = body.context.guards.needed(op)
     made = [
-        elementwise.apply(body.w, SCALAR, op.name, element, parts, target=TARGET)
+        elementwise.apply(body.w, SCALAR, op.name, element, parts, TARGET, guarded)
         for parts in zip(*operands, strict=True)
     ]
     with_flags(body, op, element, start, op.name in _FLAGGED)

@@ -255,7 +255,8 @@ class Compiled(Ready):
         return emit_ptx(text, found, None)
 
     def _gpu_text(self, gpu: str | None) -> tuple[str, Any]:
-        from ..lowering.nvptx import Unit, lower
+        from ..lowering.abi import Unit
+        from ..lowering.nvptx import lower
         from ..lowering.targets import TargetError
         from ..lowering.targets import gpu as find
 

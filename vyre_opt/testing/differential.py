@@ -163,7 +163,7 @@ def _preload(target: Dispatcher, cases: Sequence[OpProgram]) -> None:
     preload = getattr(target, "preload", None)
     if preload is None:
         return
-    from ..lowering.nvptx import Unit
+    from ..lowering.abi import Unit
 
     try:
         preload([Unit(case.program, case.module) for case in cases])

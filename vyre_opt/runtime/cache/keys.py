@@ -3,7 +3,7 @@
 BLAKE3 over typed, length-prefixed parts (see `specialization.keys.digest_of`):
 
     compiler   this version, and a hash of the sources that lower programs
-    llvm       the version of LLVM
+    llvm       the build of LLVM
     target     the machine: its name, features and every option of the compilation
     program    the fingerprint, and those of the functions that it calls, by name
     spec       each constant with its type and bits
@@ -93,8 +93,12 @@ def compiler_version() -> str:
 
 @cache
 def llvm_version() -> str:
-    """LLVM's and llvmlite's."""
-    import llvmlite
-    import llvmlite.binding as llvm
+    """llvmlite's version, and its library's size and time: one version may be built on several LLVMs.
 
-    return f"{'.'.join(map(str, llvm.llvm_version_info))} llvmlite {llvmlite.__version__}"
+    LLVM itself could say more, but a start that finds all its code kept does without loading it.
+    """
+    import llvmlite
+
+    (library,) = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
+    facts = library.stat()
+    return f"llvmlite {llvmlite.__version__}, {facts.st_size} bytes of {facts.st_mtime_ns}"
