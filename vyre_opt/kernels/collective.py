@@ -45,16 +45,16 @@ def subgroup_total(b: Builder, value: Value, combine: str, width: int = SUBGROUP
     return butterfly(b, value, combine, width)
 
 
-def fold_lanes(b: Builder, values: Sequence[Value], combine: str) -> Value:
+def fold_lanes(b: Builder, values: Sequence[Value], combine: str, fastmath: Sequence[str] = ()) -> Value:
     """Scalars or vectors of one type, as a tree, down to one scalar."""
     pending = list(values)
     if len(pending) == 1 and pending[0].type.is_vec:
         pending = [b.extract(pending[0], lane) for lane in range(pending[0].type.lanes)]
     op = getattr(b, combine)
     while len(pending) > 1:
-        pairs = [op(x, y) for x, y in zip(pending[0::2], pending[1::2], strict=False)]
+        pairs = [op(x, y, fastmath=fastmath) for x, y in zip(pending[0::2], pending[1::2], strict=False)]
         pending = pairs + pending[len(pairs) * 2 :]
-    return fold_lanes(b, pending, combine) if pending[0].type.is_vec else pending[0]
+    return fold_lanes(b, pending, combine, fastmath) if pending[0].type.is_vec else pending[0]
 
 
 def guarded(

@@ -229,6 +229,10 @@ class _Softmax:
 
     # --- arithmetic ----------------------------------------------------------------------
 
+    def largest(self, values: Sequence[Value]) -> Value:
+        """Of all lanes.  The sign of a zero does not matter to what is subtracted."""
+        return fold_lanes(self.b, values, "max", ("nsz",))
+
     def exp(self, value: Value, maximum: Value) -> Value:
         """e to the (value - maximum).  The difference first: a product with log2 e could overflow."""
         return self.b.exp2(self.b.mul(self.b.sub(value, maximum), LOG2_E))
@@ -246,7 +250,7 @@ class _Softmax:
         guards = [self.inside(first, k) for first, _, k in spots]
         values = [self.load(index, g) for (_, index, _), g in zip(spots, guards, strict=True)]
         width = min(self.lanes, SUBGROUP)
-        maximum = subgroup_total(b, fold_lanes(b, values, "max"), "max", width)
+        maximum = subgroup_total(b, self.largest(values), "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
         powers = [self.exp(value, self.spread(base)) for value in values]
         total = butterfly(b, fold_lanes(b, powers, "add"), "add", width)
@@ -304,7 +308,7 @@ class _Softmax:
         b = self.b
         maximum, total = carried
         values = [self.load(index, guard) for index, guard in spots]
-        larger = b.max(maximum, fold_lanes(b, values, "max"))
+        larger = self.largest([maximum, self.largest(values)])
         base = self.finite(larger)
         powers = [self.exp(value, self.spread(base)) for value in values]
         kept = b.mul(total, self.exp(maximum, base))
@@ -318,7 +322,7 @@ class _Softmax:
 
         def find(carried: Carried, spots: Spots) -> list[Value]:
             values = [self.load(index, guard) for index, guard in spots]
-            return [b.max(carried[0], fold_lanes(b, values, "max"))]
+            return [self.largest([carried[0], self.largest(values)])]
 
         def raise_(carried: Carried, spots: Spots) -> list[Value]:
             powers = [self.exp(self.load(index, guard), wide_maximum) for index, guard in spots]

@@ -44,13 +44,15 @@ def apply(
     args: Sequence[str],
     target: str = "host",
     guarded: bool = True,
+    any_zero: bool = False,
 ) -> str:
     """A unary, binary or ternary op of the table on one scalar type.
 
-    `target` (host or nvptx) chooses among ways that differ in the last places only.  `guarded`:
-    an integer division or shift may meet operands that LLVM leaves undefined (see `Guards`).
+    `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
+    `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
+    `Guards`).  `any_zero`: a zero may have either sign.
     """
-    return _Elementwise(w, shape, dtype, target, guarded).apply(name, args)
+    return _Elementwise(w, shape, dtype, target, guarded, any_zero).apply(name, args)
 
 
 def compare(w: Writer, shape: Shape, name: str, dtype: DataType, a: str, b: str) -> str:
@@ -206,12 +208,15 @@ _FLOAT_CALLS = {
 class _Elementwise:
     """Writes ops of one scalar type in one shape."""
 
-    def __init__(self, w: Writer, shape: Shape, dtype: DataType, target: str, guarded: bool) -> None:
+    def __init__(
+        self, w: Writer, shape: Shape, dtype: DataType, target: str, guarded: bool, any_zero: bool
+    ) -> None:
         self.w = w
         self.shape = shape
         self.dtype = dtype
         self.target = target
         self.guarded = guarded
+        self.any_zero = any_zero
         self.element = carrier(dtype)
         self.kind = shape.type(dtype)
 
@@ -260,7 +265,7 @@ class _Elementwise:
             return self.fma(args)
         if name in _FLOAT_BINARY:
             result = self.emit(f"{_FLOAT_BINARY[name]} {kind} {args[0]}, {args[1]}")
-        elif name in ("min", "max") and self.target == "host":
+        elif name in ("min", "max") and self.target != "nvptx":
             return self.extremum(name, *args)
         elif name in _FLOAT_CALLS:
             result = self.call(_FLOAT_CALLS[name], args)
@@ -289,8 +294,10 @@ class _Elementwise:
         flags, ints = self.shape.of("i1"), self.shape.of(f"i{64 if self.element == 'double' else 32}")
         first = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
         alone = self.emit(f"fcmp uno {self.kind} {b}, {b}")
-        equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
         chosen = self.choose(alone, a, self.choose(first, a, b))
+        if self.any_zero:
+            return chosen
+        equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
         x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))
         merged = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
         zero = self.emit(f"bitcast {ints} {merged} to {self.kind}")

@@ -120,7 +120,8 @@ def arithmetic(c: Chunk, op: Op) -> None:
     shape, dtype = c.shape(result), result.type.element
     columns = _columns(c, op.operands, shape)
     guarded = c.facts.guards.needed(op)
-    made = [elementwise.apply(c.w, shape, op.name, dtype, x, guarded=guarded) for x in columns]
+    target, any_zero = c.frame.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
+    made = [elementwise.apply(c.w, shape, op.name, dtype, x, target, guarded, any_zero) for x in columns]
     c.define(result, made)
 
 

@@ -44,12 +44,16 @@ _LANE_NUMBERS = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the host's vector unit does at once, by element widths in bits; `half`: converts f16."""
+    """What the host's vector unit does at once, by element widths in bits; `half`: converts f16.
+
+    `arithmetic`: the target of `elementwise.apply`.
+    """
 
     masked_moves: frozenset[int] = frozenset()
     gathers: frozenset[int] = frozenset()
     scatters: frozenset[int] = frozenset()
     half: bool = True
+    arithmetic: str = "host"
 
 
 def is_literal(value: str) -> bool:

@@ -156,7 +156,16 @@ class _Math:
         return self.choose(self.test("olt", x, low), low, x)
 
     def scale(self, value: str, n: str) -> str:
-        """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached."""
+        """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached.
+
+        AVX-512 has an instruction for it, to which a NaN of `n` does not matter: `value` is one, too.
+        """
+        if self.target == "avx512":
+            ints = self.shape.of("i32")
+            loose = self.w.emit(f"fptosi {self.kind} {n} to {ints}")
+            whole = self.w.emit(f"freeze {ints} {loose}")
+            name = f"llvm.ldexp.{self.shape.suffix(self.n.element)}.{self.shape.suffix('i32')}"
+            return self.w.call(name, self.kind, [(self.kind, value), (ints, whole)])
         safe = self.choose(self.test("uno", n, n), self.const(0.0), n)
         whole = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
         half = self.iop("ashr", whole, self.whole(1))

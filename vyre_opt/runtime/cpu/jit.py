@@ -57,7 +57,8 @@ class Host:
         gathers = {32, 64} if has & {"avx2", "avx512f"} else set()
         scatters = {32, 64} if "avx512f" in has else set()
         half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
-        return Features(frozenset(moves), frozenset(gathers), frozenset(scatters), half)
+        arithmetic = "avx512" if "avx512f" in has else "host"
+        return Features(frozenset(moves), frozenset(gathers), frozenset(scatters), half, arithmetic)
 
 
 @lru_cache(maxsize=1)
