@@ -59,7 +59,7 @@ TEXTS = {
     "long index": (HEAD + f"%x = extract %a[{DIGITS}] : u32\n}}", ABSURD),
     "long lanes": (HEAD + f"%x = splat %a : vec<{DIGITS} x u32>\n}}", None),
     "long parameter": (f"vyre 1 program @p workgroup(1) {{ math.softmax() {{columns = {DIGITS}}} }}", ABSURD),
-    "long launch": (f"vyre 1 pipeline @p {{ launch @x grid({DIGITS}) () }}", ABSURD),
+    "long launch": (f"vyre 1 program @x workgroup(1) {{ }} pipeline @p {{ launch @x grid({DIGITS}) () }}", ABSURD),
     "long version": (f"vyre {DIGITS}", "this text is in format version 99999999999999999999"),
     "huge type": ("vyre 1 program @p workgroup(1) { buffer @b : tensor_shaped<u32, 18446744073709551615, "
                   "18446744073709551615>[4] read binding(0) }", ""),

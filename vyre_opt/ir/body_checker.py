@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .diagnostics import Diagnostic, Location, suggest
+from .gaps import NO_GAPS, Gaps
 from .ops import FASTMATH
 from .program import Access, Block, Buffer, Func, Module, Op, Program, Value
-from .shapes import misshapen
+from .shapes import lacks_else, misshapen
 from .type_rules import RULES
-from .types import DataType
+from .types import UNKNOWN, DataType
 
 
 class BodyChecker:
-    """Checks one body.  `written` and `read` name the buffers its ops touch, with a place."""
+    """Checks one body.  `written` and `read` name the buffers its ops touch, with a place.
 
-    def __init__(self, module: Module, owner: Program | Func, found: list[Diagnostic]) -> None:
+    `unknown` are the errors about names that do not exist, by message, for an error a name.
+    """
+
+    def __init__(
+        self, module: Module, owner: Program | Func, found: list[Diagnostic], gaps: Gaps = NO_GAPS
+    ) -> None:
         self.module = module
         self.owner = owner
         self.found = found
+        self.gaps = gaps
+        self.unknown: dict[str, Diagnostic] = {}
+        self.undeclared = 0  # names of buffers that it uses and nobody declares
         self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
         self.written: dict[str, Location | None] = {}
         self.read: set[str] = set()
         self.has_sync = False
+        self.is_shaped = True  # every op has its parts, so an analysis can walk the body
         self.visible: set[Value] = set()
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
@@ -28,26 +40,40 @@ class BodyChecker:
         self.found.append(made)
         return made
 
+    def unknown_name(self, op: Op, message: str, name: str, known: Iterable[str], maybe: bool) -> None:
+        """Report `@name`, unless lost text may define it (`maybe`); a name that comes again is only noted."""
+        where = op.loc.find(f"@{name}") if op.loc else None
+        if message in self.unknown:
+            self.unknown[message].again(where)
+        elif not maybe:
+            self.unknown[message] = self.error(op, message, where, suggest(name, known, "@"))
+
     def run(self, body: Block) -> None:
         results = self.owner.results if isinstance(self.owner, Func) else ()
         self.block(body, tuple(results), None)
 
     # --- blocks -----------------------------------------------------------------------
 
-    def block(self, block: Block, gives: tuple[DataType, ...], owner: Op | None) -> None:
-        """Check a block that ends in a yield of `gives` (none needed if empty)."""
+    def block(self, block: Block, gives: tuple[DataType, ...] | None, owner: Op | None) -> None:
+        """Check a block that ends in a yield of `gives`: none needed if empty, anything if None."""
         visible = self.visible
         visible.update(block.args)
         last = len(block.ops) - 1
+        whole = self.gaps is NO_GAPS
         for place, op in enumerate(block.ops):
             for operand in op.operands:
-                if operand not in visible:
+                if operand not in visible and whole:  # else the parser has looked it up by name
                     self.undefined(op, operand)
             row = op.definition
-            if row.is_terminator and place != last:
+            if row.is_terminator and place != last and not (lacks_else(owner) or self.gaps.doubts(block)):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
-            problem = misshapen(op) or RULES[row.form](self, op)
-            if problem is not None:
+            problem: str | tuple[Value, str] | None = misshapen(op)
+            if problem is None and (whole or not self.gaps.doubts(op)):
+                problem = RULES[row.form](self, op)
+            else:
+                self.is_shaped &= problem is None
+                self.parts(op)
+            if problem is not None and not self.follows(op):
                 self.wrong(op, problem)
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
                 self.error(op, f"{op.name}: unknown fastmath flag")
@@ -59,11 +85,28 @@ class BodyChecker:
                     if result in visible:
                         self.error(op, f"%{result.name} is defined twice")
                     visible.add(result)
-        self.ending(block, gives, owner)
+        if self.gaps.doubts(block):
+            self.is_shaped &= owner is None or owner.name != "while"
+        elif gives is not None:
+            self.ending(block, gives, owner)
         if owner is not None:
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)
+
+    def parts(self, op: Op) -> None:
+        """Check what is in an op about which nothing else can be said."""
+        for region in op.regions:
+            self.block(region, None, op)
+        if isinstance(op.attrs.get("buffer"), str):
+            self.access(op, reads=False, writes=False)
+
+    def follows(self, op: Op) -> bool:
+        """Whether a problem of `op` follows from an error that has been reported."""
+        if self.gaps is NO_GAPS:
+            return False
+        values = (*op.operands, *op.results, *(arg for region in op.regions for arg in region.args))
+        return self.gaps.doubts(op) or any(value.type is UNKNOWN for value in values)
 
     def wrong(self, op: Op, problem: str | tuple[Value, str]) -> None:
         """Report what a rule found, at the operand to blame if it names one."""
@@ -111,8 +154,11 @@ class BodyChecker:
             self.error(end, f"{end.name} gives {len(end.operands)} values where {len(gives)} are wanted")
             return
         for value, dtype in zip(end.operands, gives, strict=True):
-            if value.type is not dtype:
+            if value.type is not dtype and not self.poisoned(value.type, dtype):
                 self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
+
+    def poisoned(self, *types: DataType) -> bool:
+        return self.gaps is not NO_GAPS and UNKNOWN in types
 
     # --- buffers ------------------------------------------------------------------------
 
@@ -122,17 +168,17 @@ class BodyChecker:
         if buffer is None:
             if isinstance(self.owner, Func):
                 return "a function cannot touch buffers"
-            where = op.loc.find(f"@{name}") if op.loc else None
             message = f"program @{self.owner.name} has no buffer @{name}"
-            self.error(op, message, where, suggest(name, self.buffers, "@"))
+            self.undeclared += message not in self.unknown
+            self.unknown_name(op, message, name, self.buffers, self.gaps.may_define(self.owner, name))
             return None
         if reads:
             self.read.add(name)
-            if buffer.access is Access.WRITE:
+            if buffer.access is Access.WRITE and not self.gaps.doubts(buffer):
                 self.denied(op, buffer, "read", "write-only")
         if writes:
             self.written.setdefault(name, op.loc)
-            if buffer.access is Access.READ:
+            if buffer.access is Access.READ and not self.gaps.doubts(buffer):
                 self.denied(op, buffer, "written", "read-only")
         return None
 
@@ -148,7 +194,7 @@ class BodyChecker:
         buffer = self.buffers.get(op.attrs["buffer"])
         if not index.type.is_int:
             return index, f"the index %{index.name} is {index.type}, not an integer"
-        if buffer is None:
+        if buffer is None or self.gaps.doubts(buffer):
             return None
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 __all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "suggest"]
 
 MAX_SHOWN_LINE = 160
+MAX_PLACES = 3
 
 
 class Source:
@@ -84,6 +85,9 @@ class Location:
         return f"{self.source.name}:{line}:{column}"
 
 
+_AGAIN = "and here"
+
+
 @dataclass(slots=True)
 class Diagnostic:
     """One message.  `severity` is error, warning, remark or note."""
@@ -97,6 +101,11 @@ class Diagnostic:
     def note(self, message: str, loc: Location | None = None) -> Diagnostic:
         self.notes.append((message, loc))
         return self
+
+    def again(self, loc: Location | None) -> None:
+        """Note a further place of the same mistake; a few are enough."""
+        if loc is not None and sum(message == _AGAIN for message, _ in self.notes) < MAX_PLACES:
+            self.note(_AGAIN, loc)
 
 
 class DiagnosticError(Exception):

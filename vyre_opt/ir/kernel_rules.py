@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .diagnostics import Diagnostic, Location, suggest
+from .gaps import NO_GAPS, Gaps
 from .ops import OPS, SCHEDULE
 from .program import Access, Buffer
 
@@ -17,6 +18,7 @@ def check_kernel(
     declared: Mapping[str, Buffer],
     loc: Location | None,
     found: list[Diagnostic],
+    gaps: Gaps = NO_GAPS,
 ) -> None:
     """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
     kernel = OPS[name].kernel
@@ -28,6 +30,8 @@ def check_kernel(
         return
     for given, role in zip(buffers, kernel.roles, strict=True):
         buffer = declared[given]
+        if gaps.doubts(buffer):
+            continue
         where = loc.find(f"@{given}") if loc else None
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
@@ -46,7 +50,10 @@ def check_kernel(
         elif key not in kernel.params and key not in fields:
             message = f"{name} has no parameter {key}"
             found.append(Diagnostic("error", message, loc, help=suggest(key, [*kernel.params, *fields])))
+    unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
+        if key not in params and default is None and unknown:
+            continue  # it may be one that is misspelt
         if key not in params and default is None:
             found.append(
                 Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}")

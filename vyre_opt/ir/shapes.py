@@ -54,6 +54,11 @@ def misshapen(op: Op) -> str | None:
     return _attributes(row, op) if op.attrs or row.attrs or row.kernel else None
 
 
+def lacks_else(op: Op | None) -> bool:
+    """Whether this is an `if` that gives values and has one block, which may hold what was meant for two."""
+    return op is not None and op.name == "if" and len(op.regions) == 1 and bool(op.results)
+
+
 def _several(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import arith
-from .diagnostics import suggest
 from .literals import Written
 from .loops import bounds, inits
 from .ops import OPS
 from .program import Access, Func, Op, Value
+from .shapes import lacks_else
 from .types import DataType
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def _spec(checker: BodyChecker, op: Op) -> Problem:
         return "a function has no spec constants; pass the value"
     spec = checker.owner.specs.get(name)
     if spec is None:
-        where = op.loc.find(f"@{name}") if op.loc else None
         message = f"program @{checker.owner.name} has no spec constant @{name}"
-        checker.error(op, message, where, suggest(name, checker.owner.specs, "@"))
+        maybe = checker.gaps.may_define(checker.owner, name)
+        checker.unknown_name(op, message, name, checker.owner.specs, maybe)
+        return None
+    if checker.poisoned(spec.dtype):
         return None
     if op.results[0].type is not spec.dtype:
         return f"@{name} is {spec.dtype}, not {op.results[0].type}"
@@ -151,12 +153,13 @@ def _store(checker: BodyChecker, op: Op) -> Problem:
 def _atomic(checker: BodyChecker, op: Op) -> Problem:
     index, *values = op.operands
     dtype = op.results[0].type
+    denied = checker.access(op, True, True)
     for value in values:
         if value.type is not dtype:
             return value, f"%{value.name} is {value.type}, not {dtype}"
     if dtype.is_vec or not op.definition.accepts(dtype) or dtype.bits not in (32, 64):
         return f"works on elements of 32 or 64 bits, not {dtype}"
-    return checker.access(op, True, True) or checker.element(op, dtype, index)
+    return denied or checker.element(op, dtype, index)
 
 
 def _sync(checker: BodyChecker, op: Op) -> Problem:
@@ -187,7 +190,12 @@ def _subgroup(checker: BodyChecker, op: Op) -> Problem:
 
 def _for(checker: BodyChecker, op: Op) -> Problem:
     body = op.regions[0]
-    counter = body.args[0]
+    problem = _bounds(op, body.args[0]) or _carried(op, body.args[1:], inits(op))
+    checker.block(body, tuple(r.type for r in op.results), op)
+    return problem
+
+
+def _bounds(op: Op, counter: Value) -> Problem:
     if not counter.type.is_int:
         return f"the counter %{counter.name} is {counter.type}, not an integer"
     low, high = arith.int_range(counter.type)
@@ -200,9 +208,7 @@ def _for(checker: BodyChecker, op: Op) -> Problem:
     step = bounds(op)[2]
     if isinstance(step, int) and step < 1:
         return f"the step is at least 1, not {step}"
-    problem = _carried(op, body.args[1:], inits(op))
-    checker.block(body, tuple(r.type for r in op.results), op)
-    return problem
+    return None
 
 
 def _carried(op: Op, args: tuple[Value, ...], initial: tuple[Value, ...]) -> Problem:
@@ -228,8 +234,8 @@ def _if(checker: BodyChecker, op: Op) -> Problem:
     condition = op.operands[0]
     gives = tuple(r.type for r in op.results)
     for block in op.regions:
-        checker.block(block, gives, op)
-    if gives and len(op.regions) < 2:
+        checker.block(block, None if lacks_else(op) else gives, op)
+    if lacks_else(op):
         return "gives values, so it needs an else"
     return (
         None if condition.type is _BOOL else (condition, f"%{condition.name} is {condition.type}, not bool")
@@ -245,15 +251,18 @@ def _call(checker: BodyChecker, op: Op) -> Problem:
     name = op.attrs["callee"]
     func = checker.module.funcs.get(name)
     if func is None:
-        where = op.loc.find(f"@{name}") if op.loc else None
-        checker.error(op, f"there is no func @{name}", where, suggest(name, checker.module.funcs, "@"))
+        maybe = checker.gaps.may_define(None, name)
+        checker.unknown_name(op, f"there is no func @{name}", name, checker.module.funcs, maybe)
         return None
     given, params = tuple(v.type for v in op.operands), tuple(v.type for v in func.params)
+    gives = tuple(v.type for v in op.results)
+    if checker.poisoned(*params, *func.results) or checker.gaps.doubts(func):
+        return None
     if given != params:
         return (
             f"@{name} takes ({', '.join(t.name for t in params)}), not ({', '.join(t.name for t in given)})"
         )
-    if tuple(v.type for v in op.results) != func.results:
+    if gives != func.results:
         return f"@{name} gives ({', '.join(t.name for t in func.results)})"
     return None
 
@@ -266,10 +275,14 @@ def _kernel(checker: BodyChecker, op: Op) -> Problem:
     if len(checker.owner.body.ops) != 1:
         return "stands alone in its program"
     missing = [name for name in op.attrs["buffers"] if name not in checker.buffers]
+    for name in missing:
+        message = f"program @{checker.owner.name} has no buffer @{name}"
+        maybe = checker.gaps.may_define(checker.owner, name)
+        checker.unknown_name(op, message, name, checker.buffers, maybe)
     if missing:
-        return f"program @{checker.owner.name} has no buffer @{missing[0]}"
-    params = op.attrs["params"]
-    check_kernel(op.name, op.attrs["buffers"], params, checker.buffers, op.loc, checker.found)
+        return None
+    given, params = op.attrs["buffers"], op.attrs["params"]
+    check_kernel(op.name, given, params, checker.buffers, op.loc, checker.found, checker.gaps)
     kernel = op.definition.kernel
     assert kernel is not None
     for name, role in zip(op.attrs["buffers"], kernel.roles, strict=False):

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
+from .gaps import NO_GAPS, Gaps
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
 from .ops import OPS
@@ -48,9 +49,13 @@ MAX_WORKGROUP = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
-def verify(module: Module) -> list[Diagnostic]:
-    """Every error and warning of a module, errors first in the order of the text."""
-    checker = _ModuleChecker(module)
+def verify(module: Module, gaps: Gaps = NO_GAPS) -> list[Diagnostic]:
+    """Every error and warning of a module, errors first in the order of the text.
+
+    Of a module that was built from a text with errors, `gaps` tells what these left out; what only
+    follows from that is not reported.
+    """
+    checker = _ModuleChecker(module, gaps)
     checker.run()
     return sorted(checker.found, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
@@ -65,9 +70,12 @@ def check(module: Module) -> list[Diagnostic]:
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, gaps: Gaps) -> None:
         self.module = module
+        self.gaps = gaps
         self.found: list[Diagnostic] = []
+        self.undeclared: dict[str, int] = {}  # by program: how many names of buffers it uses without them
+        self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
         made = Diagnostic("error", message, loc, help=help)
@@ -79,8 +87,10 @@ class _ModuleChecker:
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
-                self.func(item)
-            else:
+                BodyChecker(self.module, item, self.found, self.gaps).run(item.body)
+        for item in self.module.order:
+            if isinstance(item, Pipeline):
+                self.unknown = {}
                 self.pipeline(item)
         self.recursion()
 
@@ -89,16 +99,20 @@ class _ModuleChecker:
     def program(self, program: Program) -> None:
         self.limits(program)
         for buffer in program.buffers.values():
-            self.buffer(program, buffer)
+            if not self.gaps.doubts(buffer):
+                self.buffer(program, buffer)
         for spec in program.specs.values():
+            if self.gaps.doubts(spec):
+                continue
             if spec.dtype is DTYPE:
                 self.type_parameter(spec)
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.found)
+        body = BodyChecker(self.module, program, self.found, self.gaps)
         body.run(program.body)
-        if body.has_sync:
+        self.undeclared[program.name] = body.undeclared
+        if body.has_sync and body.is_shaped and not self.gaps.is_unbalanced(program):
             check_sync(program, self.found)
         self.unobserved(program, body.written, body.read)
 
@@ -155,7 +169,7 @@ class _ModuleChecker:
     def bindings(self, program: Program) -> None:
         taken: dict[int, Buffer] = {}
         for buffer in program.buffers.values():
-            if buffer.binding is None:
+            if buffer.binding is None or self.gaps.doubts(buffer):
                 continue
             other = taken.setdefault(buffer.binding, buffer)
             if other is not buffer:
@@ -176,9 +190,6 @@ class _ModuleChecker:
 
     # --- functions ------------------------------------------------------------------
 
-    def func(self, func: Func) -> None:
-        BodyChecker(self.module, func, self.found).run(func.body)
-
     def recursion(self) -> None:
         callees = {
             name: [op for op in func.walk() if op.name == "call"] for name, func in self.module.funcs.items()
@@ -197,7 +208,7 @@ class _ModuleChecker:
                     path.pop()
                     stack.pop()
                     continue
-                callee = op.attrs["callee"]
+                callee = op.attrs.get("callee")
                 if callee in path:
                     cycle = [*path[path.index(callee) :], callee]
                     self.error(f"functions call themselves: {' -> '.join('@' + n for n in cycle)}", op.loc)
@@ -208,6 +219,8 @@ class _ModuleChecker:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         for buffer in pipeline.buffers.values():
+            if self.gaps.doubts(buffer):
+                continue
             name = f"buffer @{buffer.name}"
             if buffer.access is Access.WORKGROUP:
                 self.error(f"{name}: a pipeline's buffers are in storage, not workgroup memory", buffer.loc)
@@ -221,39 +234,45 @@ class _ModuleChecker:
                     self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
             else:
                 self.stage(pipeline, stage)
-        check_contents(pipeline, self.module, self.found)
+        if self.gaps is NO_GAPS:
+            check_contents(pipeline, self.module, self.found)
+
+    def unknown_name(
+        self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
+    ) -> None:
+        """Report the `@name` of a stage, once in a pipeline, unless lost text may define it in `owner`."""
+        where = stage.loc.find(f"@{name}") if stage.loc else None
+        if message in self.unknown:
+            self.unknown[message].again(where)
+        elif not self.gaps.may_define(owner, name):
+            known = self.module.programs if owner is None else owner.buffers
+            self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
 
     def stage(self, pipeline: Pipeline, stage: Launch | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
         for name in names:
             if name not in pipeline.buffers:
-                where = stage.loc.find(f"@{name}") if stage.loc else None
-                self.error(
-                    f"pipeline @{pipeline.name} has no buffer @{name}",
-                    where,
-                    suggest(name, pipeline.buffers, "@"),
-                )
+                message = f"pipeline @{pipeline.name} has no buffer @{name}"
+                self.unknown_name(message, stage, name, pipeline)
         if isinstance(stage, HostRead):
             return
         known = all(name in pipeline.buffers for name in names)
         if isinstance(stage, KernelStage):
-            if known:
-                check_kernel(
-                    stage.kernel, stage.buffers, stage.attrs, pipeline.buffers, stage.loc, self.found
-                )
-                row = OPS[stage.kernel].kernel
-                assert row is not None
-                roles = [(role.name, role.access) for role in row.roles]
-                self.aliasing(stage.kernel, stage, roles)
+            if known and not self.gaps.doubts(stage):
+                self.kernel(pipeline, stage)
             return
         program = self.module.programs.get(stage.program)
         if program is None:
-            where = stage.loc.find(f"@{stage.program}") if stage.loc else None
-            found = suggest(stage.program, self.module.programs, "@")
-            self.error(f"there is no program @{stage.program}", where, found)
+            self.unknown_name(f"there is no program @{stage.program}", stage, stage.program, None)
+            return
+        if self.gaps.doubts(stage) or self.gaps.doubts(program):
             return
         self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
+        if any(self.gaps.doubts(buffer) for buffer in program.buffers.values()):
+            return
+        if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
+            return  # it lacks declarations, and that has been reported
         if len(bound) != len(names):
             made = self.error(
                 f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
@@ -265,6 +284,13 @@ class _ModuleChecker:
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
         self.aliasing(f"@{program.name}", stage, [(f"@{b.name}", b.access) for b in bound])
+
+    def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
+        buffers = pipeline.buffers
+        check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.gaps)
+        row = OPS[stage.kernel].kernel
+        assert row is not None
+        self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in row.roles])
 
     def aliasing(
         self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, Access | None]]
@@ -288,10 +314,9 @@ class _ModuleChecker:
         """The grid, as far as it is known: lengths of open buffers are not."""
         used = {name for extent in stage.grid for name in lengths_of(extent)}
         for name in sorted(used - pipeline.buffers.keys()):
-            where = stage.loc.find(f"@{name}") if stage.loc else None
-            help = suggest(name, pipeline.buffers, "@")
-            self.error(f"pipeline @{pipeline.name} has no buffer @{name}", where, help)
-        if any(name not in pipeline.buffers or pipeline.buffers[name].count is None for name in used):
+            self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)
+        buffers = [pipeline.buffers.get(name) for name in used]
+        if any(b is None or b.count is None or self.gaps.doubts(b) for b in buffers):
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
@@ -307,6 +332,8 @@ class _ModuleChecker:
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
         problem = None
+        if self.gaps.doubts(actual):
+            return
         if actual.dtype is not formal.dtype.bound:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
         elif formal.count is not None and actual.count is not None and actual.count != formal.count:

@@ -7,34 +7,28 @@ from pathlib import Path
 from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
-from .actions import ModuleActions
 from .driver import MAX_ERRORS, run
-from .messages import explain
+from .recovery import Recovery
 from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
 # What a statement or an item can start with: where parsing goes on after an error.
 _STARTERS = (
-    "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ PROGRAM FUNC PIPELINE "
+    "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP"
 ).split()
-
-
-class _Parser(ModuleActions):
-    def syntax_error(self, state: int, terminal: int, start: int, end: int) -> None:
-        message, help = explain(self.source.text, tables.load(), state, terminal, start, end)
-        self.error(message, start, max(end, start + 1), help=help)
 
 
 def parse_source(source: Source) -> Module:
     """The module that `source` holds, not yet verified.
 
-    Raises DiagnosticError with every error found (at most 20).
+    Raises DiagnosticError with every error found (at most 20); those that the verifier finds in
+    what could be built all the same are among them.
     """
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in _STARTERS)
-    actions = _Parser(source)
+    actions = Recovery(source)
     if "\0" in source.text:
         at = source.text.index("\0")
         message = "a NUL byte; this is not a text"
@@ -42,13 +36,22 @@ def parse_source(source: Source) -> Module:
     try:
         run(source.text, loaded, actions, starters)
     except TooDeep:
-        pass
+        actions.stopped([])
+    assert actions.diagnostics or not actions.gave_up, "nothing is left out without an error"
     if actions.diagnostics:
-        found = sorted(actions.diagnostics, key=lambda d: d.loc.start if d.loc else 0)
-        if len(found) > MAX_ERRORS:
-            found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
-        raise DiagnosticError(found[:MAX_ERRORS])
+        raise DiagnosticError(_all_errors(actions))
     return actions.module
+
+
+def _all_errors(actions: Recovery) -> list[Diagnostic]:
+    """In the order of the text, at most 20."""
+    from ..verifier import verify
+
+    found = actions.diagnostics + [d for d in verify(actions.module, actions.gaps) if d.severity == "error"]
+    found.sort(key=lambda d: d.loc.start if d.loc else 0)
+    if len(found) > MAX_ERRORS:
+        found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
+    return found[:MAX_ERRORS]
 
 
 def parse(text: str, name: str = "<string>") -> Module:

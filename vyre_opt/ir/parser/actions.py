@@ -3,7 +3,7 @@
 A method is called with the rule's start, the end of its last token, and its
 parts.  Ops are built as they are read, so a name is resolved where it stands; a
 name that is not defined gives a poison value (of no type), about which nothing
-more is said.
+more is said.  What could not be built is left out, and `gaps` tells the verifier.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from ..types import DTYPE, UNKNOWN, DataType, TypeNameError
 from .stage_actions import StageActions
 
 FORMAT_VERSION = 1
+
+Item = Program | Func | Pipeline
 
 
 class ModuleActions(StageActions):
@@ -42,11 +44,12 @@ class ModuleActions(StageActions):
                 help=f"this vyre-opt reads `vyre {FORMAT_VERSION}`",
             )
 
-    def add(self, item: Program | Func | Pipeline, kind: str, place: int) -> None:
+    def add(self, item: Item, kind: str) -> None:
         taken = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
         if taken is not None and item.loc is not None:
             found = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
             self.diagnostics.append(found.note("first defined here", taken.loc))
+            self.gaps.doubt(taken)
         self.module.add(item)
 
     # --- programs and functions -----------------------------------------------------
@@ -77,6 +80,9 @@ class ModuleActions(StageActions):
                 symbol[1].end,
                 help=f"write program @{symbol[0]} workgroup(256) {{",
             )
+        if self.has_error(place, end):
+            program.workgroup, program.grid = (1, 1, 1), None
+            self.gaps.doubt(program)
         return program
 
     def _dims(self, flag: str, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
@@ -91,23 +97,55 @@ class ModuleActions(StageActions):
         return self._dims("grid", place, end, ints)
 
     def program(self, place: int, end: int, head: Program, *parts: list[Any] | None) -> Program:
-        self.close_scope()
-        for part in parts:
-            for item in part or ():
-                if isinstance(item, Op):
-                    head.body.ops.append(item)
-                elif isinstance(item, Buffer):
-                    self.declare(head.buffers, item, "buffer")
-                elif isinstance(item, Spec):
-                    self.declare(head.specs, item, "spec")
-        self.add(head, "program", place)
+        self.item(head, [item for part in parts for item in part or ()])
         return head
 
+    def item(self, head: Item, statements: list[Any]) -> None:
+        """Close a program, function or pipeline, and add it to the module."""
+        self.close_scope()
+        self.complete(head, statements)
+
+    def complete(self, head: Item, statements: list[Any]) -> None:
+        """Put what was read of an item into it, and the item into the module."""
+        ops: list[Op | None] = []
+        for item in [*self.kept.pop(id(head), ()), *statements]:
+            if item is None or isinstance(item, Op):
+                ops.append(item)
+            elif isinstance(item, Buffer) and not isinstance(head, Func):
+                self.declare(head.buffers, item, "buffer")
+            elif isinstance(item, Spec) and isinstance(head, Program):
+                self.declare(head.specs, item, "spec")
+            elif isinstance(head, Pipeline):
+                head.stages.append(item)
+        if not isinstance(head, Pipeline):
+            self.fill(head.body, ops)
+            if self.unbalanced:
+                self.unbalance(head)
+        if isinstance(head, Func):
+            self.drop_bare_yield(head.body)
+        self.add(head, type(head).__name__.lower())
+
+    def unbalance(self, item: Program | Func) -> None:
+        """Scopes are not what they were meant to be: take back what was said about values on their account."""
+        self.gaps.unbalance(item)
+        defined = {
+            f"%{v.name}"
+            for op in item.walk()
+            for v in (*op.results, *(a for b in op.regions for a in b.args))
+        }
+        wrong = [
+            *self.twice,
+            *(found for name, found in self.missing.items() if name in defined | self.poisoned),
+        ]
+        ignored = {id(found) for found in wrong}
+        self.diagnostics = [found for found in self.diagnostics if id(found) not in ignored]
+
     def declare(self, table: dict[str, Any], item: Buffer | Spec, kind: str) -> None:
-        if item.name in table:
+        first = table.setdefault(item.name, item)
+        if first is not item:
             found = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
-            self.diagnostics.append(found.note("first declared here", table[item.name].loc))
-        table[item.name] = item
+            self.diagnostics.append(found.note("first declared here", first.loc))
+            self.gaps.doubt(first)
 
     def func_head(
         self,
@@ -125,9 +163,7 @@ class ModuleActions(StageActions):
         return func
 
     def func(self, place: int, end: int, head: Func, ops: list[Op] | None = None) -> Func:
-        self.close_scope()
-        head.body.ops = self.without_bare_yield([op for op in ops or () if op is not None])
-        self.add(head, "func", place)
+        self.item(head, ops or [])
         return head
 
     def params(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
@@ -158,6 +194,9 @@ class ModuleActions(StageActions):
                 self.error(f"buffer @{symbol[0]} is given {what} twice", at, stop)
             seen.add(flag)
             setattr(buffer, flag, argument)
+        if self.has_error(place, end):
+            self.gaps.doubt(buffer)
+        self.last_buffer = buffer
         return buffer
 
     def count(self, place: int, end: int, text: str) -> int:
@@ -186,12 +225,18 @@ class ModuleActions(StageActions):
         return "binding", number, place, end
 
     def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
-        return Spec(symbol[0], dtype, None, symbol[1])
+        spec = Spec(symbol[0], dtype, None, symbol[1])
+        if dtype is UNKNOWN:
+            self.gaps.doubt(spec)
+        return spec
 
     def spec(
         self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType, value: Literal
     ) -> Spec:
-        return Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
+        spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
+        if self.has_error(place, end):
+            self.gaps.doubt(spec)
+        return spec
 
     def parameter_unset(self, place: int, end: int, symbol: tuple[str, Location]) -> Spec:
         self.error(
@@ -210,21 +255,20 @@ class ModuleActions(StageActions):
             except TypeNameError as wrong:
                 self.error(str(wrong), place, end)
         self.parameters[symbol[0]] = made
-        return Spec(symbol[0], DTYPE, made.bound, symbol[1])
+        spec = Spec(symbol[0], DTYPE, made.bound, symbol[1])
+        if made is UNKNOWN:
+            self.gaps.doubt(spec)
+        return spec
 
     # --- pipelines ------------------------------------------------------------------
 
     def pipeline_head(self, place: int, end: int, symbol: tuple[str, Location]) -> Pipeline:
-        return Pipeline(symbol[0], loc=symbol[1])
+        pipeline = Pipeline(symbol[0], loc=symbol[1])
+        self.open_scope(pipeline)
+        return pipeline
 
     def pipeline(self, place: int, end: int, head: Pipeline, *parts: list[Any] | None) -> Pipeline:
-        for part in parts:
-            for item in part or ():
-                if isinstance(item, Buffer):
-                    self.declare(head.buffers, item, "buffer")
-                else:
-                    head.stages.append(item)
-        self.add(head, "pipeline", place)
+        self.item(head, [item for part in parts for item in part or ()])
         return head
 
     # --- types ----------------------------------------------------------------------
@@ -251,6 +295,7 @@ class ModuleActions(StageActions):
         if found is None:
             help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
             self.error(f"{token} is no type", place, end, help=help)
+            self.parameters[token[1:]] = UNKNOWN
         return found or UNKNOWN
 
     def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:

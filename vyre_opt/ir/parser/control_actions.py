@@ -33,14 +33,20 @@ class ControlActions(OpActions):
 
     def block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
         self.close_scope()
-        block.ops = self.without_bare_yield([op for op in ops or () if op is not None])
+        self.fill(block, [*self.kept.pop(id(block), ()), *(ops or ())])
+        self.drop_bare_yield(block)
         return block
 
-    def without_bare_yield(self, ops: list[Op]) -> list[Op]:
-        """A block that gives no values needs no yield; drop one that is written."""
-        if ops and ops[-1].name == "yield" and not ops[-1].operands:
-            ops.pop()
-        return ops
+    def fill(self, block: Block, ops: list[Op | None]) -> None:
+        """Put ops into a block; None stands for one that could not be built, perhaps its end."""
+        block.ops = [op for op in ops if op is not None]
+        if len(block.ops) < len(ops):
+            self.gaps.doubt(block)
+
+    def drop_bare_yield(self, block: Block) -> None:
+        """A block that gives no values needs no yield; one that is written is dropped."""
+        if block.ops and block.ops[-1].name == "yield" and not block.ops[-1].operands:
+            block.ops.pop()
 
     def bound_int(self, place: int, end: int, text: str) -> int:
         try:
@@ -140,12 +146,16 @@ class ControlActions(OpActions):
     ) -> Op:
         loc = Location(self.source, place, end)
         attrs = {"callee": symbol[0]}
+        errors = self.error_count
         if types is None and results:
             self.error("a call that gives results needs their types", place, end)
             types = [UNKNOWN] * len(result_names(results))
         if types is not None:
             self.written_types("call", operands or (), params or (), loc)
-        return self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+        made = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+        if self.error_count > errors:
+            self.gaps.doubt(made)
+        return made
 
     def trap(self, place: int, end: int, message: str) -> Op:
         attrs = {"message": unquote(message)}
@@ -159,8 +169,12 @@ class ControlActions(OpActions):
         if OPS.get(name) is None or OPS[name].kernel is None:
             self.kernel_params(name, attrs, place, end)
             return None
+        errors = self.error_count
         built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
-        return self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
+        made = self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
+        if self.error_count > errors:
+            self.gaps.doubt(made)
+        return made
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""

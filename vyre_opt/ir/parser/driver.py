@@ -3,12 +3,14 @@
 Values and places are kept on two parallel stacks, so a token costs no object of
 its own.  After an error the parser skips to a token that can start a statement or
 an item, outside any braces it skipped over and at the start of a line, and goes on
-from the nearest state that takes it; an error is therefore reported once.
+from the nearest state that takes it; an error is therefore reported once.  What it
+leaves behind goes to `lost`, with all that had been built of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 from .tables import END, Tables
@@ -22,8 +24,12 @@ class Actions(Protocol):
     A method gets the rule's start, the end of its last token, then the parts.
     """
 
-    def syntax_error(self, state: int, terminal: int, start: int, end: int) -> None: ...
-    def abandon(self, value: Any) -> None: ...
+    def syntax_error(
+        self, parts: list[Any], before: Any, state: int, terminal: int, start: int, end: int
+    ) -> None: ...
+    def lost(self, parts: list[Any], before: Any, start: int, end: int) -> None: ...
+    def inserted(self, sign: str, start: int) -> None: ...
+    def stopped(self, parts: list[Any]) -> None: ...
     @property
     def error_count(self) -> int: ...
 
@@ -58,13 +64,13 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     rules = reductions(tables, actions)
     table, gotos, keywords = tables.actions, tables.gotos, tables.keywords
     name, end_of_text = tables.number("NAME"), tables.number(END)
-    resumable = frozenset[int]()
     state = tables.start
     states = [state]
     values: list[Any] = []
     places: list[int] = []
     end = 0
     skipping: _Skip | None = None
+    held: tuple[int, str, int, int] | None = None  # waits for a brace that is put in before it
 
     for match in tables.pattern.finditer(text):
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
@@ -75,25 +81,31 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
         if skipping is not None:
             if not skipping.resume(terminal, token, start, text):
                 continue
-            skipping = None
-            state = _unwind(
-                terminal, resumable, terminal == end_of_text, table, states, values, places, actions
-            )
-            if state < 0:
+            depth = _resumable(terminal, tables, states)
+            if depth < 0:
+                actions.stopped(values)
                 return None
+            _unwind(depth, skipping.start, start, states, values, places, actions)
+            state, skipping = states[-1], None
         while True:
             target = table[state].get(terminal)
             if target is None:
-                actions.syntax_error(state, terminal, start, stop)
-                if actions.error_count >= MAX_ERRORS or terminal == end_of_text:
+                target = _only_reduction(table[state])
+            if target is None:
+                mended = _mend(
+                    terminal, token, (start, stop), text, tables, starters, states, values, places, actions
+                )
+                state = states[-1]
+                if mended is None:
                     return None
-                resumable = resumable or _list_states(tables)
-                if terminal not in starters or not _starts_line(text, start):
-                    skipping = _Skip(starters, end_of_text, token)
+                if isinstance(mended, _Skip):
+                    skipping = mended
                     break
-                state = _unwind(terminal, resumable, False, table, states, values, places, actions)
-                if state < 0:
-                    return None
+                if mended == "=":
+                    terminal, token = tables.number("RESULTS"), f"{token}="
+                elif mended:
+                    held = terminal, token, start, stop
+                    terminal, token, stop = tables.number(_BRACES[mended]), mended, start
                 continue
             if target > 0:  # shift
                 state = target - 1
@@ -101,7 +113,10 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
                 values.append(token)
                 places.append(start)
                 end = stop
-                break
+                if held is None:
+                    break
+                (terminal, token, start, stop), held = held, None
+                continue
             lhs, size, kind, method, args = rules[-target - 1]
             if size:
                 parts = values[-size:]
@@ -132,6 +147,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     raise AssertionError("the token pattern ends with the end of the text")
 
 
+@cache
 def _list_states(tables: Tables) -> frozenset[int]:
     """The states between two statements or items: those that could also go on to the list's end."""
 
@@ -146,12 +162,84 @@ def _list_states(tables: Tables) -> frozenset[int]:
     )
 
 
-class _Skip:
-    """Skips tokens until one, outside the braces opened since, that starts a line and a statement."""
+def _only_reduction(row: dict[int, int]) -> int | None:
+    """The reduction that a state comes to whatever follows, so that an error leaves whole what is whole."""
+    found = set(row.values())
+    return found.pop() if len(found) == 1 and min(found) < 0 else None
 
-    def __init__(self, starters: frozenset[int], end_of_text: int, token: str) -> None:
-        self.starters = starters
+
+_BRACES = {"{": "LBRACE", "}": "RBRACE"}
+
+
+def _mend(
+    terminal: int,
+    token: str,
+    place: tuple[int, int],
+    text: str,
+    tables: Tables,
+    starters: frozenset[int],
+    states: list[int],
+    values: list[Any],
+    places: list[int],
+    actions: Actions,
+) -> _Skip | str | None:
+    """Report that `token` does not fit, and say how to go on: None for not at all, what to skip, a sign
+    that is to be read as if it stood there, or "" with the stack made to fit."""
+    start, stop = place
+    lists, end_of_text = _list_states(tables), tables.number(END)
+    depth = max((d for d, s in enumerate(states) if s in lists), default=0)
+    begins = _starts_line(text, start)
+    missing = _missing(tables, states, terminal, begins, terminal in starters)
+    before = values[depth - 1] if depth else None
+    actions.syntax_error(values[depth:], before, states[-1], terminal, start, stop)
+    if actions.error_count >= MAX_ERRORS or terminal == end_of_text:
+        actions.stopped(values)
+        return None
+    if missing:
+        actions.inserted(missing, start)
+        return missing
+    _begin(tables, states, values, places)
+    skip = _Skip(_wanted(starters, tables, states), end_of_text, token, start)
+    depth = _resumable(terminal, tables, states) if terminal in skip.wanted else -1
+    if depth < 0 or not (begins or _closes(token, depth, places, start, text)):
+        return skip
+    _unwind(depth, start, start, states, values, places, actions)
+    return ""
+
+
+def _missing(tables: Tables, states: list[int], terminal: int, begins: bool, is_starter: bool) -> str | None:
+    """What stands to reason at `terminal`: the brace of a block that begins on its line, the brace before
+    an else, the `=` behind a value that begins a line."""
+    opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
+    row = tables.actions[states[-1]]
+    if begins and is_starter and opening in row and closing not in row:
+        return "{"
+    if terminal in (tables.number("ELSE"), tables.number("DO")) and closing in row:
+        return "}"
+    if begins and terminal == tables.number("VALUE") and tables.number("RESULTS") in row:
+        return "="
+    return None
+
+
+def _wanted(starters: frozenset[int], tables: Tables, states: list[int]) -> frozenset[int]:
+    """The terminals at which some open list of statements or items can go on."""
+    lists = _list_states(tables).intersection(states)
+    closing = tables.number("RBRACE")
+    return frozenset(
+        t
+        for s in lists
+        for t, action in tables.actions[s].items()
+        if action > 0 and (t in starters or t == closing)
+    )
+
+
+class _Skip:
+    """Skips tokens from `start` until a wanted one that starts a line, outside the braces opened since."""
+
+    def __init__(self, wanted: frozenset[int], end_of_text: int, token: str, start: int) -> None:
+        self.wanted = wanted
         self.end_of_text = end_of_text
+        self.start = start
         self.depth = 1 if token == "{" else 0
 
     def resume(self, terminal: int, token: str, start: int, text: str) -> bool:
@@ -162,10 +250,10 @@ class _Skip:
             return False
         if token == "}":
             if self.depth == 0:
-                return True
+                return terminal in self.wanted
             self.depth -= 1
             return False
-        return self.depth == 0 and terminal in self.starters and _starts_line(text, start)
+        return self.depth == 0 and terminal in self.wanted and _starts_line(text, start)
 
 
 def _starts_line(text: str, start: int) -> bool:
@@ -173,22 +261,40 @@ def _starts_line(text: str, start: int) -> bool:
     return not text[line:start].strip()
 
 
+def _closes(token: str, depth: int, places: list[int], start: int, text: str) -> bool:
+    """Whether a brace closes the list at `depth`, which was begun on the brace's own line."""
+    return token == "}" and "\n" not in text[places[depth - 1] : start]
+
+
+def _resumable(terminal: int, tables: Tables, states: list[int]) -> int:
+    """The place on the stack of the nearest list that goes on with `terminal`; -1 if none does."""
+    lists, at_end = _list_states(tables), terminal == tables.number(END)
+    for depth in range(len(states) - 1, -1, -1):
+        action = tables.actions[states[depth]].get(terminal, 0)
+        if (action > 0 and states[depth] in lists) or (at_end and action):
+            return depth
+    return -1
+
+
+def _begin(tables: Tables, states: list[int], values: list[Any], places: list[int]) -> None:
+    """Where the format version cannot be read, go on behind it, at the first item."""
+    version = next(rule.lhs for rule in tables.rules if rule.action == "version")
+    behind = tables.gotos[tables.start][version]
+    if behind not in states:
+        states[:], values[:], places[:] = [tables.start, behind], [None], [0]
+
+
 def _unwind(
-    terminal: int,
-    resumable: frozenset[int],
-    at_end: bool,
-    table: list[dict[int, int]],
+    depth: int,
+    start: int,
+    end: int,
     states: list[int],
     values: list[Any],
     places: list[int],
     actions: Actions,
-) -> int:
-    """Pop to the nearest list of statements or items that goes on with `terminal`; -1 if none does."""
-    for depth in range(len(states) - 1, -1, -1):
-        action = table[states[depth]].get(terminal, 0)
-        if (action > 0 and states[depth] in resumable) or (at_end and action):
-            for value in reversed(values[depth:]):
-                actions.abandon(value)
-            del states[depth + 1 :], values[depth:], places[depth:]
-            return states[-1]
-    return -1
+) -> None:
+    """Go back to the list at `depth`.  `start` is the place of the error, `end` of the token to go on with."""
+    first = places[depth] if depth < len(places) else start
+    parts, before = values[depth:], values[depth - 1] if depth else None
+    del states[depth + 1 :], values[depth:], places[depth:]
+    actions.lost(parts, before, first, end)

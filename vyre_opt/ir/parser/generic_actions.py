@@ -49,13 +49,17 @@ class GenericActions(ControlActions):
         results, name, operands, loc = head
         row = OPS.get(name)
         if row is None:
-            self._unknown_op(name, loc)
+            self.unknown_word(name, loc.find(name).start)
             if results:
-                self.abandon(results)
+                self.poison(results)
             return None
+        errors = self.error_count
         self.written_types(row.name, operands, params or (), loc)
         built = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
-        return self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
+        made = self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
+        if self.error_count > errors:
+            self.gaps.doubt(made)
+        return made
 
     def _generic_attrs(
         self, row: OpDef, attrs: dict[str, Any], dtype: DataType | None, loc: Location

@@ -22,10 +22,14 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      ["", "program", "%x =", "buffer", "pipeline", "func", "foo", "@x", "{", "1"]),
     ("the format version is a number", "write vyre 1", ["vyre", "vyre program", "vyre x"]),
     ("expected a program, a func or a pipeline", None,
-     ["vyre 1 foo", "vyre 1 buffer", "vyre 1 %x =", "vyre 1 {", "vyre 1 }", "vyre 1 @x", "vyre 1 if", "vyre 1 for"]),
+     ["vyre 1 foo", "vyre 1 buffer", "vyre 1 %x =", "vyre 1 {", "vyre 1 }", "vyre 1 @x", "vyre 1 if", "vyre 1 for",
+      _P + "} foo", _P + "} buffer", _P + "} %x =", _P + "} {", _P + "} @x", _P + "} if", _P + "} for", _P + "} else",
+      _P + "} launch", _P + "} spec"]),
     ("a program has a name", "write program @name workgroup(256) {", ["vyre 1 program foo", "vyre 1 program {"]),
     ("expected workgroup(...), grid(...) or {", "write program @name workgroup(256) {",
-     ["vyre 1 program @p foo", "vyre 1 program @p %x =", "vyre 1 program @p buffer", "vyre 1 program @p }"]),
+     ["vyre 1 program @p foo", "vyre 1 program @p %x =", "vyre 1 program @p buffer", "vyre 1 program @p }",
+      "vyre 1 program @p workgroup(1) foo", "vyre 1 program @p workgroup(1) %x =",
+      "vyre 1 program @p workgroup(1) buffer", "vyre 1 program @p workgroup(1) }"]),
     ("a buffer has a name", "write buffer @name : u32[64] read", [_P + "buffer x", _P + "buffer :", _P + "buffer foo"]),
     ("a buffer's name is followed by its type", "write buffer @name : u32[64] read",
      [_P + "buffer @b u32", _P + "buffer @b read", _P + "buffer @b [", _P + "buffer @b }"]),
@@ -93,12 +97,11 @@ class _Silent:
     def __getattr__(self, name: str) -> Any:
         return lambda *parts: None
 
-    def syntax_error(self, state: int, terminal: int, start: int, end: int) -> None:
+    def syntax_error(
+        self, parts: list[Any], before: Any, state: int, terminal: int, start: int, end: int
+    ) -> None:
         self.at = (state, terminal)
         raise _Stop
-
-    def abandon(self, value: Any) -> None:
-        pass
 
 
 @cache

@@ -14,6 +14,8 @@ from .simple_forms import BUILD, Malformed, Tail
 
 _EMPTY_TAIL = Tail()
 
+BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out", "binding")
+
 
 class OpActions(Scopes):
     """The parts of a simple op, and the op."""
@@ -105,7 +107,7 @@ class OpActions(Scopes):
         row = OPS.get(name)
         loc = Location(self.source, place, end)
         if row is None:
-            self._unknown_op(name, Location(self.source, place + len(results), end))
+            self.unknown_word(name, self.source.text.find(name, place + len(results)))
         else:
             try:
                 operands, types, attrs = BUILD[row.form](row, tail)
@@ -122,14 +124,17 @@ class OpActions(Scopes):
                         self.scopes[-1].append(token)
                     return Op(row, operands, (value,), attrs, (), loc)
                 return self.finish(row, operands, types, attrs, (), results, loc)
-        self.abandon(results)
+        self.poison(results)
         return None
 
     def op_bare(self, place: int, end: int, name: str, tail: Tail) -> Op | None:
         row = OPS.get(name)
         loc = Location(self.source, place, end)
         if row is None:
-            self._unknown_op(name, loc)
+            self.unknown_word(name, place, is_bare=True)
+            if tail.access is not None and tail.access[0] == "symbol":  # perhaps a declaration
+                self.gaps.lose(self.owners[0], (tail.access[2],))
+                self.gaps.doubt(self.owners[0])
             return None
         try:
             operands, types, attrs = BUILD[row.form](row, tail)
@@ -146,9 +151,24 @@ class OpActions(Scopes):
             self.error("spec: needs its type: spec @name : u32", place, end)
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
-    def _unknown_op(self, name: str, loc: Location) -> None:
-        where = loc.find(name)
-        self.error(f"unknown op {name}", where.start, where.end, help=suggest(name, OPS))
+    def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
+        """Report what stands for an op; a syntax error in the rest of its line only follows from it.
+
+        Without a result (`is_bare`) it may be a part of what is wrong before it on its line.
+        """
+        text, last = self.source.text, self.last_buffer
+        if is_bare and self.has_error(text.rfind("\n", 0, place) + 1, place):
+            return
+        line_end = text.find("\n", place)
+        self.explained_to = len(text) if line_end < 0 else line_end
+        if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
+            if not self.gaps.doubts(last):
+                help = suggest(name, BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
+                self.error("not a buffer flag", place, place + len(name), help=help)
+                self.gaps.doubt(last)
+        else:
+            known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec")
+            self.error(f"unknown op {name[:40]}", place, place + len(name), help=suggest(name, known))
 
     def finish(
         self,
@@ -162,6 +182,7 @@ class OpActions(Scopes):
     ) -> Op:
         """Build the op and define its results; more or fewer names than results is an error."""
         names = result_names(results) if results else []
+        errors = self.error_count
         if len(names) != len(types):
             if names or row.form not in ("atomic", "call", "if", "for", "while", "region"):
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
@@ -172,6 +193,8 @@ class OpActions(Scopes):
         values = tuple(Value(name[1:], dtype) for name, dtype in zip(names, types, strict=False))
         named = len(result_names(results)) if results else 0
         made = Op(row, operands, values, attrs, regions, loc)
+        if self.error_count > errors:
+            self.gaps.doubt(made)
         for name, value in zip(names[:named], values, strict=False):
             self.define(name, value, loc.find(name).start)
         return made

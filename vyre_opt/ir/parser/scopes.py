@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
-from ..program import Op, Value
+from ..gaps import Gaps
+from ..program import Buffer, Op, Value
 from ..types import UNKNOWN, DataType
 
 
@@ -20,15 +21,24 @@ def result_names(results: str) -> list[str]:
 
 
 class Scopes:
-    """`scope` maps a visible `%name` to its value; `diagnostics` collects errors."""
+    """`scope` maps a visible `%name` to its value; `diagnostics` collects errors, `gaps` what they left out."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.diagnostics: list[Diagnostic] = []
         self.scope: dict[str, Value] = {}
         self.scopes: list[list[str]] = []
-        self.owners: list[Any] = []  # the block, program or function of each scope
+        self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments for the next block
+        self.gaps = Gaps()
+        self.kept: dict[int, list[Any]] = {}  # by owner: statements that an error has cut off from it
+        self.last_buffer: Buffer | None = None
+        self.explained_to = 0  # a syntax error before this place has been reported in other words
+        # of the item that is being read:
+        self.missing: dict[str, Diagnostic] = {}  # errors about values that are not defined, one a name
+        self.twice: list[Diagnostic] = []  # errors about values that are defined twice
+        self.poisoned: set[str] = set()  # values that lost text would have defined
+        self.unbalanced = False  # a brace is missing or too many
 
     # --- errors and scopes ----------------------------------------------------------
 
@@ -41,7 +51,18 @@ class Scopes:
         self.diagnostics.append(found)
         return found
 
+    def has_error(self, start: int, end: int) -> bool:
+        """Whether an error has been found between two places, of which the first has just been read."""
+        for found in reversed(self.diagnostics):
+            if found.loc is None or found.loc.start < start:
+                return False
+            if found.loc.start < end:
+                return True
+        return False
+
     def open_scope(self, owner: Any) -> None:
+        if not self.scopes:
+            self.missing, self.twice, self.poisoned, self.unbalanced = {}, [], set(), False
         self.scopes.append([])
         self.owners.append(owner)
 
@@ -50,33 +71,37 @@ class Scopes:
         for name in self.scopes.pop():
             self.scope.pop(name, None)
 
-    def abandon(self, value: Any) -> None:
-        """Forget a part that an error cut off: close its scope, poison what it would define."""
-        self.pending = None
-        if self.owners and value is self.owners[-1]:
-            self.close_scope()
-        elif isinstance(value, str) and value[:1] == "%" and value[-1:] == "=" and self.scopes:
-            for name in result_names(value):
-                self.scope.setdefault(name, Value(name[1:], UNKNOWN))
-                self.scopes[-1].append(name)
+    def poison(self, results: str) -> None:
+        """Say nothing of the uses of what a RESULTS token names: it is not defined, and that has a reason."""
+        self.poisoned.update(result_names(results))
 
     def define(self, name: str, value: Value, place: int) -> None:
         """Make `%name` visible to the end of the current scope."""
-        if name in self.scope:
+        first = self.scope.get(name)
+        if first is not None:
             found = self.error(f"{name} is defined twice", place, place + len(name))
-            owner = self.scope[name].owner
-            if isinstance(owner, Op):
-                found.note("first defined here", owner.loc)
+            if isinstance(first.owner, Op):
+                found.note("first defined here", first.owner.loc)
             found.help = "an SSA value is assigned once; give this one another name"
+            self.twice.append(found)
+            if first.type is not value.type:
+                value = Value(value.name, UNKNOWN)
         self.scope[name] = value
-        self.scopes[-1].append(name)
+        if first is None:
+            self.scopes[-1].append(name)
 
     def use(self, name: str, place: int) -> Value:
         found = self.scope.get(name)
-        if found is None:
-            self.error(f"{name} is not defined", place, place + len(name), suggest(name, self.scope))
-            found = Value(name[1:], UNKNOWN)
-        return found
+        if found is not None:
+            return found
+        if name in self.poisoned:
+            pass
+        elif name in self.missing:
+            self.missing[name].again(Location(self.source, place, place + len(name)))
+        else:
+            help = suggest(name, self.scope)
+            self.missing[name] = self.error(f"{name} is not defined", place, place + len(name), help)
+        return Value(name[1:], UNKNOWN)
 
     def written_types(
         self, name: str, operands: Sequence[Value], types: Sequence[DataType], loc: Location

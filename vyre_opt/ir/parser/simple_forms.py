@@ -79,7 +79,7 @@ def _elementwise(row: OpDef, tail: Tail) -> Built:
     elif row.form == "compare" and dtype is not operands[0].type:
         _written(operands[0], dtype)
     attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
-    if row.form == "compare":
+    if row.form == "compare" and dtype is not UNKNOWN:
         return tuple(operands), (dtype.with_element(_BOOL),), attrs
     return tuple(operands), (dtype,), attrs
 

@@ -33,7 +33,10 @@ class StageActions(GenericActions):
         dims = (*grid, 1, 1)
         loc = Location(self.source, place, end)
         notes = {key: self._note(key, value, place, end) for key, value in (attrs or {}).items()}
-        return Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
+        made = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
+        if self.has_error(place, end):
+            self.gaps.doubt(made)
+        return made
 
     def _note(self, key: str, value: Any, place: int, end: int) -> Note:
         kind, text = value if isinstance(value, tuple) else ("list", "")
@@ -90,4 +93,7 @@ class StageActions(GenericActions):
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> KernelStage:
         params = self.kernel_params(name, attrs, place, end)
-        return KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
+        made = KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
+        if self.has_error(place, end):
+            self.gaps.doubt(made)
+        return made

@@ -43,7 +43,7 @@ class Rule:
     args: list[int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Tables:
     """`actions[state][terminal]` is state + 1 to shift, -(rule + 1) to reduce.
 
