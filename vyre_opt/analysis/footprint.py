@@ -2,7 +2,7 @@
 
 `Footprints(program).events` is the program as memory sees it: accesses with the
 form of their index, barriers, and the loops and branches around them, in program
-order.  `prove_local` (in coverage) reads them; so can anything that asks which
+order.  `prove_local` (in locality) reads them; so can anything that asks which
 elements a workgroup touches.
 """
 

@@ -1,22 +1,102 @@
-"""What the launches of a pipeline read and write, as their programs' ops do, and who else sees it.
+"""Which launches of a pipeline follow each other, what they read and write, and who else sees it.
 
     launch @a (@x, @mid)      reads @x     writes @mid
     launch @b (@mid, @y)      reads @mid   writes @y          @a hands @mid over to @b
 
-A formal counts as read or written if some op of the program does so, whatever it was declared.
+For a `Flow`, a formal counts as read or written if some op of the program does so, whatever it was
+declared.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.ops import OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Access, Module, Program
+from ..ir.program import Access, Buffer, Module, Program
 
-__all__ = ["Flow", "Flows", "LaunchRun", "seen_by_host"]
+__all__ = ["Border", "BufferUses", "Flow", "Flows", "LaunchRun", "Run", "consecutive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A stage between two launches of one list of stages, the first of those that part them."""
+
+    before: Launch
+    stage: Stage
+    after: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Launches of one list of stages with no other stage between them.
+
+    `repeats`: whether it is the list of a repeat.  `border`: what is between it and the run before it
+    in the list, None for the first.
+    """
+
+    launches: tuple[Launch, ...]
+    repeats: bool
+    border: Border | None
+
+
+def consecutive(stages: Sequence[Stage], repeats: bool = False) -> Iterator[Run]:
+    """The runs of launches, those in repeats included, each as long as it can be."""
+    run: list[Launch] = []
+    border: Border | None = None
+    between: tuple[Launch, Stage] | None = None
+    for stage in stages:
+        if isinstance(stage, Launch):
+            if between is not None:
+                border, between = Border(*between, stage), None
+            run.append(stage)
+            continue
+        if run:
+            yield Run(tuple(run), repeats, border)
+            between, run = (run[-1], stage), []
+        if isinstance(stage, Repeat):
+            yield from consecutive(stage.stages, repeats=True)
+    if run:
+        yield Run(tuple(run), repeats, border)
+
+
+class BufferUses:
+    """The stages of a pipeline that touch each buffer, the elements it has, and who sees it from outside."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.lengths = pipeline.static_lengths
+        self.stages: dict[str, list[Launch | KernelStage | HostRead]] = defaultdict(list)
+        self._host: set[str] = set()
+        for stage in pipeline.walk():
+            if isinstance(stage, HostRead):
+                self.stages[stage.buffer].append(stage)
+                self._host.add(stage.buffer)
+            elif not isinstance(stage, Repeat):
+                for name in dict.fromkeys(stage.buffers):
+                    self.stages[name].append(stage)
+
+    def seen(self, name: str) -> str | None:
+        """How the host sees a buffer, host-read, live-out or live-in; None if it does not."""
+        return "host-read" if name in self._host else _declared_use(self.pipeline.buffers[name])
+
+    def outside(self, launches: Sequence[Launch]) -> set[str]:
+        """The buffers of `launches` that the host or other stages see too."""
+        mine = {id(launch) for launch in launches}
+        return {
+            name
+            for name in {name for launch in launches for name in launch.buffers}
+            if self.seen(name) or any(id(stage) not in mine for stage in self.stages[name])
+        }
+
+
+def _declared_use(buffer: Buffer) -> str | None:
+    """Whether the caller gives a buffer of a pipeline or gets it back, by its declaration."""
+    if buffer.live_out or buffer.access is Access.WRITE:
+        return "live-out"
+    return "live-in" if buffer.live_in or buffer.access is Access.READ else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +109,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
-    """Launches with no other stage between them.
+    """The launches of a run, and what flows between them.
 
     `outside`: those of their buffers that others see too: the host, other stages of the pipeline,
     or the next round of a repeat.
@@ -78,21 +158,14 @@ class Flows:
         return found
 
     def runs(self, pipeline: Pipeline) -> Iterator[LaunchRun]:
-        """The runs of launches, those in repeats included, each as long as it can be."""
-        uses = Counter[str]()
-        seen = {name for name, buffer in pipeline.buffers.items() if seen_by_host(pipeline, name)}
-        for stage in pipeline.walk():
-            if isinstance(stage, HostRead):
-                seen.add(stage.buffer)
-            elif not isinstance(stage, Repeat):
-                uses.update(set(stage.buffers))
-        for launches, repeats in _consecutive(pipeline.stages):
-            flows = tuple(self.of(launch) for launch in launches)
-            inside = Counter(name for launch in launches for name in set(launch.buffers))
-            outside = {name for name, count in inside.items() if name in seen or count < uses[name]}
-            if repeats:
+        """The runs of launches, those in repeats included."""
+        uses = BufferUses(pipeline)
+        for run in consecutive(pipeline.stages):
+            flows = tuple(self.of(launch) for launch in run.launches)
+            outside = uses.outside(run.launches)
+            if run.repeats:
                 outside |= _carried(flows)
-            yield LaunchRun(tuple(launches), flows, frozenset(outside))
+            yield LaunchRun(run.launches, flows, frozenset(outside))
 
     def used(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a program's ops read, and those that they write."""
@@ -116,28 +189,6 @@ class Flows:
                     written.add(name)
         found = self._used[program.name] = (frozenset(read), frozenset(written))
         return found
-
-
-def seen_by_host(pipeline: Pipeline, name: str) -> bool:
-    """Whether the caller gives a buffer or gets it back, by its declaration."""
-    buffer = pipeline.buffers[name]
-    return buffer.live_in or buffer.live_out or buffer.access in (Access.READ, Access.WRITE)
-
-
-def _consecutive(stages: Sequence[Stage], repeats: bool = False) -> Iterator[tuple[list[Launch], bool]]:
-    """Launches without another stage between them, and whether they repeat."""
-    run: list[Launch] = []
-    for stage in stages:
-        if isinstance(stage, Launch):
-            run.append(stage)
-            continue
-        if run:
-            yield run, repeats
-            run = []
-        if isinstance(stage, Repeat):
-            yield from _consecutive(stage.stages, repeats=True)
-    if run:
-        yield run, repeats
 
 
 def _carried(flows: Sequence[Flow]) -> set[str]:

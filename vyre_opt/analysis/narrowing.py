@@ -8,7 +8,7 @@ from ..ir import arith
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
 from .affine import Range
-from .coverage import Local
+from .locality import Local
 
 __all__ = ["narrow_element"]
 

@@ -1,7 +1,7 @@
 """Decode-scan fusion: a hand-off between phases of a program moves from DRAM to workgroup memory.
 
 A transient `read_write` buffer whose every read is covered by its workgroup's own
-earlier writes (see analysis/coverage) need not be in storage: each workgroup keeps
+earlier writes (see analysis/locality) need not be in storage: each workgroup keeps
 its tile to itself.  The tile is the span of what one workgroup touches, so a hand-off
 of any size fits if a workgroup's share does; indices are rebased to it, and elements
 whose values prove narrow are kept narrow.
@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis.coverage import Local, Refusal, prove_local
 from ..analysis.footprint import Footprints
+from ..analysis.locality import Local, Refusal, prove_local
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses
 from ..ir.program import Access, Buffer, Module, Op, Program

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..analysis.coverage import Local, Refusal
+from ..analysis.launch_flow import Border, BufferUses
+from ..analysis.locality import Local, Refusal
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
 from .halo_tile import Tile
 from .join import Member
 from .join_proofs import Refused
-from .join_windows import Halo, Windows
-from .launch_runs import Border, BufferUses, Link
+from .join_windows import Halo, Link, Windows
 from .manager import Context
 
 __all__ = ["Group", "border_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]

@@ -12,14 +12,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.program import Module
+from ..analysis.launch_flow import BufferUses
+from ..ir.grids import Grid, fold
+from ..ir.pipeline import Launch
+from ..ir.program import Access, Module
 from .halo import Cost, plan_tile, worth
 from .halo_tile import Tile
 from .join import Member
 from .join_proofs import Refused, Verdict, judge, named, placeholder, unlike
-from .launch_runs import BufferUses, Link
 
-__all__ = ["Halo", "JoinProofs", "Windows", "canonical"]
+__all__ = ["Halo", "JoinProofs", "Link", "Windows", "canonical", "link_of"]
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """A launch of a run, with what a plan asks of it.
+
+    `reads`, `writes`: as the program declares its buffers, which holds for whatever becomes of it;
+    `grid`: folded as far as it is known.
+    """
+
+    launch: Launch
+    member: Member
+    grid: Grid
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+    @property
+    def touched(self) -> frozenset[str]:
+        return self.reads | self.writes
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether it passes one buffer for two."""
+        return len(self.touched) < len(self.launch.buffers)
+
+
+def link_of(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> Link:
+    """`lengths`: the elements of the pipeline's buffers."""
+    member = Member(module.programs[launch.program], launch.buffers)
+    reads = {actual for formal, actual in member.formals if formal.access is not Access.WRITE}
+    writes = {actual for formal, actual in member.formals if formal.access is not Access.READ}
+    x, y, z = (fold(extent, lengths) for extent in launch.grid)
+    return Link(launch, member, (x, y, z), frozenset(reads), frozenset(writes))
 
 
 @dataclass(frozen=True, slots=True)

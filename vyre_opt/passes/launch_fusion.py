@@ -1,6 +1,6 @@
 """Launch fusion: launches of a pipeline that follow each other become one program and one launch.
 
-    runs      launches between borders: host reads, repeats, named kernels      (launch_runs)
+    runs      launches between borders: host reads, repeats, named kernels      (launch_flow)
     windows   which stretches of a run may be one program, by proof             (join_windows)
     plan      the fewest launches, then the fewest bytes moved                  (vyre_opt.fusion)
     join      one body, with barriers where values are handed over              (join)
@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from ..analysis.coverage import Local, Refusal, prove_local
 from ..analysis.footprint import Footprints
+from ..analysis.launch_flow import BufferUses, consecutive
+from ..analysis.locality import Local, Refusal, prove_local
 from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
 from ..ir.grids import fold, lengths_of
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
@@ -25,8 +26,7 @@ from ..ir.program import Access, Module, Program
 from .join import join, joined_name
 from .join_groups import Group, border_refusal, refuse, remark_cut, remark_joined, remark_kept
 from .join_proofs import Refused, named, placeholder, static_grid, verify_program
-from .join_windows import Halo, JoinProofs, Windows, canonical
-from .launch_runs import BufferUses, Link, runs_of
+from .join_windows import Halo, JoinProofs, Link, Windows, canonical, link_of
 from .manager import Context
 from .registry import Pass, register
 from .workgroup_memory import workgroup_budget
@@ -87,11 +87,12 @@ class _Fusion:
     def pipeline(self, pipeline: Pipeline) -> None:
         uses = BufferUses(pipeline)
         groups: list[Group] = []
-        for run, borders in list(runs_of(self.module, pipeline)):
-            if len(run) > 1:
-                groups += self.groups(pipeline, uses, run)
-            for border in borders:
-                refuse(self.ctx, pipeline, border.before, border.after, border_refusal(border))
+        for run in consecutive(pipeline.stages):
+            if run.border is not None:
+                refuse(self.ctx, pipeline, run.border.before, run.border.after, border_refusal(run.border))
+            if len(run.launches) > 1:
+                links = [link_of(self.module, launch, uses.lengths) for launch in run.launches]
+                groups += self.groups(pipeline, uses, links)
         _choose_internal(uses, groups)
         for group in groups:
             self.carry_out(pipeline, uses, group)
@@ -123,21 +124,14 @@ class _Fusion:
                 if not windows.may_join(starts[-1], at):
                     starts.append(at)
             return starts
-        mine = {id(link.launch) for link in run}
-        buffers = uses.pipeline.buffers
-        outside = {
-            name
-            for link in run
-            for name in link.touched
-            if uses.seen(name) or any(id(stage) not in mine for stage in uses.stages[name])
-        }
+        outside = uses.outside([link.launch for link in run])
         stages = [
             PipelineStage(
                 at, tuple(sorted(link.reads)), tuple(sorted(link.writes)), link.member.workgroup_bytes
             )
             for at, link in enumerate(run)
         ]
-        sizes = {name: buffer.size_bytes or 0 for name, buffer in buffers.items()}
+        sizes = {name: buffer.size_bytes or 0 for name, buffer in uses.pipeline.buffers.items()}
         plan = plan_pipeline_fusion(
             stages, sizes, NO_LIMIT, host_visible=outside, may_join=windows.may_join, allow_oversize=True
         )

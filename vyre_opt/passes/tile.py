@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.affine import Affine, Digit, SymbolKind
-from ..analysis.coverage import Local
 from ..analysis.footprint import Access as MemoryAccess
 from ..analysis.footprint import Footprints
 from ..analysis.forms import Counter
+from ..analysis.locality import Local
 from ..ir.arith import wrap
 from ..ir.ops import OPS
 from ..ir.program import Access, Block, Buffer, Op, Program, Value

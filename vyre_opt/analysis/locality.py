@@ -1,0 +1,207 @@
+"""Proves that a buffer hands values over within one workgroup only.
+
+The claim, for one buffer: each element that a workgroup reads, the workgroup has
+written before, by the same lane or with a workgroup barrier between (see coverage).
+Then no value comes from elsewhere, and each workgroup may keep the buffer to itself:
+its accesses lie in a tile, at a base of the workgroup's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..ir.program import Op
+from .affine import Affine, SymbolKind
+from .coverage import Refusal, Walk
+from .elements import EMPTY, Elements
+from .footprint import Access, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
+
+__all__ = ["Local", "Refusal", "Verdict", "prove_local"]
+
+GROUP, _, _, VALUE = SymbolKind
+
+
+@dataclass(slots=True)
+class Local:
+    """The claim holds.  Every access is at `base + e` with e in `extent`, base the workgroup's own.
+
+    `accesses` are all of the buffer's; `order` tells for each read what orders it
+    after its write: `barrier` or `same lane`.
+    """
+
+    base: Affine
+    extent: Elements
+    accesses: list[Access]
+    order: dict[Op, str]
+
+    def certificate(self) -> dict[str, Any]:
+        """The facts of the proof as JSON values."""
+        reads = [
+            {"access": a.describe(), "covered_by": self.order[a.op], **_place(a)}
+            for a in self.accesses
+            if not a.is_write
+        ]
+        writes = [{"access": a.describe(), **_place(a)} for a in self.accesses if a.is_write]
+        return {
+            "base": str(self.base),
+            "tile": [self.extent.low, self.extent.high],
+            "writes": writes,
+            "reads": reads,
+        }
+
+
+def _place(access: Access) -> dict[str, Any]:
+    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP}
+    place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
+    if ranges:
+        place["ranges"] = ranges
+    if access.guards:
+        place["guards"] = sorted(
+            f"%{g.value.name}" if g.holds else f"not %{g.value.name}" for g in access.guards
+        )
+    return place
+
+
+Verdict = Local | Refusal
+
+
+def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdict]:
+    """A verdict for each of the buffers `names` that the program touches."""
+    walk = Walk(footprints, set(names))
+    walk.run()
+    found: dict[str, Verdict] = {}
+    for name, accesses in walk.accesses.items():
+        if name in walk.refused:
+            found[name] = walk.refused[name]
+        elif name in walk.failed:
+            found[name] = _failure(name, accesses, *walk.failed[name])
+        else:
+            found[name] = _tile(walk, name, accesses)
+    return found
+
+
+def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bool) -> Refusal:
+    """The nearest thing to a proof of a failed read, and what it lacks."""
+    place = accesses.index(read)
+    before = [a for a in accesses[:place] if a.is_write]
+    after = [a for a in accesses[place:] if a.is_write]
+
+    def refusal(code: str, message: str, **facts: Any) -> Refusal:
+        return Refusal(code, message, read.op.loc, {"access": read.describe(), **facts})
+
+    if only_unordered:
+        message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
+        return refusal("no-barrier", message)
+    scattered = next((a for a in before if a.form.part(VALUE).terms), None)
+    if scattered is not None:
+        message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
+        return refusal("not-affine", message)
+    if before and _covers(read, before):
+        message = f"@{name} is written only under a condition that need not hold where it is read"
+        return refusal("partial-write", message)
+    if any(set(a.inside) & set(read.inside) for a in after) and _covers(read, [*before, *after]):
+        message = f"@{name} is read before this iteration writes it: a value carried around the loop"
+        return refusal("loop-carried", message)
+    if not before:
+        return refusal("read-before-write", f"@{name} is read before anything writes it")
+    missing = _missing(read, before)
+    if missing is None:
+        bases = sorted({str(a.form.part(GROUP)) for a in before if isinstance(a.index, Affine)})
+        message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
+        return refusal("different-bases", message)
+    spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
+    above, below = (missing.low > e.high for e in spans), (missing.high < e.low for e in spans)
+    outside = bool(spans) and (all(above) or all(below))
+    whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
+    message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
+    return refusal(
+        "other-workgroup" if outside else "uncovered", message, missing=[missing.low, missing.high]
+    )
+
+
+def _tile(walk: Walk, name: str, accesses: list[Access]) -> Verdict:
+    """One base for all accesses, and the span of the rest."""
+    first, extent = accesses[0], EMPTY
+    base = first.form.part(GROUP)
+    for access in accesses:
+        found = _extent(access)
+        if found is None:
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+        if found[0] != base:
+            message = f"@{name} is accessed at different bases: {base} and {found[0]}"
+            return Refusal("different-bases", message, access.op.loc)
+        merged = extent.union(found[1])
+        if merged is None:
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+        extent = merged
+    exact = all(walk.footprints.forms.exact(a.op.index) is not None for a in accesses)
+    if not exact and not _wraps_alike(walk.footprints, name, accesses, extent):
+        return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
+    for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
+        if not _parted(walk.footprints, loop, name):
+            message = f"the base {base} of @{name} moves in a loop, and no barrier parts its iterations"
+            return Refusal("moving-base", message, loop.loc)
+    reads = {a.op: walk.order[a.op] for a in accesses if not a.is_write}
+    return Local(base, extent, accesses, reads)
+
+
+def _wraps_alike(footprints: Footprints, name: str, accesses: list[Access], extent: Elements) -> bool:
+    """Whether indices that wrap still tell the elements of `extent` apart, all in one way."""
+    types = {a.op.index.type.bits or 0 for a in accesses}
+    values = 1 << min(types)
+    # the elements of a vector come after its index, and do not wrap with it
+    in_step = all(a.width == 1 for a in accesses) or (footprints.program.buffers[name].count or 0) <= values
+    return len(types) == 1 and extent.high - extent.low < values and in_step
+
+
+def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
+    """Whether in every iteration of `loop` a barrier comes before or after all accesses of a buffer."""
+    events = footprints.events
+    start = next(i for i, e in enumerate(events) if isinstance(e, LoopStart) and e.op is loop)
+    depth, touched, before, after = 0, False, False, False
+    for event in events[start + 1 :]:
+        if isinstance(event, LoopEnd) and event.op is loop:
+            break
+        if isinstance(event, Access) and event.buffer == name:
+            touched, after = True, False
+        elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:
+            before, after = before or not touched, True
+        elif isinstance(event, BranchStart | LoopStart):
+            depth += 1
+        elif isinstance(event, BranchEnd | LoopEnd):
+            depth -= 1
+    return before or after
+
+
+def _missing(read: Access, writes: list[Access]) -> Elements | None:
+    """What `writes` would leave of a read if they were not conditional; None if they lie at other bases."""
+    wanted = _extent(read)
+    if wanted is None:
+        return None
+    base, left, comparable = wanted[0], wanted[1], not writes
+    for write in writes:
+        found = _extent(replace(write, lanes={})) if isinstance(write.index, Affine) else None
+        if found is not None and found[0] == base:
+            left, comparable = left.minus(found[1]), True
+    return left if comparable else None
+
+
+def _covers(read: Access, writes: list[Access]) -> bool:
+    missing = _missing(read, writes)
+    return missing is not None and not missing
+
+
+def _extent(access: Access) -> tuple[Affine, Elements] | None:
+    """The group's part of the index, and all that the rest may be."""
+    found = access.elements()
+    for counter in access.loops:
+        if counter is None or found is None:
+            continue
+        coefficient = access.form.terms.get(counter.symbol, 0)
+        if coefficient:
+            found = found.spread(coefficient, counter.most)
+    if found is None:
+        return None
+    return access.form.part(GROUP), found
