@@ -31,7 +31,7 @@ from scan_inputs import Corpus, corpus
 
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.automaton import Automaton, build_automaton, matches_of_hits
-from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid
+from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
 from vyre_opt.kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
 from vyre_opt.kernels.texts import fused_decode_scan
 
@@ -86,17 +86,19 @@ class Gpu:
 
         self.cupy, self.gpu = cupy, CudaDispatcher(bounds="none")
         self.automaton, self.warmup = automaton, automaton.warmup
-        self.schedule = search_schedule("cuda")
         self.tables = [cupy.asarray(t) for t in (automaton.table, automaton.accepting, automaton.depth)]
+
+    def schedule(self, size: int) -> SearchSchedule:
+        return search_schedule("cuda", size, self.warmup)
 
     def outputs(self, room: int) -> tuple[Any, Any]:
         return self.cupy.zeros(room, np.uint64), self.cupy.zeros(1, np.uint64)
 
     def ways(self, text: Any, size: int, room: int) -> dict[str, Way]:
-        decoded = self.cupy.zeros(size, np.uint8)
+        decoded, schedule = self.cupy.zeros(size, np.uint8), self.schedule(size)
         return {
-            "fused": self.single(fused_decode_scan("base64", self.warmup, self.schedule), text, size, room),
-            "storage": self.single(storage_program(self.warmup, size, self.schedule), text, size, room),
+            "fused": self.single(fused_decode_scan("base64", self.warmup, schedule), text, size, room),
+            "storage": self.single(storage_program(self.warmup, size, schedule), text, size, room),
             "two": self.launched([self.pair(text, decoded, 0, size, room)]),
             "in L2": self.recorded(
                 [self.chunk(text, decoded, start, size, room) for start in range(0, size, CHUNK)]
@@ -105,17 +107,18 @@ class Gpu:
 
     def single(self, program: Program, text: Any, size: int, room: int) -> Way:
         hits, found = self.outputs(room)
-        bound = self.gpu.bind(program, [text, *self.tables, hits, found], search_grid(self.schedule, size))
+        bound = self.gpu.bind(
+            program, [text, *self.tables, hits, found], search_grid(self.schedule(size), size)
+        )
         return self.launched([([bound], hits, found, 0)])
 
     def pair(self, text: Any, decoded: Any, start: int, size: int, room: int) -> tuple[Any, Any, Any, int]:
         """Decode all of `text` into `decoded`, then search that."""
         hits, found = self.outputs(room)
-        first = self.gpu.bind(base64(), [text, decoded], decode_grid(DecodeSchedule(), len(text)))
-        program = fused_decode_scan("raw", self.warmup, self.schedule)
-        second = self.gpu.bind(
-            program, [decoded, *self.tables, hits, found], search_grid(self.schedule, size)
-        )
+        first = self.gpu.bind(base64(), [text, decoded], decode_grid(decode_schedule("cuda"), len(text)))
+        schedule = self.schedule(size)
+        program = fused_decode_scan("raw", self.warmup, schedule)
+        second = self.gpu.bind(program, [decoded, *self.tables, hits, found], search_grid(schedule, size))
         return [first, second], hits, found, start
 
     def chunk(self, text: Any, decoded: Any, start: int, size: int, room: int) -> tuple[Any, Any, Any, int]:
@@ -183,7 +186,8 @@ class Gpu:
                 chosen = [given[name] for given in ways]
                 self.clear(chosen)
                 times[name].append(self.seconds([way.run for way in chosen]))
-        return sample_of(work, self.automaton, self.schedule, {name: median(t) for name, t in times.items()})
+        medians = {name: median(t) for name, t in times.items()}
+        return sample_of(work, self.automaton, self.schedule(work.size), medians)
 
 
 # --- on the CPU --------------------------------------------------------------------------------
@@ -209,8 +213,9 @@ def cpu_sample(work: Corpus, automaton: Automaton) -> dict[str, Any]:
 
     def two() -> Way:
         room = np.zeros(work.size, np.uint8)
-        blocks = decode_grid(DecodeSchedule(), len(work.encoded))
-        (decoded,) = target.dispatch(base64(), [work.encoded, room], blocks)
+        decoding = decode_schedule("cpu")
+        blocks = decode_grid(decoding, len(work.encoded))
+        (decoded,) = target.dispatch(base64(decoding), [work.encoded, room], blocks)
         return search(fused_decode_scan("raw", warmup, schedule), decoded)
 
     runs: dict[str, Callable[[], Way]] = {

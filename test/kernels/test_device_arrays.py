@@ -94,10 +94,11 @@ def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> Non
 
 def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look-back needs zeros: memory that nobody cleared would be read as finished tiles."""
-    from vyre_opt.kernels import scan
+    from vyre_opt.kernels import arrays, scan
 
     look_back = scan.ScanSchedule(32, 1, 1)
-    monkeypatch.setattr(scan, "prefix_schedule", lambda count, target: look_back)
+    monkeypatch.setattr(arrays, "_prefix", arrays._prefix.__wrapped__)  # no plan is kept
+    monkeypatch.setattr(scan, "prefix_schedule", lambda count, target, workers: look_back)
     for _ in range(2):
         found = kernels.prefix_scan(cupy(NUMBERS))
         assert np.array_equal(found.array, np.cumsum(NUMBERS, dtype=np.uint32).reshape(NUMBERS.shape))

@@ -158,7 +158,7 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
     from ..kernels.operands import target
     from ..kernels.tensor_train import StepSchedule, contract_step, contract_step_grid
 
-    schedule = StepSchedule(lanes=256)
+    schedule = StepSchedule()
     program = contract_step(DataType.U32, schedule)
     backend = target(dispatcher)
     if not hasattr(backend, "dispatch"):

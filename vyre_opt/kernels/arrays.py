@@ -10,9 +10,11 @@ that do not fit before anything is allocated or run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
+from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.dispatcher import BadInputs, Room
 from .operands import Operand, Target, as_u32, element_type, place_of
@@ -31,37 +33,46 @@ _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
 _TABLES = (DataType.F32, DataType.BF16)
 MAX_ELEMENTS = (1 << 32) - 1
+MAX_PLANS = 256
+"""What shapes and types lead to is kept: a call that has seen them only runs."""
 
 
 def softmax(x: Any, *, dtype: str | None = None, dispatcher: Target | None = None) -> Any:
     """Softmax over the last axis of f32, f16 or bf16 (`dtype="bf16"` for an array of its bits), as `x`."""
-    from .softmax_rows import MAX_COLUMNS, softmax_grid, softmax_schedule
-    from .softmax_rows import softmax as build
-
     place = place_of(dispatcher, {"x": x})
     rows = place.take(x, "x")
     element = element_type(rows, "x", _FLOATS, dtype)
     columns, count = rows.shape[-1], rows.count
     if count == 0:
         return place.empty(rows.shape, rows)
+    program, grid = _softmax(columns, count // columns, element, place.target)
+    (y,) = place.run(program, [rows, Room(count)], grid)
+    return place.result(y, rows.shape, rows)
+
+
+@lru_cache(maxsize=MAX_PLANS)
+def _softmax(columns: int, rows: int, element: DataType, target: str) -> tuple[Program, int]:
+    """The program and its grid.  Raises BadInputs."""
+    from .softmax_rows import MAX_COLUMNS, softmax_grid, softmax_schedule
+    from .softmax_rows import softmax as build
+
+    count = rows * columns
     if columns > MAX_COLUMNS or count > MAX_ELEMENTS:
         raise BadInputs(f"x has rows of {columns} and {count} elements; at most {MAX_COLUMNS} and 2^32 - 1")
-    schedule = softmax_schedule(columns, element, place.target)
-    program = build(columns, element, schedule)
-    (y,) = place.run(program, [rows, Room(count)], softmax_grid(schedule, count // columns))
-    return place.result(y, rows.shape, rows)
+    schedule = softmax_schedule(columns, element, target)
+    return build(columns, element, schedule), softmax_grid(schedule, rows)
 
 
 def softmax_step(x: Any, *, dispatcher: Target | None = None) -> Any:
     """floor((x_i << 16) / max(sum x, 1)) of u32 numbers, sum and numerator wide."""
-    from .softmax_fixed import SoftmaxStepSchedule, softmax_step_grid
     from .softmax_fixed import softmax_step as build
+    from .softmax_fixed import softmax_step_grid, softmax_step_schedule
 
     place = place_of(dispatcher, {"x": x})
     numbers = as_u32(place, x, "x")
     if numbers.count == 0:
         return place.empty(numbers.shape, numbers)
-    schedule = SoftmaxStepSchedule()
+    schedule = softmax_step_schedule(numbers.count, place.target)
     grid = softmax_step_grid(schedule, numbers.count)
     (y,) = place.run(build(schedule), [numbers, Room(numbers.count)], grid)
     return place.result(y, numbers.shape, numbers)
@@ -69,23 +80,30 @@ def softmax_step(x: Any, *, dispatcher: Target | None = None) -> Any:
 
 def prefix_scan(x: Any, *, dispatcher: Target | None = None) -> Any:
     """The inclusive prefix sum of u32, i32 (wrapping) or f32, over all elements in order."""
-    from .scan import prefix, prefix_grid, prefix_schedule, prefix_tiles
-
     place = place_of(dispatcher, {"x": x})
     terms = place.take(x, "x")
     element = element_type(terms, "x", _SUMMED)
     count = terms.count
     if count == 0:
         return place.empty(terms.shape, terms)
+    program, grid, tiles = _prefix(count, element, place.target, place.workers)
+    arguments = [terms, Room(count)]
+    if tiles:
+        arguments += [place.zeros(tiles, DataType.U64), place.zeros(1, DataType.U32)]
+    (y,) = place.run(program, arguments, grid)
+    return place.result(y, terms.shape, terms)
+
+
+@lru_cache(maxsize=MAX_PLANS)
+def _prefix(count: int, element: DataType, target: str, workers: int) -> tuple[Program, int, int]:
+    """The program, its grid, and the words of @state, none where it takes none.  Raises BadInputs."""
+    from .scan import prefix, prefix_grid, prefix_schedule, prefix_tiles
+
     if count > MAX_ELEMENTS:
         raise BadInputs(f"x has {count} elements; at most 2^32 - 1")
-    schedule = prefix_schedule(count, place.target)
-    arguments = [terms, Room(count)]
-    if schedule.look_back:
-        state = place.zeros(prefix_tiles(schedule, count), DataType.U64)
-        arguments += [state, place.zeros(1, DataType.U32)]
-    (y,) = place.run(prefix(element, schedule), arguments, prefix_grid(schedule, count))
-    return place.result(y, terms.shape, terms)
+    schedule = prefix_schedule(count, target, workers=workers)
+    tiles = prefix_tiles(schedule, count) if schedule.look_back else 0
+    return prefix(element, schedule), prefix_grid(schedule, count), tiles
 
 
 def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
@@ -110,7 +128,7 @@ def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
 
 def tt_contract_step(acc: Any, core: Any, *, dispatcher: Target | None = None) -> Any:
     """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32."""
-    from .tensor_train import StepSchedule, contract_step, contract_step_grid
+    from .tensor_train import contract_step, contract_step_grid, contract_step_schedule
 
     place = place_of(dispatcher, {"acc": acc, "core": core})
     vector, matrix = place.take(acc, "acc"), place.take(core, "core")
@@ -121,7 +139,7 @@ def tt_contract_step(acc: Any, core: Any, *, dispatcher: Target | None = None) -
         raise BadInputs(f"a core of shape {matrix.shape} has no {inner} rows")
     if cells == 0:
         return place.empty((0,), vector)
-    schedule, outer = StepSchedule(), cells // inner
+    schedule, outer = contract_step_schedule(inner, cells, place.target), cells // inner
     program = contract_step(element, schedule)
     (out,) = place.run(program, [vector, matrix, Room(outer)], contract_step_grid(schedule, outer))
     return place.result(out, (outer,), vector)

@@ -23,6 +23,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_spread import build_spread, can_spread
+from .collective import SUBGROUP
 from .expansion import is_gpu
 from .fixed import multiply_add, signed, stored, zero
 
@@ -31,8 +32,11 @@ __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
 MAX_RANK = 4096
 SPREAD_CELLS = 192 * 192  # of a core, from which on it is worth more than one workgroup
 
-#          workgroups and their lanes, best first; 8 are a cluster, which meets cheaply
-SPREADS = ((8, 128), (8, 256), (8, 512), (64, 256), (64, 512))
+# Workgroups and their lanes, best first.  8 are a cluster, which meets in half the time of 64; but a processor
+# takes long to read an eighth of a large core: for 64 KiB, as long as 64 take to meet (on an H100).
+CLUSTERS = ((8, 256), (8, 512), (8, 128))
+GRIDS = ((64, 512), (64, 256))
+CLUSTER_CELLS = 8 * 64 * 1024 // 4  # of a core, up to which a cluster is better
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,19 @@ class ChainSchedule:
             raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4, at least one workgroup: {self}")
 
 
-def chain_schedule(ranks: Sequence[int], target: str = "") -> ChainSchedule:
-    """More lanes for larger cores; on a GPU (`target` is cuda or sm_90, say) more workgroups too."""
-    cells = max((x * y for x, y in pairwise(ranks)), default=1)
-    if is_gpu(target) and cells >= SPREAD_CELLS:
-        for workgroups, lanes in SPREADS:
+def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
+    """More lanes for larger cores; on a GPU (`target` is cuda or sm_90, say) more workgroups too, if
+    the program `owns_grid`.
+
+    On the CPU target a step is done by one thread, so by one subgroup: more of them would only hand over
+    partial sums and what is held ahead.  A vector is worth its shuffles where it leaves each lane a
+    block of columns.
+    """
+    cells, columns = max(((x * y, y) for x, y in pairwise(ranks)), default=(1, 1))
+    if target == "cpu":
+        return ChainSchedule(SUBGROUP, vector=2 if columns >= 2 * SUBGROUP else 1, ahead=0)
+    if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
+        for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
             if can_spread(ranks, workgroups, lanes):
                 return ChainSchedule(lanes, workgroups=workgroups)
     lanes = 64

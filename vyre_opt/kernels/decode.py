@@ -29,6 +29,7 @@ __all__ = [
     "Values",
     "base64_characters",
     "decode_grid",
+    "decode_schedule",
     "digits",
     "from_base64",
     "from_hex",
@@ -53,6 +54,12 @@ class DecodeSchedule:
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.characters not in (4, 8, 16, 32):
             raise ValueError(f"1 to 1024 lanes, runs of 4, 8, 16 or 32 characters: {self}")
+
+
+def decode_schedule(target: str = "") -> DecodeSchedule:
+    """16-byte loads; on the CPU target a subgroup's run fills half of the vector registers, not all of
+    them, so that nothing is spilled."""
+    return DecodeSchedule(characters=8 if target == "cpu" else 16)
 
 
 def decode_grid(schedule: DecodeSchedule, characters: int) -> int:

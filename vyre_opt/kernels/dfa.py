@@ -16,17 +16,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import sqrt
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import guarded
+from .collective import SUBGROUP, guarded
+from .expansion import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
 
 MAX_SLAB = 48 * 1024
 UNIT = 4  # bytes that a lane copies at once
+
+LINE_STEPS = 1.5  # of a walk, that a line of 128 bytes of a subgroup's store costs: seen on an H100
+
+# Warm-up up to which it is taken, lanes and chunk.  On the CPU target a store costs what it costs, and the
+# warm-up is all that is to be saved.
+_CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
+_OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
 
 @dataclass(frozen=True)
@@ -52,11 +61,25 @@ class DfaSchedule:
         return -(-warmup // rounds) * rounds
 
 
-def dfa_schedule(warmup: int, strided: bool = False) -> DfaSchedule:
-    """Fewer, longer chunks where the warm-up is long, since a lane walks it for each."""
-    if warmup <= 256:
-        return DfaSchedule(128, 108, strided)
-    return DfaSchedule(32, 1020, strided)
+def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
+    """Longer chunks where the warm-up is long, since a lane walks it for each."""
+    if is_gpu(target):
+        return DfaSchedule(SUBGROUP, _gpu_chunk(warmup), strided)
+    choices = _CPU if target == "cpu" else _OTHERS
+    lanes, chunk = next((row[1:] for row in choices if warmup <= row[0]), choices[-1][1:])
+    return DfaSchedule(lanes, chunk, strided)
+
+
+def _gpu_chunk(warmup: int) -> int:
+    """Bytes of a chunk, an odd number of words, for a workgroup of one subgroup, which waits for no other.
+
+    A byte takes 1 + warmup / chunk steps.  The lanes of a subgroup store 4 bytes each, `chunk` numbers
+    apart, so that a store touches min(32, chunk) lines, and lines are what it costs.  The sum of both is least
+    at sqrt(warmup / LINE_STEPS).  Longer chunks leave a GPU too few lanes; but a tile should not be much
+    shorter than the halo that is copied for it.
+    """
+    least = max(sqrt(warmup / LINE_STEPS), warmup / SUBGROUP)
+    return UNIT + 2 * UNIT * max(0, round((least - UNIT) / (2 * UNIT)))
 
 
 def dfa_grid(schedule: DfaSchedule, count: int) -> int:

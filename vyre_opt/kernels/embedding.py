@@ -14,15 +14,21 @@ read neighbouring elements of the core, and what they read of the table is the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import guarded
-from .embedding_grouped import GroupedSchedule, embedding_grouped, grouped_grid, grouped_schedule
+from .collective import SUBGROUP, guarded
+from .embedding_grouped import (
+    BUSY_WORKGROUPS,
+    GroupedSchedule,
+    embedding_grouped,
+    grouped_grid,
+    grouped_schedule,
+)
 from .embedding_shape import EmbeddingShape
 from .expansion import is_gpu
 from .tiles import each_tile, tiles_of
@@ -74,15 +80,51 @@ def _tables(shape: EmbeddingShape) -> tuple[int, int]:
 def embedding_schedule(
     shape: EmbeddingShape, strided: bool = False, count: int | None = None, target: str = ""
 ) -> Schedule:
-    """As many lookups a workgroup, up to 4, as fit into workgroup memory; on a GPU, where `count`
-    lookups are enough to share slices, grouped by slice."""
-    grouped = grouped_schedule(shape, count) if is_gpu(target) and count and not strided else None
+    """As many lookups a workgroup, up to 4, as fit into workgroup memory; on the CPU target, see
+    `_cpu_schedule`.
+
+    On a GPU, where `count` lookups are enough to share slices, grouped by slice.  Else a workgroup has
+    fewer where `count` would leave processors idle, and one alone a lane for each column, up to 256.
+    """
+    if target == "cpu":
+        return _cpu_schedule(shape, strided)
+    known = count if is_gpu(target) else None
+    grouped = grouped_schedule(shape, known) if known and not strided else None
     if grouped is not None:
         return grouped
     lookups = 4
     while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
         lookups //= 2
-    return EmbeddingSchedule(lookups=lookups, strided=strided)
+    while known and lookups > 1 and known < lookups * BUSY_WORKGROUPS:
+        lookups //= 2
+    columns = max(q * rank for q, rank in zip(shape.q, shape.ranks[1:], strict=True))
+    lanes = 256 if known and lookups == 1 and columns >= 256 else 128
+    return EmbeddingSchedule(lanes, lookups, strided=strided)
+
+
+def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
+    """A lane for each column of the step that multiplies most.
+
+    A lane's column is then its number, the same in every round, and a round's lookup and rows are the
+    same for all lanes: a subgroup reads the core by vectors and the table by broadcasts, not by gathers.
+    A single lookup at a time does that for columns that are not whole subgroups.  Lookups, up to 8,
+    are as many as the last step, of few columns, takes to have work for all lanes.
+    """
+    schedule = EmbeddingSchedule(SUBGROUP, 1, rows=8, unroll=1, strided=strided)
+    ranks, q = shape.ranks, shape.q
+
+    def sums(k: int) -> int:
+        return ranks[k] * prod(q[: k + 1]) * ranks[k + 1]
+
+    most = max(range(1, len(q)), key=sums)
+    columns = q[most] * ranks[most + 1]
+    if columns > SUBGROUP and (columns % SUBGROUP or columns > 1024):
+        return schedule
+    lanes, lookups = max(columns, SUBGROUP), 1
+    busy = max(1, prod(q[:-1]) // schedule.rows) * q[-1]  # lanes that the last step has work for, a lookup
+    while lookups < 8 and lookups * busy < lanes and _table_bytes(shape, 2 * lookups) <= MAX_TABLE_BYTES:
+        lookups *= 2
+    return replace(schedule, lanes=lanes, lookups=lookups)
 
 
 def embedding_grid(schedule: Schedule, shape: EmbeddingShape, count: int) -> int:

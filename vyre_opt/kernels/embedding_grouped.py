@@ -21,7 +21,8 @@ The grid is a workgroup for each digit and chunk, digits first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 from ..ir.builder import Builder
@@ -34,6 +35,8 @@ __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_sche
 
 WORKGROUP_BYTES = 48 * 1024
 ORDER = DataType.U16
+BUSY_WORKGROUPS = 4 * 132
+"""Four for each processor of an H100, so that there is one that computes while others wait."""
 
 
 @dataclass(frozen=True)
@@ -74,24 +77,43 @@ class GroupedSchedule:
 
 def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | None:
     """The best that the shape allows; None where there is none, or where slices are so small or
-    shared by so few that looking for the lookups costs more (seen on an H100)."""
+    shared by so few that looking for the lookups costs more (seen on an H100).
+
+    Workgroups of 128 lanes, of 256 where there are few of them.  More lanes would wait for each other in a
+    tile, fewer take long to look through a chunk.
+    """
     if len(shape.p) != 3 or count < 16 * shape.p[1]:
         return None
     size = shape.slice_size(1)
     if size < 1024 or (size < 4096 and count < 256 * shape.p[1]):
         return None
+    chunk = _chunk(shape.p[1], count)
+    is_busy = shape.p[1] * -(-count // chunk) >= BUSY_WORKGROUPS
+    small, large = (_fitting(shape, chunk, lookups) for lookups in ((4, 8), (16, 32)))
+    for options, lanes in ((small, 128 if is_busy else 256), (small, 128), (small + large, 64)):
+        found = next((option for option in options if option.lanes(shape) >= lanes), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _chunk(digits: int, count: int) -> int:
+    """Of which a digit has 16 lookups or so, some tiles full; shorter where processors would be idle."""
+    chunk = 2048
+    while chunk < min(16 * digits, 8192) and digits * -(-count // (2 * chunk)) >= BUSY_WORKGROUPS:
+        chunk *= 2
+    return chunk
+
+
+def _fitting(shape: EmbeddingShape, chunk: int, lookups: Sequence[int]) -> list[GroupedSchedule]:
+    """What the shape allows, tall parts of a tile first, for few loads, and then small tiles."""
     options = (
-        GroupedSchedule(lookups=lookups, rows=rows, columns=columns)
+        GroupedSchedule(chunk, each, rows, columns)
         for rows in (8, 7, 6, 5, 4)
         for columns in (4, 8)
-        for lookups in (8, 16, 32)
+        for each in lookups
     )
-    fitting = (option for option in options if option.why_not(shape) is None)
-    found = next((s for s in fitting if s.lanes(shape) >= 64), None)
-    if found is None:
-        return None
-    # few lanes take long to look through a chunk, and few chunks leave processors idle
-    return replace(found, chunk=2048 if count <= 16384 else 4096 if found.lanes(shape) < 128 else 8192)
+    return [option for option in options if option.why_not(shape) is None]
 
 
 def grouped_grid(schedule: GroupedSchedule, shape: EmbeddingShape, count: int) -> int:

@@ -101,7 +101,8 @@ def _softmax(r: Request) -> Expansion:
 def _softmax_step(r: Request) -> Expansion:
     from . import softmax_fixed as k
 
-    schedule, count = r.at(k.SoftmaxStepSchedule()), r.count(0)
+    count = r.count(0)
+    schedule = r.at(k.softmax_step_schedule(count, r.target))
     program = k.softmax_step.__wrapped__(schedule)
     return Expansion(program, schedule, None if count is None else k.softmax_step_grid(schedule, count))
 
@@ -122,9 +123,9 @@ def _matvec(r: Request) -> Expansion:
 def _contract_step(r: Request) -> Expansion:
     from . import tensor_train as k
 
-    schedule = r.at(k.StepSchedule())
-    program = k.contract_step.__wrapped__(r.one_type(), schedule)
     inner, cells = r.count(0), r.count(1)
+    schedule = r.at(k.contract_step_schedule(inner, cells, r.target))
+    program = k.contract_step.__wrapped__(r.one_type(), schedule)
     if inner is None or cells is None:
         return Expansion(program, schedule, None)
     if not inner or cells % inner:
@@ -150,7 +151,7 @@ def _prefix(r: Request) -> Expansion:
 def _base64(r: Request) -> Expansion:
     from . import decode as k
 
-    schedule, count = r.at(k.DecodeSchedule()), r.count(0)
+    schedule, count = r.at(k.decode_schedule(r.target)), r.count(0)
     grid = None if count is None else k.decode_grid(schedule, count)
     return Expansion(k.base64.__wrapped__(schedule), schedule, grid)
 
@@ -158,7 +159,7 @@ def _base64(r: Request) -> Expansion:
 def _hex(r: Request) -> Expansion:
     from . import decode as k
 
-    schedule, count = r.at(k.DecodeSchedule()), r.count(0)
+    schedule, count = r.at(k.decode_schedule(r.target)), r.count(0)
     grid = None if count is None else k.decode_grid(schedule, count)
     return Expansion(k.hex_text.__wrapped__(schedule), schedule, grid)
 
@@ -167,7 +168,7 @@ def _dfa(r: Request) -> Expansion:
     from . import dfa as k
 
     warmup, count = r.params["warmup"], r.count(0)
-    schedule = r.at(k.dfa_schedule(warmup, strided=not r.owns_grid))
+    schedule = r.at(k.dfa_schedule(warmup, r.target, strided=not r.owns_grid))
     program = k.dfa.__wrapped__(warmup, r.dtype(1), schedule)
     return Expansion(program, schedule, None if count is None else k.dfa_grid(schedule, count))
 
@@ -176,7 +177,7 @@ def _chain(r: Request) -> Expansion:
     from . import chain as k
 
     ranks = k.uniform_ranks(**r.params)
-    schedule = r.at(k.chain_schedule(ranks, r.target if r.owns_grid else ""))
+    schedule = r.at(k.chain_schedule(ranks, r.target, r.owns_grid))
     if schedule.workgroups > 1 and not r.owns_grid:
         raise ValueError(
             "a chain over several workgroups needs a grid of its own: only for a pipeline's stage"

@@ -43,10 +43,12 @@ from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, guarded, subgroup_total
+from .expansion import is_gpu
 
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_tiles"]
 
 AGGREGATE, WHOLE = 1, 2
+MANY_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,25 @@ class ScanSchedule:
         return self.lanes * self.rounds * self.vector
 
 
-def prefix_schedule(count: int | None, target: str = "", look_back: bool = True) -> ScanSchedule:
-    """A schedule that does well; a few tiles (or an unknown count) are not worth the look-back."""
+def prefix_schedule(
+    count: int | None, target: str = "", look_back: bool = True, workers: int = 1
+) -> ScanSchedule:
+    """A schedule that does well; a few tiles (or an unknown count) are not worth the look-back.
+
+    `workers`: threads that the cpu target has; few of them are done no sooner than one, which has no
+    @state to clear.
+
+    On a GPU a tile is worth more rounds than subgroups: a lane has more loads in flight, and a barrier
+    fewer subgroups to wait for, in tiles of the same size.
+    """
     schedule = ScanSchedule()
+    few = 4 * schedule.tile
     if target == "cpu":  # tiles of 128 or 256 KiB: half of a core's cache at most, and still many
         schedule = ScanSchedule(SUBGROUP, 2048 if (count or 0) >= 1 << 22 else 1024, 1, twice=True)
-    if not look_back or count is None or count <= 4 * schedule.tile:
+        few = 1 << (17 if workers >= MANY_WORKERS else 19)
+    if not look_back or count is None or count <= few:
         return replace(schedule, look_back=False)
-    return schedule
+    return ScanSchedule(lanes=128, rounds=8) if is_gpu(target) else schedule
 
 
 def prefix_tiles(schedule: ScanSchedule, count: int) -> int:

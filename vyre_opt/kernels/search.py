@@ -52,6 +52,8 @@ MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
 WIDE = 8  # cells of a table's row that are copied at once
 CHARACTERS = 16  # of a unit, which is what a lane loads at once
+CHUNKS = (12, 36, 60, 84)  # of an odd number of words, and tiles of whole units
+RESIDENT = 132 * 2048  # lanes that an H100 runs at once, with the 32 registers each that a search takes
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,19 @@ class SearchSchedule:
         return -(-(self.tile + warmup) // share) * share
 
 
-def search_schedule(target: str = "") -> SearchSchedule:
-    """A schedule that does well: on a GPU, arithmetic is what is scarce."""
-    return SearchSchedule(lookup=is_gpu(target))
+def search_schedule(target: str = "", count: int | None = None, warmup: int = 0) -> SearchSchedule:
+    """A schedule that does well, for `count` decoded bytes (None: any) and patterns of `warmup` + 1.
+
+    On a GPU arithmetic is what is scarce.  A text whose lanes all run at once takes as long as one of them,
+    so its chunk is the shortest for which they do; of a longer text the last few would else run alone.
+    """
+    if not is_gpu(target):
+        return SearchSchedule()
+    tiled = [SearchSchedule(chunk=chunk, lookup=True) for chunk in CHUNKS]
+    at_once = (
+        s for s in tiled if count is not None and count <= RESIDENT * s.chunk and warmup <= s.tile // 4
+    )
+    return next(at_once, SearchSchedule(lookup=True))
 
 
 def search_grid(schedule: SearchSchedule, count: int) -> int:

@@ -13,8 +13,9 @@ from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 from .collective import SUBGROUP, workgroup_total
+from .expansion import is_gpu
 
-__all__ = ["SoftmaxStepSchedule", "softmax_step", "softmax_step_grid"]
+__all__ = ["SoftmaxStepSchedule", "softmax_step", "softmax_step_grid", "softmax_step_schedule"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,22 @@ class SoftmaxStepSchedule:
     def __post_init__(self) -> None:
         if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024 or self.share < 1:
             raise ValueError(f"lanes are a multiple of 32 up to 1024, a share is at least 1: {self}")
+
+
+def softmax_step_schedule(count: int | None, target: str = "") -> SoftmaxStepSchedule:
+    """For `count` elements, None where that is open.
+
+    A GPU's workgroup takes as long for its sum as its lanes wait for their loads in turn, whatever the others
+    do: it has all the lanes that have an element.  On the CPU target workgroups add up in turn, and an
+    element takes some 1/28 of its division to add: a workgroup for each eighth at most, so that a thread
+    that does all of them spends a quarter more, and eight threads have one each.
+    """
+    if is_gpu(target):
+        lanes = min(1024, -(-(count or 1024) // SUBGROUP) * SUBGROUP)
+        return SoftmaxStepSchedule(max(SUBGROUP, lanes), 1024)
+    if target == "cpu":
+        return SoftmaxStepSchedule(SUBGROUP, max(1 << 16, -(-(count or 0) // 8)))
+    return SoftmaxStepSchedule()
 
 
 def softmax_step_grid(schedule: SoftmaxStepSchedule, count: int) -> int:

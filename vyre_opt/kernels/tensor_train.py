@@ -12,9 +12,13 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from .expansion import is_gpu
 from .fixed import multiply_add, signed, stored, zero
 
-__all__ = ["StepSchedule", "contract_step", "contract_step_grid"]
+__all__ = ["StepSchedule", "contract_step", "contract_step_grid", "contract_step_schedule"]
+
+
+CACHED_CELLS = 1 << 22  # of a core: 16 MiB, about what the caches next to a CPU's core hold
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,24 @@ class StepSchedule:
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or not 1 <= self.unroll <= 32:
             raise ValueError(f"1 to 1024 lanes, 1 to 32 rows together: {self}")
+
+
+def contract_step_schedule(inner: int | None, cells: int | None = None, target: str = "") -> StepSchedule:
+    """For a core of `inner` rows and `cells` elements; None for what is not known.
+
+    A lane has nothing but the loads of its column, so it should have many in flight.  On a GPU that takes
+    registers: ptxas gives a lane the 32 with which a processor is full, but 64 in workgroups of one
+    subgroup, of which a processor holds no more than 32.  (Of 1024 x 16384 f32 an H100 reads 1.5 TB/s
+    with 32 lanes, and half of it with any more.)  Those hold 32 rows, where a column takes several turns of
+    them; what is left after whole turns goes row by row.  On the CPU target a subgroup has 32 sums in
+    vector registers, and few to spare; rows ahead pay where the core comes from memory.
+    """
+    if is_gpu(target):
+        rows = inner or 16
+        return StepSchedule(lanes=32, unroll=32 if rows >= 4 * 32 else min(16, 1 << rows.bit_length() - 1))
+    if target == "cpu":
+        return StepSchedule(unroll=8 if (cells or 0) > CACHED_CELLS else 2)
+    return StepSchedule()
 
 
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:

@@ -29,28 +29,28 @@ def base64_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
 
     Characters that are not of the alphabet count as 0 bits: take line breaks out before.
     """
-    from .decode import DecodeSchedule, base64, decode_grid
+    from .decode import base64, decode_grid, decode_schedule
 
     place = place_of(dispatcher, {"text": text})
     octets = as_octets(place, text, "text")
     size = decoded_size(place, octets, "base64")
     if size == 0:
         return place.empty((0,), octets)
-    schedule = DecodeSchedule()
+    schedule = decode_schedule(place.target)
     (out,) = place.run(base64(schedule), [octets, Room(size)], decode_grid(schedule, octets.count))
     return place.result(out, (size,), octets)
 
 
 def hex_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
-    from .decode import DecodeSchedule, decode_grid, hex_text
+    from .decode import decode_grid, decode_schedule, hex_text
 
     place = place_of(dispatcher, {"text": text})
     octets = as_octets(place, text, "text")
     size = decoded_size(place, octets, "hex")
     if size == 0:
         return place.empty((0,), octets)
-    schedule = DecodeSchedule()
+    schedule = decode_schedule(place.target)
     (out,) = place.run(hex_text(schedule), [octets, Room(size)], decode_grid(schedule, octets.count))
     return place.result(out, (size,), octets)
 
@@ -91,7 +91,7 @@ def _searched(place: Place, octets: Operand, size: int, automaton: Automaton, en
     """Once with room for few hits, and once more if there are more."""
     from .search import search_grid, search_schedule
 
-    schedule = search_schedule(place.target)
+    schedule = search_schedule(place.target, size, automaton.warmup)
     program = fused_decode_scan(encoding, automaton.warmup, schedule)
     tables = [place.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
     grid, room = search_grid(schedule, size), max(4096, size // 1024)

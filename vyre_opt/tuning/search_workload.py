@@ -55,7 +55,7 @@ class SearchWorkload:
         return None
 
     def default(self, target: str) -> Config:
-        chosen = search_schedule(target)
+        chosen = search_schedule(target, self.size, self.automaton.warmup)
         return {
             "lanes": chosen.lanes,
             "chunk": chosen.chunk,

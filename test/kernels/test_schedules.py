@@ -1,0 +1,203 @@
+"""The schedules that are chosen where none is given: legal and right for awkward shapes, on each target."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+import pytest
+
+from vyre_opt import dispatcher, kernel_workload
+from vyre_opt.ir.types import DataType as D
+from vyre_opt.kernels.chain import chain_schedule
+from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
+from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
+from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
+from vyre_opt.kernels.search import SOURCES, search_grid, search_schedule
+from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
+from vyre_opt.kernels.tensor_train import contract_step_schedule
+from vyre_opt.tuning.workload import KernelWorkload
+
+#            p, q and inner ranks of a table's cores
+TABLES = (
+    ((7, 5), (3, 5), (6,)),
+    ((7, 5), (8, 32), (16,)),
+    ((4, 3), (2, 2048), (2,)),
+    ((5, 6, 7), (2, 2, 2), (1, 1)),
+    ((5, 6, 7), (4, 4, 4), (12, 12)),
+    ((5, 6, 7), (4, 4, 4), (16, 16)),
+    ((5, 6, 7), (3, 2, 5), (24, 48)),
+    ((5, 6, 7), (4, 4, 4), (64, 64)),
+    ((5, 6, 7), (4, 4, 4), (128, 128)),
+    ((3, 4, 3, 5), (4, 4, 4, 4), (16, 16, 16)),
+)
+
+GROUPED = ((16, 3600), (32, 300), (64, 300))  # rank and lookups, for a GPU in groups
+
+
+def table(p: tuple[int, ...], q: tuple[int, ...], r: tuple[int, ...], lookups: int = 77) -> KernelWorkload:
+    cells = sum(p[k] * q[k] * x * y for k, (x, y) in enumerate(pairwise((1, *r, 1))))
+    params = {f"{name}{k}": v for name, row in (("p", p), ("q", q)) for k, v in enumerate(row)}
+    params |= {f"r{k}": v for k, v in enumerate(r, start=1)}
+    counts = [cells, lookups, lookups * prod(q)]
+    return kernel_workload("tt.embedding", counts, [D.F32, D.U32, D.F32], params)
+
+
+def chain(first: int, rank: int, last: int) -> KernelWorkload:
+    counts = [first, first * rank + rank * rank + rank * last, last]
+    params = {"steps": 3, "rank": rank, "first": first, "last": last}
+    return kernel_workload("tt.chain", counts, [D.I32] * 3, params)
+
+
+def dfa(warmup: int) -> KernelWorkload:
+    counts = [2777, 256 * 6, 6, 2777]
+    return kernel_workload("scan.dfa", counts, [D.U8, D.U16, D.U32, D.U32], {"warmup": warmup})
+
+
+def step(rows: int, columns: int) -> KernelWorkload:
+    return kernel_workload("tt.contract_step", [rows, rows * columns, columns], [D.U32] * 3)
+
+
+AWKWARD = {
+    **{f"embedding {q} {r}": table(p, q, r) for p, q, r in TABLES},
+    **{f"{count} of embedding {r}": table((9, 11, 10), (4, 4, 4), (r, r), count) for r, count in GROUPED},
+    **{f"chain {r}": chain(*r) for r in ((1, 1, 1), (5, 63, 1), (64, 65, 2), (1, 128, 7), (32, 31, 33))},
+    **{f"chain {rank}": chain(rank, rank, rank) for rank in (256, 512)},
+    **{f"dfa {warmup}": dfa(warmup) for warmup in (0, 1, 64, 65, 128, 129, 1024, 1025, 15000)},
+    **{
+        f"step {rows} x {columns}": step(rows, columns)
+        for rows, columns in ((1, 1), (3, 70), (17, 300), (150, 70))
+    },
+    **{
+        f"softmax_step {n}": kernel_workload("math.softmax_step", [n] * 2, [D.U32] * 2) for n in (1, 33, 5000)
+    },
+    "prefix, several tiles a thread": kernel_workload("scan.prefix", [(1 << 19) + 5] * 2, [D.U32] * 2),
+}
+
+
+@pytest.mark.parametrize("workload", AWKWARD.values(), ids=AWKWARD)
+def test_default_is_legal_and_right(workload: KernelWorkload) -> None:
+    """What is chosen for the CPU and for a GPU computes what the kernel says; for any target it builds."""
+    assert workload.expansion({}, "").grid
+    for target in ("cpu", "sm_90"):
+        trial = workload.trial(workload.default(target), "cpu")
+        outputs = dispatcher("cpu").dispatch(trial.program, trial.arguments, trial.grid)
+        assert workload.fault(outputs) == "", target
+
+
+@pytest.mark.parametrize(
+    ("rank", "lanes"), [(8, 32), (16, 64), (32, 128), (64, 256), (12, 32)], ids=lambda v: str(v)
+)
+def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) -> None:
+    """Else its loads are gathers, and it takes up to eight times as long; or a lookup at a time."""
+    shape = EmbeddingShape((50, 60, 50), (4, 4, 4), (rank, rank))
+    chosen = embedding_schedule(shape, target="cpu")
+    assert chosen.lanes == lanes
+    assert lanes == 4 * rank or chosen.lookups == 1
+    assert embedding_schedule(shape, strided=True, target="cpu").strided
+
+
+def test_chain_on_the_cpu_is_one_subgroup() -> None:
+    for rank, vector in ((16, 1), (63, 1), (64, 2), (512, 2)):
+        chosen = chain_schedule((1, rank, rank, 1), "cpu")
+        assert (chosen.lanes, chosen.vector, chosen.ahead, chosen.workgroups) == (32, vector, 0, 1)
+
+
+def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:
+    ranks = (256,) * 4
+    assert chain_schedule(ranks, "sm_90").workgroups > 1
+    assert chain_schedule(ranks, "sm_90", owns_grid=False).workgroups == 1
+
+
+def test_walks_are_longer_where_warm_ups_are() -> None:
+    """And of an odd number of words."""
+    for target in ("cpu", "sm_90", ""):
+        chunks = [dfa_schedule(warmup, target).chunk for warmup in range(0, 2000, 8)]
+        assert chunks == sorted(chunks)
+        assert all(chunk % 8 == 4 for chunk in chunks), "an even number of words: lanes share banks"
+
+
+def test_short_walks_share_lines_on_a_gpu() -> None:
+    """Those that were fastest on an H100; the longest warm-ups have a slab that fits, and no tiny tiles."""
+    fastest = {3: 4, 31: 4, 63: 4, 127: 12, 255: 12, 699: 20}
+    assert {warmup: dfa_schedule(warmup, "sm_90").chunk for warmup in fastest} == fastest
+    for warmup in (1024, 4096, 16384, 24000):
+        chosen = dfa_schedule(warmup, "sm_90")
+        assert chosen.tile >= 0.8 * warmup
+        assert chosen.halo(warmup) + chosen.tile <= MAX_SLAB
+
+
+def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
+    rows = {None: 16, 1: 1, 3: 2, 64: 16, 127: 16, 128: 32, 4096: 32}
+    assert {inner: contract_step_schedule(inner, None, "sm_90").unroll for inner in rows} == rows
+
+
+def test_scan_on_a_gpu_has_tiles_of_one_size() -> None:
+    """With fewer subgroups where tiles wait for each other; a few of them are one workgroup's."""
+    assert not prefix_schedule(1 << 14, "sm_90").look_back
+    assert not prefix_schedule(1 << 26, "sm_90", look_back=False).look_back
+    for count in (1 << 16, 1 << 20, 1 << 26):
+        chosen = prefix_schedule(count, "sm_90")
+        assert (chosen.lanes, chosen.rounds, chosen.tile) == (128, 8, ScanSchedule().tile)
+        assert chosen.look_back
+        assert prefix_grid(chosen, count) == count // chosen.tile
+
+
+def test_chain_of_large_cores_is_read_by_many_processors() -> None:
+    """A cluster meets faster, and is slower where each of its workgroups has more than 64 KiB of a core."""
+    for rank, workgroups, lanes in ((64, 1, 256), (256, 8, 256), (512, 64, 512), (1024, 64, 512)):
+        chosen = chain_schedule((1, rank, rank, rank), "sm_90")
+        spread = chain_schedule((rank,) * 4, "sm_90")
+        assert (spread.workgroups, spread.lanes) == (workgroups, lanes)
+        assert chosen.workgroups == 1, "a core of one row does not divide"
+
+
+def test_few_lookups_are_many_workgroups_on_a_gpu() -> None:
+    """A lookup each where there would be less than four workgroups a processor, and lanes for its columns."""
+    for rank, lanes in ((8, 128), (32, 128), (64, 256)):
+        shape = EmbeddingShape((200, 220, 250), (4, 4, 4), (rank, rank))
+        chosen = embedding_schedule(shape, count=1024, target="sm_90")
+        assert isinstance(chosen, EmbeddingSchedule)
+        assert (chosen.lanes, chosen.lookups) == (lanes, 1)
+        assert embedding_schedule(shape, count=1024) == embedding_schedule(shape)
+    small = EmbeddingShape((200, 220, 250), (4, 4, 4), (8, 8))
+    assert embedding_schedule(small, count=4096, target="sm_90") == EmbeddingSchedule(128, 4)
+    assert embedding_schedule(small, target="sm_90") == EmbeddingSchedule(128, 4)
+
+
+@pytest.mark.parametrize(
+    ("rank", "count", "lanes"),
+    [(16, 1 << 16, 128), (32, 1 << 12, 256), (32, 1 << 16, 128), (64, 1 << 12, 256), (64, 1 << 16, 128)],
+)
+def test_grouped_lookups_fill_a_gpu(rank: int, count: int, lanes: int) -> None:
+    """Small workgroups, of small tiles, where there are enough of them; else wide ones, of short chunks."""
+    shape = EmbeddingShape((200, 220, 250), (4, 4, 4), (rank, rank))
+    chosen = embedding_schedule(shape, count=count, target="sm_90")
+    assert isinstance(chosen, GroupedSchedule)
+    assert (chosen.lanes(shape), chosen.chunk) == (lanes, 4096 if lanes == 128 else 2048)
+    assert chosen.lookups <= 8
+
+
+def test_search_runs_all_lanes_at_once_if_it_can() -> None:
+    """16 workgroups of 128 lanes on each of an H100's 132 processors; longer texts take several turns."""
+    at_once = 132 * 16
+    for mib in (0.1, 1, 4, 9, 12, 15, 16, 20):
+        count = int(mib * (1 << 20))
+        chosen = search_schedule("sm_90", count, 19)
+        assert search_grid(chosen, count) <= at_once
+        shorter = [s for s in (12, 36, 60, 84) if s < chosen.chunk]
+        assert all(count > at_once * 128 * s for s in shorter)
+    for count in (None, 1 << 25, 1 << 28):
+        assert search_schedule("sm_90", count) == search_schedule("cuda")
+    for warmup in (0, 700, 5000):
+        chosen = search_schedule("sm_90", 1 << 20, warmup)
+        assert chosen.slab(SOURCES["base64"], warmup) <= 2 * chosen.tile
+
+
+def test_few_workgroups_add_up_on_the_cpu() -> None:
+    for count in (1, 1 << 16, 1 << 18, 1 << 20, 1 << 24):
+        assert softmax_step_grid(softmax_step_schedule(count, "cpu"), count) <= 8
+    assert softmax_step_schedule(1 << 20, "sm_90").lanes == 1024
+    assert softmax_step_schedule(100, "sm_90").lanes == 128
+    assert softmax_step_schedule(None, "sm_90").lanes == 1024
