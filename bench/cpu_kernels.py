@@ -1,9 +1,9 @@
 """Softmax and prefix sums on the CPU, beside NumPy and torch in the same run:  python bench/cpu_kernels.py
 
-Every function takes an array and gives a new one, as a caller would use it; times are
-medians of rounds in which all of them run in turn.  Torch is left out where it is not
-installed.  The limit beside each figure is the time in which this machine copies the same
-bytes from one array to another that is in memory already, with all its threads.
+Every function takes an array and gives a new one, which is dropped at once, as a caller would use
+it; each is timed in bursts of its own (see bursts).  Torch is left out where it is not installed.
+The limit beside each figure is the time in which this machine copies the same bytes from one array
+to another that is in memory already, with as many threads as that is worth, in bursts too.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
+from bursts import bursts
 from measure import machine, save, today
 
 RESULT = Path(__file__).parent / "results" / "cpu_kernels.json"
 SOFTMAX_SHAPES = [(4096, 256), (4096, 1024), (1024, 4096), (256, 32768), (16384, 2048)]
 SCAN_COUNTS = [1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
-ROUNDS = 15
-LEAST_SECONDS = 2e-3
-"""Of a sample: a function that takes less is called more than once."""
-
 LARGE_BYTES = 8 << 20
-"""What a call costs in any case, some 40 us, is no part of the targets."""
+"""What a call costs in any case is no part of the targets."""
 
 OURS = "vyre-opt"
 Function = Callable[[], Any]
@@ -75,24 +71,6 @@ def scan_functions(x: np.ndarray) -> dict[str, Function]:
 
 
 # --- measuring
-
-
-def interleaved(functions: dict[str, Function]) -> dict[str, float]:
-    """Seconds a call, medians over rounds that run all functions in turn."""
-    calls = {}
-    for name, function in functions.items():
-        function()
-        start = time.perf_counter()
-        function()
-        calls[name] = max(1, int(LEAST_SECONDS / (time.perf_counter() - start)))
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(ROUNDS):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                function()
-            times[name].append((time.perf_counter() - start) / calls[name])
-    return {name: median(taken) for name, taken in times.items()}
 
 
 def copy_function(x: np.ndarray) -> Function:
@@ -142,27 +120,39 @@ def check(
 
 
 def sample(kernel: str, x: np.ndarray, functions: dict[str, Function]) -> dict[str, Any]:
-    taken = interleaved({**functions, "copy": copy_function(x)})
-    limit = taken.pop("copy")
+    costs = bursts({**functions, "copy": copy_function(x)})
+    limit = costs.pop("copy")
     return {
         "kernel": kernel,
         "shape": list(x.shape),
         "dtype": {"uint32": "u32", "float32": "f32"}[x.dtype.name],
         "bytes": 2 * x.nbytes,
-        "seconds": taken,
-        "limit": limit,
+        "seconds": {name: cost.seconds for name, cost in costs.items()},
+        "faults": {name: cost.faults for name, cost in costs.items()},
+        "limit": limit.seconds,
     }
 
 
 # --- the report
 
 
+def title(found: dict[str, Any]) -> str:
+    return f"{found['kernel']}, {' x '.join(map(str, found['shape']))} {found['dtype']}"
+
+
 def row(found: dict[str, Any]) -> list[str]:
     taken, limit = found["seconds"], found["limit"]
-    shape = " x ".join(map(str, found["shape"]))
     ratios = [f"{taken[peer] / taken[OURS]:.2f}" if peer in taken else "" for peer in ("numpy", "torch")]
     times = [f"{taken[OURS] * 1e3:.3f}", f"{limit * 1e3:.3f}", f"{limit / taken[OURS]:.2f}"]
-    return [f"{found['kernel']}, {shape} {found['dtype']}", *times, *ratios]
+    return [title(found), *times, *ratios]
+
+
+def fault_row(found: dict[str, Any]) -> list[str]:
+    faults = found["faults"]
+    return [
+        title(found),
+        *(f"{faults[name]:.0f}" if name in faults else "" for name in (OURS, "numpy", "torch")),
+    ]
 
 
 def target(found: list[dict[str, Any]], kernel: str, peer: str) -> dict[str, Any]:
@@ -187,9 +177,13 @@ def main() -> None:
         "name": "cpu_kernels",
         "title": "Softmax and prefix sums on the CPU",
         "about": "The cpu target's kernels as functions on arrays, beside NumPy and torch on the same threads, all in "
-        "one run; each call makes its result anew.  A ratio is the other's time over ours: above 1 we are faster.  "
-        "A call costs some 40 us before any work is done, which shows in the smallest rows.  The limit is the time of a copy of the same bytes by all threads into memory that is there already; "
-        "the last part of it that ours reaches includes the system's work to give memory for the result.",
+        "one process; each call makes its result anew, and the result is dropped.  Each is timed in bursts with the "
+        "machine to itself: a pause of 250 ms in which the others' threads fall asleep, calls that wake its own, then "
+        "timed calls; the figure is the median over rounds in changing order of the bursts' medians.  A ratio is the "
+        "other's time over ours: above 1 we are faster.  The limit is the time of a copy of the same bytes by as many "
+        "threads as it is worth, into memory that is there already; the part of it that ours reaches includes the "
+        "system's work to give memory for the result.  Memory of results comes from the same heap for all but ours of "
+        "1 MiB on, whose memory is kept for the next result: the page faults show where that differs.",
         "date": today(),
         "machine": machine(),
         "versions": {p: importlib.metadata.version(p) for p in packages},
@@ -199,7 +193,12 @@ def main() -> None:
                 "caption": "Milliseconds of ours and of the limit, the part of the limit reached, and ratios",
                 "columns": ["kernel", "ours ms", "limit ms", "limit / ours", "numpy / ours", "torch / ours"],
                 "rows": [row(s) for s in found],
-            }
+            },
+            {
+                "caption": "Page faults a call",
+                "columns": ["kernel", "ours", "numpy", "torch"],
+                "rows": [fault_row(s) for s in found],
+            },
         ],
         "targets": [target(found, k, p) for k in ("softmax", "prefix sum") for p in peers],
         "samples": found,

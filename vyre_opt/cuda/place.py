@@ -48,6 +48,7 @@ class GpuPlace:
     """
 
     on_gpu = True
+    workers = 1
 
     def __init__(self, dispatcher: Dispatcher, leader: Any) -> None:
         self.dispatcher: Any = dispatcher

@@ -56,13 +56,15 @@ class Signature:
     """What a caller passes to a program or a pipeline, in order.
 
     `buffers`: all that have a length.  `given`: those that take an array; what is not among them
-    is the pipeline's own.  `outputs`: those given back.
+    is the pipeline's own.  `read`: those of them that may be read before they are written.
+    `outputs`: those given back.
     """
 
     owner: str
     name: str
     buffers: tuple[Buffer, ...]
     given: tuple[Buffer, ...]
+    read: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
 
     @property
@@ -78,13 +80,14 @@ class Signature:
     def of(item: Program | Pipeline) -> Signature:
         if isinstance(item, Program):
             bound = tuple(item.bound_buffers)
-            return Signature("program", item.name, bound, bound, tuple(b for b in bound if b.is_output))
+            given_back = tuple(b for b in bound if b.is_output)
+            return Signature("program", item.name, bound, bound, tuple(filter(_is_read, bound)), given_back)
         read = {stage.buffer for stage in item.walk() if isinstance(stage, HostRead)}
         buffers = tuple(item.buffers.values())
         back = {b.name for b in buffers if b.live_out or b.access is Access.WRITE}
         given = tuple(b for b in buffers if _is_read(b) or b.name in back)
         outputs = tuple(b for b in buffers if b.name in back | read)
-        return Signature("pipeline", item.name, buffers, given, outputs)
+        return Signature("pipeline", item.name, buffers, given, tuple(filter(_is_read, given)), outputs)
 
 
 def choose(module: Module, name: str | None, words: Wording = PYTHON) -> Program | Pipeline:
@@ -157,12 +160,11 @@ def by_name(
     `noun`: what one of `buffers` is called.
     """
     known = [b.name for b in buffers]
-    own = {b.name for b in signature.buffers}
     found = {name.removeprefix("@"): value for name, value in given.items()}
     for name in found:
         if name in known:
             continue
-        hidden = signature.owner == "pipeline" and name in own
+        hidden = signature.owner == "pipeline" and name in {b.name for b in signature.buffers}
         hint = (
             f"; @{name} is its own, unless it is declared read, live_in or live_out"
             if hidden
@@ -186,10 +188,15 @@ def bind(
     A sequence has an array for each buffer that may be read before it is written, or for each that
     takes one.  Raises BadInputs for a name that is no buffer, and for what is missing.
     """
-    arrays = by_name(signature, _named(signature, inputs), signature.given, words.input, signature.noun)
-    noun = signature.noun if signature.owner == "program" else "buffer"
-    counts = by_name(signature, lengths, signature.buffers, words.length.replace("={value}", ""), noun)
-    missing = [b for b in signature.given if b.name not in arrays and _is_read(b)]
+    if isinstance(inputs, Mapping):
+        arrays = by_name(signature, inputs, signature.given, words.input, signature.noun)
+    else:
+        arrays = _in_order(signature, inputs)
+    counts: dict[str, Any] = {}
+    if lengths:
+        noun = signature.noun if signature.owner == "program" else "buffer"
+        counts = by_name(signature, lengths, signature.buffers, words.length.replace("={value}", ""), noun)
+    missing = [b for b in signature.read if b.name not in arrays]
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
         advice = ", ".join(words.give_input.format(name=b.name) for b in missing)
@@ -197,11 +204,8 @@ def bind(
     return [_argument(signature, b, arrays.get(b.name), counts.get(b.name), words) for b in signature.buffers]
 
 
-def _named(signature: Signature, inputs: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-    if isinstance(inputs, Mapping):
-        return inputs
-    given = signature.given
-    read = [b for b in given if _is_read(b)]
+def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
+    given, read = signature.given, signature.read
     if not isinstance(inputs, (list, tuple)):
         raise BadInputs(f"inputs is a mapping of names to arrays or a list of arrays, not {_type(inputs)}")
     for buffers in (read, given):
@@ -214,14 +218,7 @@ def _named(signature: Signature, inputs: Mapping[str, Any] | Sequence[Any]) -> M
 
 def _argument(signature: Signature, buffer: Buffer, given: Any, length: Any, words: Wording) -> Any:
     if length is not None:
-        said = words.length.format(name=buffer.name, value=length)
-        if isinstance(length, bool) or not hasattr(length, "__index__") or not 0 <= int(length) <= MAX_COUNT:
-            raise BadInputs(f"{said}: {length!r} is not a count of elements")
-        held = None if given is None else _elements(given, buffer)
-        if held not in (None, length):
-            raise BadInputs(f"{said}, but {words.input.format(name=buffer.name)} holds {held} elements")
-        if buffer.count not in (None, length):
-            raise BadInputs(f"{said}: the {signature.owner} declares {buffer.count} elements")
+        _check_length(signature, buffer, given, length, words)
     if given is not None:
         return given
     count = buffer.count if length is None else int(length)
@@ -232,6 +229,19 @@ def _argument(signature: Signature, buffer: Buffer, given: Any, length: Any, wor
         )
         raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
     return Room(count)
+
+
+def _check_length(signature: Signature, buffer: Buffer, given: Any, length: Any, words: Wording) -> None:
+    wrong = ""
+    held = None if given is None else _elements(given, buffer)
+    if isinstance(length, bool) or not hasattr(length, "__index__") or not 0 <= int(length) <= MAX_COUNT:
+        wrong = f": {length!r} is not a count of elements"
+    elif held not in (None, length):
+        wrong = f", but {words.input.format(name=buffer.name)} holds {held} elements"
+    elif buffer.count not in (None, length):
+        wrong = f": the {signature.owner} declares {buffer.count} elements"
+    if wrong:
+        raise BadInputs(words.length.format(name=buffer.name, value=length) + wrong)
 
 
 def _elements(given: Any, buffer: Buffer) -> int | None:

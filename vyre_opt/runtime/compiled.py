@@ -10,8 +10,11 @@ line's `vyre-run` is this too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Pipeline
@@ -98,7 +101,8 @@ def compile_module(
 class Ready:
     """What is common to programs and pipelines that can be called.
 
-    `module`: its own, after passes, constants and expansion; `name`: of the entry.
+    `module`: its own, after passes, constants and expansion, which nobody changes after the first
+    call; `name`: of the entry.
     """
 
     def __init__(self, module: Module, name: str, given: Target, words: Wording = PYTHON) -> None:
@@ -116,6 +120,7 @@ class Ready:
     def transform(self, passes: Any) -> None:
         """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.
 
+        Before the first call only.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
         from ..passes.manager import PassManager
@@ -172,7 +177,7 @@ class Compiled(Ready):
     def program(self) -> Program:
         return self.module.programs[self.name]
 
-    @property
+    @cached_property
     def signature(self) -> Signature:
         return Signature.of(self.program)
 
@@ -213,22 +218,26 @@ class Compiled(Ready):
 
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""
-        workgroups = default_grid(self.program, arguments, self.words) if grid is None else grid
-        bound = self.program.bound_buffers
+        bound, program = self.signature.given, self.program
+        workgroups = default_grid(program, arguments, self.words) if grid is None else grid
         arrays = {b.name: a for b, a in zip(bound, arguments, strict=True) if not isinstance(a, Room)}
         place = place_of(self._given, arrays)
         operands = [taken(place, b, a) for b, a in zip(bound, arguments, strict=True)]
-        made = place.run(self.program, operands, workgroups, module=self.module, scratch=scratch)
+        made = place.run(program, operands, workgroups, module=self.module, scratch=scratch)
         if place.on_gpu:
             return made
-        outputs = [(b, a) for b, a in zip(bound, arguments, strict=True) if b.is_output]
-        owner = next((a for a in arrays.values() if is_torch(a)), None)
-        return [in_kind(place, b, a, y, owner) for (b, a), y in zip(outputs, made, strict=True)]
+        owner = next(filter(is_torch, arrays.values()), None)
+        back = zip(self._output_places, self.signature.outputs, made, strict=True)
+        return [in_kind(place, b, arguments[k], y, owner) for k, b, y in back]
+
+    @cached_property
+    def _output_places(self) -> list[int]:
+        """Where the outputs are among the bound buffers."""
+        return [place for place, buffer in enumerate(self.signature.given) if buffer.is_output]
 
     def outputs(self, made: Sequence[Any]) -> dict[str, Any]:
         """What `run` returned, by name."""
-        names = [b.name for b in self.program.bound_buffers if b.is_output]
-        return dict(zip(names, made, strict=True))
+        return dict(zip([b.name for b in self.signature.outputs], made, strict=True))
 
     # --- as text
 
@@ -301,7 +310,7 @@ def taken(place: Place, buffer: Buffer, given: Any) -> Any:
     """An argument as a place's dispatcher takes it; what NumPy has, it checks itself."""
     if isinstance(given, Room) or place.on_gpu or isinstance(given, (bytes, bytearray, memoryview)):
         return given
-    if hasattr(given, "dtype") and type(given).__module__ == "numpy" and given.dtype.name != "bfloat16":
+    if isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind != "V":
         return given
     return place.take(given, f"inputs[{buffer.name!r}]")
 
@@ -309,6 +318,9 @@ def taken(place: Place, buffer: Buffer, given: Any) -> Any:
 def in_kind(place: Place, buffer: Buffer, given: Any, made: Any, owner: Any) -> Any:
     """An output in the shape of the array given for it, and as a tensor where one was given."""
     shape = getattr(given, "shape", None) or made.shape
-    kind = "bfloat16" if buffer.dtype.element.name == "bf16" else made.dtype.name
+    is_bf16 = buffer.dtype.element.name == "bf16"
+    if owner is None and not is_bf16:
+        return made if made.shape == shape else made.reshape(shape)
+    kind = "bfloat16" if is_bf16 else made.dtype.name
     like = owner if owner is not None or isinstance(given, Room) else given
     return place.result(made, tuple(shape), Operand(made, tuple(shape), kind, like))

@@ -123,7 +123,8 @@ class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
     Those of this project also have `pipeline(plan)`, which makes what runs a pipeline: see
-    `vyre_opt.runtime.pipelines.entry.Runner`.
+    `vyre_opt.runtime.pipelines.entry.Runner`; and one may have `prepared`, which keeps all of a
+    dispatch that does not depend on arrays: see `vyre_opt.runtime.cpu.CpuDispatcher`.
     """
 
     name: str

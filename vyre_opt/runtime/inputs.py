@@ -38,19 +38,121 @@ class Checked:
         return x * y * z
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a buffer takes of its caller: whatever does not depend on the array.
+
+    `where`: how messages begin.  `stored`: its scalars' type.  `why_read`: why contents are needed,
+    if they are.  `owner`: what declares it, a program or a pipeline.
+    """
+
+    buffer: Buffer
+    where: str
+    stored: np.dtype[Any]
+    lanes: int
+    count: int | None
+    why_read: str
+    owner: str
+
+    @staticmethod
+    def of(buffer: Buffer, where: str, owner: str = "program") -> Parameter:
+        stored = storage_type(buffer.dtype)
+        assert stored is not None
+        why = "" if not is_initialised(buffer) else "only read" if buffer.access is Access.READ else "live_in"
+        return Parameter(buffer, where, stored, buffer.dtype.lanes, buffer.count, why, owner)
+
+    def take(self, given: Any, empty: Empty = np.empty) -> np.ndarray:
+        """The storage of an argument, flat over scalars; `empty` makes that of a `Room`.  Raises BadInputs."""
+        if isinstance(given, np.ndarray):
+            flat = self._array(given)
+        elif isinstance(given, Room):
+            flat = self._room(given, empty)
+        elif isinstance(given, (bytes, bytearray, memoryview)):
+            flat = self._bytes(given)
+        elif hasattr(given, "__array__") and not hasattr(given, "__cuda_array_interface__"):
+            flat = self._array(np.asarray(given))
+        else:
+            raise BadInputs(f"{self.where}: expected a NumPy array or bytes, got {type(given).__name__}")
+        if self.count is not None and flat.size != self.count * self.lanes:
+            count = flat.size // self.lanes
+            raise BadInputs(f"{self.where}: {count} elements given, the {self.owner} declares {self.count}")
+        return flat
+
+    def _array(self, given: np.ndarray) -> np.ndarray:
+        stored, lanes = self.stored, self.lanes
+        if given.dtype != stored and given.dtype.newbyteorder("=") != stored:
+            raise BadInputs(
+                f"{self.where}: {self.buffer.dtype} elements are {stored.name}, "
+                f"the array is {given.dtype.name}{self._conversion(given)}"
+            )
+        if lanes > 1 and (given.shape[-1] != lanes if given.ndim > 1 else given.size % lanes):
+            raise BadInputs(
+                f"{self.where}: shape {given.shape} does not divide into {self.buffer.dtype} elements; "
+                f"pass shape (count, {lanes}) or a flat array of count * {lanes}"
+            )
+        return np.ascontiguousarray(given, dtype=stored).reshape(-1)
+
+    def _conversion(self, given: np.ndarray) -> str:
+        """How an array of another type is made one that fits."""
+        if self.buffer.dtype.element.name == "bf16":
+            return "; pass the bits of bf16 elements as uint16"
+        return f"; convert it with .astype(np.{self.stored.name})" if given.dtype.kind in "biufc" else ""
+
+    def _bytes(self, given: bytes | bytearray | memoryview) -> np.ndarray:
+        size = given.nbytes if isinstance(given, memoryview) else len(given)
+        element_bytes = self.stored.itemsize * self.lanes
+        if size % element_bytes:
+            raise BadInputs(
+                f"{self.where}: {size} bytes are not a multiple of {self.buffer.dtype}'s {element_bytes}"
+            )
+        flat = np.frombuffer(bytes(given) if isinstance(given, memoryview) else given, dtype=self.stored)
+        # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
+        return flat.view(np.uint8) != 0 if self.stored == np.bool_ else flat
+
+    def _room(self, given: Room, empty: Empty) -> np.ndarray:
+        """Memory that the system gives only when it is written."""
+        count = given.count
+        if self.why_read:
+            raise BadInputs(
+                f"{self.where}: the program may read what @{self.buffer.name} holds, "
+                f"which is {self.why_read}; pass an array"
+            )
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise BadInputs(f"{self.where}: room for {count!r} elements")
+        make = np.zeros if self.stored == np.bool_ else empty  # see `_bytes`
+        try:
+            made: np.ndarray = make(int(count) * self.lanes, self.stored)
+        except (MemoryError, ValueError) as short:
+            raise BackendError(f"{self.where}: no memory for @{self.buffer.name}: {short}") from None
+        return made
+
+
+def parameters_of(program: Program) -> tuple[Parameter, ...]:
+    """Of the bound buffers, in binding order."""
+    return tuple(
+        Parameter.of(b, f"program @{program.name}: input for @{b.name} (binding {b.binding})")
+        for b in program.bound_buffers
+    )
+
+
 def check_call(
     program: Program,
     inputs: Sequence[Any],
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
-    empty: Empty = np.empty,
 ) -> Checked:
-    """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage.
-
-    `empty` makes the array of a `Room`.
-    """
+    """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
     checked_grid, values = check_program(program, grid, module, specs)
+    parameters = parameters_of(program)
+    check_inputs(program, inputs)
+    arrays = {p.buffer.name: p.take(given) for p, given in zip(parameters, inputs, strict=True)}
+    fresh = [p.buffer.name for p, given in zip(parameters, inputs, strict=True) if isinstance(given, Room)]
+    return Checked(checked_grid, arrays, values, frozenset(fresh))
+
+
+def check_inputs(program: Program, inputs: Any) -> None:
+    """There is an argument for each bound buffer."""
     bound = program.bound_buffers
     if isinstance(inputs, (np.ndarray, bytes, bytearray, str, Mapping)) or not isinstance(inputs, Sequence):
         raise BadInputs(
@@ -62,14 +164,6 @@ def check_call(
             f"program @{program.name} binds {len(bound)} buffers ({_names(bound)}), "
             f"{len(inputs)} inputs given; outputs count too, since their arrays give their length"
         )
-    arrays = {
-        b.name: check_array(
-            f"program @{program.name}: input for @{b.name} (binding {b.binding})", b, given, empty=empty
-        )
-        for b, given in zip(bound, inputs, strict=True)
-    }
-    fresh = frozenset(b.name for b, given in zip(bound, inputs, strict=True) if isinstance(given, Room))
-    return Checked(checked_grid, arrays, values, fresh)
 
 
 def check_program(
@@ -79,6 +173,12 @@ def check_program(
     specs: Mapping[str, Any] | None,
 ) -> tuple[Dim3, dict[str, Any]]:
     """The grid and the constants of a dispatch, all but its arrays checked; raises as `check_call` does."""
+    values = check_form(program, module, specs)
+    return check_grid(program, grid), values
+
+
+def check_form(program: Program, module: Module | None, specs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The constants of a program that could run; raises as `check_call` does."""
     if program.type_parameters:
         name = program.type_parameters[0].name
         raise BadInputs(
@@ -86,10 +186,9 @@ def check_program(
         )
     for buffer in program.buffers.values():
         _check_buffer(program, buffer)
-    checked_grid = _check_grid(program, grid)
     values = _check_specs(program, specs or {})
     _check_calls(program, module)
-    return checked_grid, values
+    return values
 
 
 def _names(buffers: Sequence[Buffer]) -> str:
@@ -111,7 +210,8 @@ def _check_buffer(program: Program, buffer: Buffer) -> None:
 # --- the grid
 
 
-def _check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
+def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
+    """The workgroups along x, y, z.  Raises BadInputs."""
     if grid is None:
         if program.grid is None:
             raise BadInputs(
@@ -198,78 +298,6 @@ def _callees(body: Block) -> list[str]:
             elif op.definition.name == "call":
                 found.append(op.attrs["callee"])
     return found
-
-
-# --- arrays
-
-
-def check_array(
-    where: str, buffer: Buffer, given: Any, owner: str = "program", empty: Empty = np.empty
-) -> np.ndarray:
-    """The storage of an argument, flat over scalars.  Raises BadInputs, beginning with `where`.
-
-    `owner`: what declares the buffer, a program or a pipeline.
-    """
-    stored = storage_type(buffer.dtype)
-    assert stored is not None
-    element_bytes = stored.itemsize * buffer.dtype.lanes
-    if isinstance(given, Room):
-        flat = _room(where, buffer, stored, given, empty)
-    elif isinstance(given, (bytes, bytearray, memoryview)):
-        size = given.nbytes if isinstance(given, memoryview) else len(given)
-        if size % element_bytes:
-            raise BadInputs(f"{where}: {size} bytes are not a multiple of {buffer.dtype}'s {element_bytes}")
-        flat = np.frombuffer(bytes(given) if isinstance(given, memoryview) else given, dtype=stored)
-        if stored == np.bool_:
-            flat = flat.view(np.uint8) != 0  # a bool array that holds other bytes is undefined in NumPy
-    else:
-        flat = _check_ndarray(where, buffer, stored, given)
-    count = flat.size // buffer.dtype.lanes
-    if buffer.count is not None and count != buffer.count:
-        raise BadInputs(f"{where}: {count} elements given, the {owner} declares {buffer.count}")
-    return flat
-
-
-def _room(where: str, buffer: Buffer, stored: np.dtype[Any], given: Room, empty: Empty) -> np.ndarray:
-    """Memory that the system gives only when it is written."""
-    if is_initialised(buffer):
-        why = "only read" if buffer.access is Access.READ else "live_in"
-        raise BadInputs(
-            f"{where}: the program may read what @{buffer.name} holds, which is {why}; pass an array"
-        )
-    if isinstance(given.count, bool) or not isinstance(given.count, (int, np.integer)) or given.count < 0:
-        raise BadInputs(f"{where}: room for {given.count!r} elements")
-    # what an empty array of bools holds may be neither 0 nor 1, which NumPy does not define
-    make = np.zeros if stored == np.bool_ else empty
-    try:
-        made: np.ndarray = make(int(given.count) * buffer.dtype.lanes, stored)
-    except (MemoryError, ValueError) as short:
-        raise BackendError(f"{where}: no memory for @{buffer.name}: {short}") from None
-    return made
-
-
-def _check_ndarray(where: str, buffer: Buffer, stored: np.dtype[Any], given: Any) -> np.ndarray:
-    if not isinstance(given, np.ndarray):
-        if not hasattr(given, "__array__") or hasattr(given, "__cuda_array_interface__"):
-            raise BadInputs(f"{where}: expected a NumPy array or bytes, got {type(given).__name__}")
-        given = np.asarray(given)
-    native = given.dtype.newbyteorder("=")
-    if native != stored:
-        advice = ""
-        if buffer.dtype.element.name == "bf16":
-            advice = "; pass the bits of bf16 elements as uint16"
-        elif given.dtype.kind in "biufc":
-            advice = f"; convert it with .astype(np.{stored.name})"
-        raise BadInputs(
-            f"{where}: {buffer.dtype} elements are {stored.name}, the array is {given.dtype.name}{advice}"
-        )
-    lanes = buffer.dtype.lanes
-    if lanes > 1 and (given.shape[-1] != lanes if given.ndim > 1 else given.size % lanes):
-        raise BadInputs(
-            f"{where}: shape {given.shape} does not divide into {buffer.dtype} elements; "
-            f"pass shape (count, {lanes}) or a flat array of count * {lanes}"
-        )
-    return np.ascontiguousarray(given, dtype=stored).reshape(-1)
 
 
 def is_initialised(buffer: Buffer) -> bool:

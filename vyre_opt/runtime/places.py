@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any, Protocol
 
@@ -51,10 +50,11 @@ class Operand:
 
 
 class Place(Protocol):
-    """`target`: the dispatcher's name, which schedules are chosen for."""
+    """`target`: the dispatcher's name, which schedules are chosen for; `workers`: its threads, of a CPU."""
 
     dispatcher: Dispatcher
     target: str
+    workers: int
     on_gpu: bool
 
     def take(self, given: Any, name: str) -> Operand:
@@ -69,7 +69,10 @@ class Place(Protocol):
         module: Module | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        """Dispatch on operands, `Room`s, and what `zeros`, `constant` and `join` made."""
+        """Dispatch on operands, `Room`s, and what `zeros`, `constant` and `join` made.
+
+        Nobody changes `program` or `module` any more.
+        """
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         """What `run` returned, in a shape, of the library of `like` and, where it holds bf16, of its type."""
@@ -100,10 +103,11 @@ def target(given: Target, **options: Any) -> Dispatcher:
     """The dispatcher meant; one a name is kept, since it has compiled programs."""
     if not isinstance(given, str):
         return given
-    key = (given, *sorted(options.items()))
-    if key not in _kept:
-        _kept[key] = make_dispatcher(given, **options)
-    return _kept[key]
+    key = (given, *sorted(options.items())) if options else given
+    found = _kept.get(key)
+    if found is None:
+        found = _kept[key] = make_dispatcher(given, **options)
+    return found
 
 
 def target_name(given: Target) -> str:
@@ -136,16 +140,21 @@ def _may_be_on_gpu(given: Any) -> bool:
 
 
 class HostPlace:
-    """Main memory."""
+    """Main memory.  What `CpuDispatcher.prepared` keeps makes a call cost far less."""
 
     on_gpu = False
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
         self.target = dispatcher.name
+        self.workers: int = getattr(dispatcher, "workers", 1)
+        self._prepared = getattr(dispatcher, "prepared", None)
 
     def take(self, given: Any, name: str) -> Operand:
         """NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
+        if type(given) is np.ndarray and given.dtype in _PLAIN:
+            array = np.ascontiguousarray(given)
+            return Operand(array.reshape(-1), array.shape, _PLAIN[array.dtype], given)
         if isinstance(given, Room):
             raise BadInputs(f"{name} is read; pass an array")
         array, kind = _from_torch(given, name) if is_torch(given) else _from_any(given, name)
@@ -154,7 +163,7 @@ class HostPlace:
             array = array.view(np.uint16)
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        return Operand(array.reshape(-1), array.shape or (1,), kind or _name(array.dtype), given)
+        return Operand(array.reshape(-1), array.shape or (1,), kind or str(array.dtype.name), given)
 
     def run(
         self,
@@ -166,6 +175,9 @@ class HostPlace:
         scratch: Scratch | None = None,
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
+        if self._prepared is not None:
+            found: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch)
+            return found
         return list(self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch))
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
@@ -198,10 +210,8 @@ class HostPlace:
         return found
 
 
-@lru_cache(maxsize=64)
-def _name(dtype: np.dtype[Any]) -> str:
-    """Which NumPy takes longer to spell than a small kernel to run."""
-    return str(dtype.name)
+_PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}
+"""Types that an array is taken in as it is, and their names, which NumPy takes long to spell."""
 
 
 def _from_any(given: Any, name: str) -> tuple[np.ndarray, str]:
@@ -219,7 +229,7 @@ def _from_any(given: Any, name: str) -> tuple[np.ndarray, str]:
 
 
 def is_torch(given: Any) -> bool:
-    return type(given).__module__.partition(".")[0] == "torch"
+    return type(given) is not np.ndarray and type(given).__module__.partition(".")[0] == "torch"
 
 
 def _from_torch(given: Any, name: str) -> tuple[np.ndarray, str]:

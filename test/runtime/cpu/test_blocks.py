@@ -13,7 +13,7 @@ from vyre_opt.kernels import prefix_scan
 from vyre_opt.runtime.cpu import blocks
 
 F32 = np.dtype(np.float32)
-COUNT = 1 << 18
+COUNT = 1 << 19
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -269,6 +270,32 @@ def test_little_work_that_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch) 
     assert np.array_equal(y[200_000], alone)
 
 
+@pytest.mark.parametrize(
+    ("tick", "ended", "wanted"),
+    [(1e-7, -1.0, []), (2e-6, -1.0, []), (2e-6, 0.0, [5]), (3e-6, -1.0, [9]), (1e-3, -1.0, [16])],
+)
+def test_as_many_threads_as_the_work_is_worth(
+    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, wanted: list[int]
+) -> None:
+    """By the time of the first workgroups, 31 of 2000 here, that a clock shows which goes on by a tick a look:
+    2 us of work for them are 127 us for the others, worth 9 threads; half of it is worth some if the last
+    call ended just now."""
+    monkeypatch.setattr(threads, "_ended", ended)
+    (program,) = parse(SLOW).programs.values()
+    asked: list[int] = []
+    share, ticks = threads.share, itertools.count()
+    monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * tick)
+    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    arrays = [np.array([3], np.uint32), np.zeros(32 * 2000, np.uint32)]
+    (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, 2000)
+    assert asked == wanted
+    v = np.arange(32 * 2000, dtype=np.uint32)
+    for _ in range(3):
+        v = v * np.uint32(2654435761)
+        v ^= v >> np.uint32(5)
+    assert np.array_equal(y, v)
+
+
 # --- in a process of its own
 
 HEAD = f"""
@@ -317,6 +344,23 @@ print(all(right({workers}) for _ in range(20)))
     assert again == "True"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of an executor look for nothing")
+def test_threads_sleep_soon_after_the_last_call() -> None:
+    """They look for more work once, however many calls there were: who looks in vain takes a CPU from others."""
+    out = python("""
+from vyre_opt.runtime.cpu import crew
+crew.available, crew.SPIN_NS = (lambda: 8), 20_000_000
+good = all(right(4) for _ in range(60))
+time.sleep(0.1)
+before = time.process_time()
+time.sleep(0.3)
+print(good, time.process_time() - before)
+""")
+    good, busy = out.split()
+    assert good == "True"
+    assert float(busy) < 0.05
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_dispatches() -> None:
     """It has none of its parent's threads, and makes its own."""
@@ -344,3 +388,17 @@ def test_a_process_ends_at_once(busy: bool) -> None:
     right, last = out.split()
     assert right == "True"
     assert ended - float(last) < 5
+
+
+@pytest.mark.parametrize("count", [1 << 18, 1 << 20])
+def test_a_workgroup_that_draws_all_work_is_not_tried_alone(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """The first workgroup of the look-back scan goes on until no tile is left: alone it would do them all."""
+    asked: list[int] = []
+    share = threads.share
+    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    monkeypatch.setattr(threads, "_alone", None)
+    x = np.arange(count, dtype=np.uint32)
+    assert np.array_equal(prefix_scan(x, dispatcher=CpuDispatcher(workers=4)), np.cumsum(x, dtype="u4"))
+    assert asked == [4]

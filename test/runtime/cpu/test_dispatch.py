@@ -99,6 +99,56 @@ def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 2
 
 
+def test_a_program_that_is_changed_is_another() -> None:
+    """What a dispatcher keeps is for the program as it was, down to an attribute, a buffer and a constant."""
+    (program,) = parse("""vyre 1
+    program @p workgroup(4) {
+      buffer @y : u32[4] write binding(0) live_out
+      spec @k : u32 = 5
+      %g = global_id x
+      %k = spec @k : u32
+      %c = const 7 : u32
+      %s = add %k, %c : u32
+      %v = add %g, %s : u32
+      store %v, @y[%g] : u32
+    }""").programs.values()
+    cpu = CpuDispatcher()
+
+    def run(count: int = 4) -> list[int]:
+        found: list[int] = cpu.dispatch(program, [np.zeros(count, np.uint32)], 1)[0].tolist()
+        return found
+
+    assert run() == [12, 13, 14, 15]
+    next(op for op in program.walk() if op.name == "const").attrs["value"] = 8
+    assert run() == [13, 14, 15, 16]
+    program.specs["k"].default = 0
+    assert run() == [8, 9, 10, 11]
+    program.buffers["y"].count = 5
+    with pytest.raises(BadInputs, match="4 elements given, the program declares 5"):
+        run()
+    assert run(5)[:4] == [8, 9, 10, 11]
+
+
+def test_what_is_kept_of_a_call_fits_no_other() -> None:
+    """A grid that equals one seen before but is no count, arrays of another type, a list that is too short."""
+    (program,) = parse(COUNT).programs.values()
+    cpu = CpuDispatcher()
+    x = np.arange(64, dtype=np.uint32)
+    good: list[Any] = [x, np.zeros_like(x), np.zeros(16, np.uint32)]
+    for grid in (1, np.int64(1), (1, 1, 1)):
+        assert np.array_equal(cpu.dispatch(program, good, grid)[0], x[::-1])
+    for grid in (True, 1.0, (True, 1, 1)):
+        with pytest.raises(BadInputs, match="counted in whole workgroups"):
+            cpu.dispatch(program, good, grid)
+    with pytest.raises(BadInputs, match="uint32, the array is int32"):
+        cpu.dispatch(program, [x.view(np.int32), *good[1:]], 1)
+    with pytest.raises(BadInputs, match="binds 3 buffers"):
+        cpu.dispatch(program, good[:2], 1)
+    strided = np.repeat(x, 2)[::2]
+    for given in (strided, x.astype(">u4"), x.tobytes(), memoryview(x)):
+        assert np.array_equal(cpu.dispatch(program, [given, *good[1:]], 1)[0], x[::-1])
+
+
 def test_transient_storage_is_kept_in_scratch_and_starts_as_zeros() -> None:
     (program,) = parse("""vyre 1
     program @t workgroup(32) {

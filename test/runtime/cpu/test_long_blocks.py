@@ -23,8 +23,7 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nearly every block is cut, as only those of hundreds of ops are."""
     monkeypatch.setattr(host_outline, "PART", 6)
     monkeypatch.setattr(host_outline, "CHECKED", 3)
-    for cache in ("_KEPT", "_RECENT"):
-        monkeypatch.setattr(compiler, cache, OrderedDict())
+    monkeypatch.setattr(compiler, "_KEPT", OrderedDict())
 
 
 def parts(text: str) -> list[str]:

@@ -7,30 +7,30 @@ without a step); races and reads of memory that nothing has written are for `ref
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.program import Buffer, Dim3, Module, Program
-from ..arrays import storage_type
+from ...ir.program import Dim3, Module, Program
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
-from ..dispatcher import BackendError, BadInputs, Scratch
-from ..inputs import Checked, check_call, check_program
+from ..dispatcher import BadInputs, Scratch
+from ..inputs import check_form
 from . import blocks, threads
-from .compiler import Compiled, compiled, flat_program
-from .crew import Job
-from .faults import error_of
+from .compiler import compiled
 from .jit import Host
+from .launch import Launch
 
 if TYPE_CHECKING:
     from ..pipelines.host import HostRunner, Memory
     from ..pipelines.plan import Plan
 
 __all__ = ["CpuDispatcher"]
+
+MAX_LAUNCHES = 256
 
 
 class CpuDispatcher:
@@ -52,6 +52,9 @@ class CpuDispatcher:
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
+        self._launches: OrderedDict[Any, Launch] = OrderedDict()
+        """By the identity of a program and its module, which they keep alive."""
+        self._lock = threading.Lock()
 
     def dispatch(
         self,
@@ -64,111 +67,52 @@ class CpuDispatcher:
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
-        call = check_call(program, inputs, grid, module, specs, blocks.empty)
-        made = compiled(program, module, call.specs, self.host, self.store, self.compilations)
-        try:
-            arrays = {
-                name: self._array(program.buffers[name], call, made, scratch or Scratch())
-                for name in made.code.buffers
-            }
-            self._run(program, module, made, call, arrays)
-        except MemoryError as short:
-            raise BackendError(f"program @{program.name}: not enough memory to run it: {short}") from short
-        return [
-            arrays[b.name].reshape(-1, b.dtype.lanes) if b.dtype.is_vec else arrays[b.name]
-            for b in program.bound_buffers
-            if b.is_output
-        ]
+        return self.prepared(program, module, specs)(inputs, grid, scratch)
 
-    def in_place(
+    def prepared(
         self,
         program: Program,
-        memory: Mapping[str, Memory],
-        grid: Dim3,
-        module: Module,
-        scratch: Scratch,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+        *,
+        settled: bool = False,
+    ) -> Launch:
+        """What runs a program: kept from the last calls, or made now.
+
+        `settled`: nobody has changed it since, which else is looked at op by op.  Raises as
+        `dispatch` does for all but the inputs and the grid.
+        """
+        values = check_form(program, module, specs) if specs else None
+        key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
+        found = self._launches.get(key)
+        if found is not None and (settled or found.holds()):
+            return found
+        constants = check_form(program, module, None) if values is None else values
+
+        made = Launch(
+            program,
+            module,
+            lambda: compiled(program, module, constants, self.host, self.store, self.compilations),
+            self.workers,
+        )
+        with self._lock:
+            self._launches[key] = made
+            self._launches.move_to_end(key)
+            if len(self._launches) > MAX_LAUNCHES:
+                self._launches.popitem(last=False)
+        return made
+
+    def in_place(
+        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`."""
-        checked, specs = check_program(program, grid, module, None)
-        made = compiled(program, module, specs, self.host, self.store, self.compilations)
-        call = Checked(checked, {}, specs)
-        bound = {b.name: memory[b.name].array for b in program.bound_buffers}
-
-        def run() -> None:
-            arrays = {
-                name: bound[name] if name in bound else _transient(program.buffers[name], scratch)
-                for name in made.code.buffers
-            }
-            self._run(program, module, made, call, arrays)
-
-        return run
+        launch = self.prepared(program, module, settled=True)
+        bound = [memory[p.buffer.name].array for p in launch.parameters]
+        launch.ready(grid)
+        return lambda: launch.in_place(bound, grid, scratch)
 
     def pipeline(self, plan: Plan) -> HostRunner:
         """What runs a pipeline; see `Runner`."""
         from ..pipelines.host import HostRunner
 
-        return HostRunner(plan, self.in_place)
-
-    def _array(self, buffer: Buffer, call: Checked, made: Compiled, scratch: Scratch) -> np.ndarray:
-        """A buffer's storage: the caller's own where it is only read."""
-        given = call.arrays.get(buffer.name)
-        if given is None:
-            return _transient(buffer, scratch)
-        if buffer.name in call.fresh:
-            return given
-        if buffer.name in made.code.written or buffer.is_output or not given.flags.aligned:
-            return threads.copy(given, self.workers)
-        return given
-
-    def _run(
-        self,
-        program: Program,
-        module: Module | None,
-        made: Compiled,
-        call: Checked,
-        arrays: dict[str, np.ndarray],
-    ) -> None:
-        """Run all workgroups on the arrays themselves.  Raises ProgramError."""
-        record = self._workgroups(program, made, call, arrays)
-        if record is not None:
-            counts = {b.name: _count(b, arrays) for b in program.buffers.values()}
-            raise error_of(program, flat_program(program, module), record, call.grid, counts)
-
-    def _workgroups(
-        self, program: Program, made: Compiled, call: Checked, arrays: dict[str, np.ndarray]
-    ) -> list[int] | None:
-        """The fault of the first workgroup that has any."""
-        code = made.code
-        counts = [_count(program.buffers[name], arrays) for name in code.buffers]
-        args = array("Q", [*(a.ctypes.data for a in arrays.values()), *counts, *call.grid, 0])
-        if code.whole_grid:
-            job = Job(
-                made.loaded.address, args, 0, call.workgroups, 1, 1, code.scratch_bytes * call.workgroups
-            )
-            job.run(made.loaded, 0, call.workgroups)
-            return job.fault()
-        touched = max((a.nbytes for a in arrays.values()), default=0)
-        return threads.run(
-            made.loaded, args, call.workgroups, program.lanes, touched, self.workers, code.scratch_bytes
-        )
-
-
-def _transient(buffer: Buffer, scratch: Scratch) -> np.ndarray:
-    """Zeroed storage for an unbound buffer, kept in `scratch` for the next dispatch."""
-    scalars, kind = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
-    kept = scratch.storage.get(buffer.name)
-    if isinstance(kept, np.ndarray) and len(kept) == scalars and kept.dtype == kind:
-        kept.fill(0)
-        return kept
-    try:
-        made: np.ndarray = np.zeros(scalars, kind)
-    except ValueError as too_large:  # beyond the address space, where NumPy does not even try
-        raise MemoryError(str(too_large)) from None
-    scratch.storage[buffer.name] = made
-    return made
-
-
-def _count(buffer: Buffer, arrays: Mapping[str, np.ndarray]) -> int:
-    if buffer.count is not None:
-        return buffer.count
-    return len(arrays[buffer.name]) // buffer.dtype.lanes
+        return HostRunner(plan, self.in_place, empty=blocks.empty)

@@ -7,16 +7,17 @@ memory of a large array that is gone is kept for the next one of about its size.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["empty"]
+__all__ = ["address", "empty"]
 
-MIN_BYTES = 1 << 18
-"""Below, the C library's own heap does as well."""
+MIN_BYTES = 1 << 20
+"""Below, the C library's own heap does as well, and at less cost."""
 
 MAX_KEPT_BYTES = 1 << 28
 MAX_KEPT = 32
@@ -59,6 +60,14 @@ def empty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
             _kept.clear()
             memory = np.empty(size, np.uint8)
     return np.asarray(_Lease(memory, count, dtype))
+
+
+def address(array: Any) -> int:
+    """`array.ctypes.data`, which takes three times as long, of a flat array that may be written."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError):  # it may not, or is empty
+        return int(array.ctypes.data)
 
 
 def _taken(size: int) -> np.ndarray | None:

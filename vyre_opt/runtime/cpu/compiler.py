@@ -18,7 +18,6 @@ from ..cache.keys import called_fingerprints
 from ..cache.store import Store
 from ..dispatcher import BackendError
 from ..ref.faults import fault
-from ..snapshot import Snapshot
 from . import kept
 from .jit import Host, Loaded, compile_object, load
 
@@ -26,9 +25,6 @@ __all__ = ["Compiled", "compiled", "flat_program", "host_code"]
 
 MAX_KEPT = 256
 _KEPT: OrderedDict[Any, Compiled] = OrderedDict()
-_RECENT: OrderedDict[Any, tuple[Snapshot, Compiled]] = OrderedDict()
-"""By the identity of a program, which its snapshot keeps alive."""
-
 _LOCK = threading.Lock()
 
 
@@ -75,13 +71,8 @@ def compiled(
     store: Store | None,
     log: deque[Compilation],
 ) -> Compiled:
-    """The program in memory: from the last calls, from the store, or made now.  `log`: what was not there."""
+    """The program in memory: kept in the process, from the store, or made now.  `log`: what was not there."""
     values = tuple(sorted(specs.items()))
-    quick = (id(program), id(module), values, host)
-    with _LOCK:
-        recent = _RECENT.get(quick)
-    if recent is not None and recent[0].holds():
-        return recent[1]
     key = (fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:
         found = _KEPT.get(key)
@@ -103,14 +94,8 @@ def compiled(
         )
         found = Compiled(code, load(made, ENTRY))
     with _LOCK:
-        _keep(_KEPT, key, found)
-        _keep(_RECENT, quick, (Snapshot(program, module), found))
+        _KEPT[key] = found
+        _KEPT.move_to_end(key)
+        if len(_KEPT) > MAX_KEPT:
+            _KEPT.popitem(last=False)
     return found
-
-
-def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    """Add what is used now; the one not used for longest goes."""
-    cache[key] = value
-    cache.move_to_end(key)
-    if len(cache) > MAX_KEPT:
-        cache.popitem(last=False)

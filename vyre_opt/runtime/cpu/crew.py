@@ -1,8 +1,8 @@
 """The threads that share a dispatch with its caller.
 
 Where there are POSIX semaphores (Linux) a thread stays in machine code from job to job, so that
-neither waking it nor its work takes Python's lock; see crew_code.  Elsewhere an executor's threads
-make one call a job.
+neither waking it nor its work takes Python's lock; see crew_work, crew_wait and crew_share.
+Elsewhere an executor's threads make one call a job.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 
 from ...lowering.host_frame import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from ..cache.store import default_store
-from . import jit, kept
-from .crew_code import (
+from . import blocks, jit, kept
+from .crew_layout import (
     ARGS,
     CODE,
     END,
@@ -40,9 +40,10 @@ from .crew_code import (
     STOP,
     STRIDE,
     YIELD,
-    waiting_text,
-    working_text,
 )
+from .crew_share import sharing_text
+from .crew_wait import waiting_text
+from .crew_work import working_text
 
 __all__ = ["FOREVER", "Crew", "Job", "available", "copy_code", "crew", "work_function"]
 
@@ -56,6 +57,7 @@ WAIT_NS = 50_000_000
 
 FOREVER = (1 << 63) - 1
 _ALIGN = 64
+_BYTE = np.dtype(np.uint8)
 WORKING: tuple[str, ...] = ("vyre_work", "vyre_copy")
 WAITING = ("vyre_seat", "vyre_quit", "vyre_worker", "vyre_start", "vyre_finish", "vyre_abandon")
 
@@ -106,8 +108,9 @@ class Job:
         words[RECORDS] = address + 8 * records
         if room_bytes:
             stride = -(-room_bytes // _ALIGN) * _ALIGN
-            self.rooms = np.zeros(threads * stride + _ALIGN, np.uint8)
-            start: int = self.rooms.ctypes.data
+            # what is in it means nothing, as it does for every workgroup after a thread's first
+            self.rooms = blocks.empty(threads * stride + _ALIGN, _BYTE)
+            start = blocks.address(self.rooms)
             words[ROOMS], words[STRIDE] = start + -start % _ALIGN, stride
 
     def run(self, loaded: jit.Loaded, first: int, last: int) -> None:
@@ -175,7 +178,7 @@ def _library() -> Any:
             host = jit.Host.this(1)
             text, names = working_text(host.triple, host.layout), WORKING
             if sys.platform == "linux":
-                text, names = text + waiting_text(host.triple), (*WORKING, *WAITING)
+                text, names = text + waiting_text(host.triple) + sharing_text(), (*WORKING, *WAITING)
             _libraries.append(jit.link(kept.object_of(text, host, default_store()), *names))
         return _libraries[0]
 

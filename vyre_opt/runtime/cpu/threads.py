@@ -1,4 +1,8 @@
-"""Workgroups over threads: as many as the work is worth, each taking the next stretch until none is left."""
+"""Workgroups over threads: as many as the work is worth, each taking the next stretch until none is left.
+
+What a workgroup takes nobody knows before: where the bytes do not promise enough work for all threads,
+the caller begins alone, and calls as many others as the time of its first workgroups asks for.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,25 @@ from time import perf_counter
 import numpy as np
 
 from . import blocks
-from .crew import Job, available, copy_code, crew, work_function
-from .crew_code import COPIED_BYTES
+from .crew import SPIN_NS, Job, available, copy_code, crew, work_function
+from .crew_work import COPIED_BYTES
 from .jit import Loaded
 
-__all__ = ["available", "copy", "copy_to", "run", "share", "worth"]
+__all__ = ["available", "copy", "copy_to", "run", "share"]
 
-INVOCATIONS_PER_THREAD = 1 << 13
-BYTES_PER_THREAD = 1 << 17
-"""Work that is worth a thread, some 10 to 20 us of it: what a thread costs that is awake."""
+BYTES_PER_THREAD, DRAWN_BYTES_PER_THREAD = 1 << 18, 1 << 17
+SECONDS_PER_THREAD = 1.5e-5
+"""Work that is worth a thread: several times what one costs that is awake."""
 
-SHORT = 2e-4
-"""Seconds in which one thread may finish what seemed little."""
+SHORT, SHORT_AWAKE = 1e-4, 4e-5
+"""Seconds of work that are left to one thread: the others may be asleep, and would come too late for it.
+Less is left to it soon after a call: they are awake, or it pays to wake them for the calls to come."""
+
+CALL = 1e-6
+"""Seconds of a call in any case."""
+
+FIRST_INVOCATIONS, NEXT_PART = 1 << 12, 8
+"""One thread tries so many, a 64th of all at most, then NEXT_PART times as many, and so on."""
 
 STRETCHES_PER_THREAD = 8
 STRETCH_INVOCATIONS = 1 << 16
@@ -35,6 +46,10 @@ AT_ONCE = 4
 MIN_COPY_BYTES = 1 << 21
 
 
+_ended = 0.0
+"""When the last call did."""
+
+
 def run(
     loaded: Loaded,
     args: array[int],
@@ -43,44 +58,53 @@ def run(
     touched: int,
     workers: int,
     room_bytes: int,
+    draws: bool,
 ) -> list[int] | None:
     """Run all workgroups, of `lanes` invocations; the fault record of the first that has any.
 
     Those before one at fault are run, those after it may not be.  `touched`: bytes of the largest
-    buffer.  `workers`: threads at most.  `args`, `room_bytes`: see lowering.host.
+    buffer.  `workers`: threads at most.  `args`, `room_bytes`: see lowering.host.  `draws`: a workgroup
+    may go on until nothing is left for the others.
     """
-    threads = min(worth(workgroups * lanes, touched), workgroups, workers)
-    done = 0
-    if threads == 1:
+    global _ended
+    done, threads = 0, min(workers, workgroups)
+    if draws and touched >= 2 * DRAWN_BYTES_PER_THREAD:  # the first would do everything, and show nothing
+        threads = min(threads, touched // DRAWN_BYTES_PER_THREAD)
+    elif touched // BYTES_PER_THREAD < threads:
         job = Job(loaded.address, args, 0, workgroups, 1, 1, room_bytes)
-        done = _alone(job, loaded, workgroups)
+        first = max(1, min(workgroups // 64, FIRST_INVOCATIONS // lanes))
+        done, seconds = _alone(job, loaded, first, workgroups)
         if done == workgroups:
+            _ended = perf_counter()
             return job.fault()
-        threads = min(workers, workgroups - done)
+        threads = min(workers, workgroups - done, 1 + int(seconds / SECONDS_PER_THREAD))
     per_group = touched // workgroups
     largest = min(STRETCH_INVOCATIONS // lanes, STRETCH_BYTES // per_group if per_group else workgroups)
     size = max(1, min((workgroups - done) // (threads * STRETCHES_PER_THREAD), largest))
     job = Job(loaded.address, args, done, workgroups, size, threads, room_bytes)
     share(job)
+    _ended = perf_counter()
     return job.fault()
 
 
-def _alone(job: Job, loaded: Loaded, workgroups: int) -> int:
-    """Run workgroups in this thread: all, or the first few if they take long.  How many; all, after a fault."""
-    for done in range(min(2, workgroups)):  # what comes first may wait for memory
+def _alone(job: Job, loaded: Loaded, part: int, workgroups: int) -> tuple[int, float]:
+    """Run workgroups in this thread, `part` first, for as long as the others seem to take little time.
+
+    How many are done, all after a fault, and the seconds that the others may take.
+    """
+    done, short = 0, SHORT
+    while True:
         begun = perf_counter()
-        job.run(loaded, done, done + 1)
-        if job.is_at_fault(0) or done + 1 == workgroups:
-            return workgroups
-        if (perf_counter() - begun) * workgroups <= SHORT:
-            job.run(loaded, done + 1, workgroups)
-            return workgroups
-    return 2
-
-
-def worth(invocations: int, touched: int) -> int:
-    """How many threads work is worth."""
-    return max(1, invocations // INVOCATIONS_PER_THREAD, touched // BYTES_PER_THREAD)
+        if not done and begun - _ended < SPIN_NS * 1e-9:
+            short = SHORT_AWAKE
+        job.run(loaded, done, done + part)
+        done += part
+        if done == workgroups or job.is_at_fault(0):
+            return workgroups, 0.0
+        left = (perf_counter() - begun - CALL) / part * (workgroups - done)
+        if left > short:
+            return done, left
+        part = min(NEXT_PART * part, workgroups - done)
 
 
 def share(job: Job) -> None:
@@ -114,5 +138,5 @@ def copy(given: np.ndarray, workers: int) -> np.ndarray:
 def copy_to(made: np.ndarray, given: np.ndarray, workers: int) -> None:
     """Copy the bytes of a contiguous array to another."""
     args = array("Q", [made.ctypes.data, given.ctypes.data, given.nbytes])
-    threads = min(worth(0, given.nbytes), workers)
+    threads = min(max(1, given.nbytes // BYTES_PER_THREAD), workers)
     share(Job(copy_code(), args, 0, -(-given.nbytes // COPIED_BYTES), 1, threads, 0))

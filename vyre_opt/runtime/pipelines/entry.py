@@ -12,7 +12,7 @@ from ...ir.program import Buffer
 from ..binding import Signature, bind
 from ..compiled import Grid, Inputs, Ready, in_kind, taken
 from ..dispatcher import BackendError, BadLaunch, Dispatcher, Room, Scratch
-from ..inputs import check_array
+from ..inputs import Parameter
 from ..places import Place, is_torch, place_of
 from .plan import Plan, make_plan
 from .watch import Watch
@@ -136,7 +136,8 @@ class CompiledPipeline(Ready):
             return place.take(given, f"inputs[{buffer.name!r}]")
         operand = taken(place, buffer, given)
         plain = getattr(operand, "array", operand)
-        return check_array(f"pipeline @{self.name}: input for @{buffer.name}", buffer, plain, "pipeline")
+        where = f"pipeline @{self.name}: input for @{buffer.name}"
+        return Parameter.of(buffer, where, "pipeline").take(plain)
 
     def _runner(self, dispatcher: Dispatcher, lengths: Mapping[str, int]) -> Runner:
         """Made for these lengths, or kept from an earlier call."""

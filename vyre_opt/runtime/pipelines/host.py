@@ -11,6 +11,7 @@ import numpy as np
 from ...ir.program import Access, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
+from ..inputs import Empty
 from .plan import AnyStep, Plan, Read, Step, is_given_back, steps_of
 from .watch import Watch
 
@@ -39,13 +40,23 @@ All is checked and compiled before; a run works on the memory itself, and raises
 class HostRunner:
     """`in_place`: the target's launches.
 
-    `tracked`: whether `Memory.written` is kept.  `poison`: whether what holds nothing yet is filled
-    with bytes of 1, so that nobody takes it for zero.
+    `empty`: makes memory that holds anything.  `tracked`: whether `Memory.written` is kept.
+    `poison`: whether what holds nothing yet is filled with bytes of 1, so that nobody takes it for
+    zero.
     """
 
-    def __init__(self, plan: Plan, in_place: InPlace, *, tracked: bool = False, poison: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        in_place: InPlace,
+        *,
+        empty: Empty = np.empty,
+        tracked: bool = False,
+        poison: bool = False,
+    ) -> None:
         self.plan = plan
         self.in_place = in_place
+        self.empty = empty
         self.tracked = tracked
         self.poison = poison
 
@@ -94,7 +105,9 @@ class _Session:
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         made = None if scratch is None else scratch.storage.get(buffer.name)
         if not isinstance(made, np.ndarray) or len(made) != scalars or made.dtype != stored:
-            make = np.zeros if stored == np.bool_ else np.empty  # other bytes than 0 and 1 are no bool
+            make = (
+                np.zeros if stored == np.bool_ else self.runner.empty
+            )  # other bytes than 0 and 1 are no bool
             made = make(scalars, stored)
             if scratch is not None:
                 scratch.storage[buffer.name] = made

@@ -1,0 +1,189 @@
+"""A program that is ready to run: checked, compiled, its buffers in the order that its code takes them.
+
+What a call adds is arrays and a grid.  So whatever a program alone decides is decided once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, floordiv
+from typing import Any
+
+import numpy as np
+
+from ...ir.program import Buffer, Dim3, Module, Op, Program
+from ..arrays import storage_type
+from ..dispatcher import BackendError, Room, Scratch
+from ..inputs import check_grid, check_inputs, parameters_of
+from ..snapshot import Snapshot
+from . import blocks, threads
+from .compiler import Compiled, flat_program
+from .crew import Job
+from .faults import error_of
+
+__all__ = ["Launch"]
+
+MAX_GRIDS = 64
+_nbytes = attrgetter("nbytes")
+
+
+class Launch:
+    """Runs a program, which nobody changes (see `holds`), with up to `workers` threads.
+
+    `compile`: called for its code when that is first needed.
+    """
+
+    def __init__(
+        self, program: Program, module: Module | None, compile: Callable[[], Compiled], workers: int
+    ) -> None:
+        self.program, self.module, self.workers = program, module, workers
+        self.parameters = parameters_of(program)
+        self._snapshot = Snapshot(program, module)
+        self._compile = compile
+        self._code: _Code | None = None
+        self._grids: dict[int, Dim3] = {}
+
+    def holds(self) -> bool:
+        """Whether the program and its module's functions are still what they were."""
+        return self._snapshot.holds()
+
+    def __call__(
+        self, inputs: Sequence[Any], grid: int | Sequence[int] | None = None, scratch: Scratch | None = None
+    ) -> list[np.ndarray]:
+        """See `Dispatcher.dispatch`."""
+        if type(inputs) is not list or len(inputs) != len(self.parameters):
+            check_inputs(self.program, inputs)
+        workgroups = self._grid(grid)
+        bound = [p.take(given, blocks.empty) for p, given in zip(self.parameters, inputs, strict=True)]
+        code = self._ready()
+        try:
+            for place in code.copied:
+                if not isinstance(inputs[place], Room):
+                    bound[place] = threads.copy(bound[place], self.workers)
+            for place in code.shared:
+                if not bound[place].flags.aligned:
+                    bound[place] = bound[place].copy()
+            self._run(code, code.in_order(bound, scratch), workgroups)
+        except MemoryError as short:
+            raise BackendError(
+                f"program @{self.program.name}: not enough memory to run it: {short}"
+            ) from short
+        return [bound[k] if lanes == 1 else bound[k].reshape(-1, lanes) for k, lanes in code.outputs]
+
+    def ready(self, grid: int | Sequence[int] | None) -> Dim3:
+        """The grid, checked; the program is compiled after that."""
+        checked = self._grid(grid)
+        self._ready()
+        return checked
+
+    def in_place(self, bound: Sequence[np.ndarray], grid: Dim3, scratch: Scratch) -> None:
+        """Run on the arrays themselves, aligned and flat, in binding order.  Raises ProgramError."""
+        code = self._ready()
+        self._run(code, code.in_order(bound, scratch), grid)
+
+    def _grid(self, given: int | Sequence[int] | None) -> Dim3:
+        if type(given) is not int:
+            return check_grid(self.program, given)
+        found = self._grids.get(given)
+        if found is None:
+            found = check_grid(self.program, given)
+            if len(self._grids) < MAX_GRIDS:
+                self._grids[given] = found
+        return found
+
+    def _ready(self) -> _Code:
+        if self._code is None:
+            self._code = _Code.of(self.program, self._compile())
+        return self._code
+
+    def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3) -> None:
+        """Run all workgroups.  Raises ProgramError for the first that is at fault."""
+        counts = list(map(floordiv, map(len, arrays), code.lanes))
+        args = array("Q", [*map(blocks.address, arrays), *counts, *grid, 0])
+        touched = max(map(_nbytes, arrays), default=0)
+        record = code.run(args, grid[0] * grid[1] * grid[2], self.program.lanes, touched, self.workers)
+        if record is not None:
+            extents = dict(zip(code.made.code.buffers, counts, strict=True))
+            extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
+            flat = flat_program(self.program, self.module)
+            raise error_of(self.program, flat, record, grid, extents)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """What its code takes of a program's buffers, and whether a workgroup may draw its work, part by part.
+
+    `order`: for each argument the place among the bound buffers, or the buffer where it is not
+    bound; `lanes`: of its elements.  Places among the bound buffers: `copied` of those that a run
+    changes or gives back; `shared` of the others, which are the caller's own; `outputs`, with lanes.
+    """
+
+    made: Compiled
+    order: tuple[int | Buffer, ...]
+    lanes: tuple[int, ...]
+    copied: tuple[int, ...]
+    shared: tuple[int, ...]
+    outputs: tuple[tuple[int, int], ...]
+    draws: bool
+
+    @staticmethod
+    def of(program: Program, made: Compiled) -> _Code:
+        bound = program.bound_buffers
+        places = {b.name: place for place, b in enumerate(bound)}
+        taken = [program.buffers[name] for name in made.code.buffers]
+        own = {b.name for b in bound if b.name in made.code.written or b.is_output}
+        return _Code(
+            made,
+            tuple(places.get(b.name, b) for b in taken),
+            tuple(b.dtype.lanes for b in taken),
+            tuple(place for name, place in places.items() if name in own),
+            tuple(place for name, place in places.items() if name not in own),
+            tuple((places[b.name], b.dtype.lanes) for b in bound if b.is_output),
+            any(map(_draws, program.body.walk())),
+        )
+
+    def in_order(self, bound: Sequence[np.ndarray], scratch: Scratch | None) -> list[np.ndarray]:
+        """The storage of each argument, of those that are not bound in `scratch`."""
+        return [
+            bound[place] if isinstance(place, int) else _transient(place, scratch) for place in self.order
+        ]
+
+    def run(
+        self, args: array[int], workgroups: int, lanes: int, touched: int, workers: int
+    ) -> list[int] | None:
+        """The fault record of the first workgroup that has any."""
+        code, loaded = self.made.code, self.made.loaded
+        if not code.whole_grid:
+            return threads.run(
+                loaded, args, workgroups, lanes, touched, workers, code.scratch_bytes, self.draws
+            )
+        job = Job(loaded.address, args, 0, workgroups, 1, 1, code.scratch_bytes * workgroups)
+        job.run(loaded, 0, workgroups)
+        return job.fault()
+
+
+def _draws(loop: Op) -> bool:
+    """Whether an op is a loop that uses what an atomic op in it gives, a ticket for instance."""
+    if loop.name not in ("for", "while"):
+        return False
+    inside = [op for block in loop.regions for op in block.walk()]
+    used = {operand for op in inside for operand in op.operands}
+    return any(op.definition.form == "atomic" and op.result in used for op in inside)
+
+
+def _transient(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
+    """Zeroed storage for an unbound buffer, kept in `scratch` for the next dispatch."""
+    scalars, kind = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
+    kept = None if scratch is None else scratch.storage.get(buffer.name)
+    if isinstance(kept, np.ndarray) and len(kept) == scalars and kept.dtype == kind:
+        kept.fill(0)
+        return kept
+    try:
+        made: np.ndarray = np.zeros(scalars, kind)
+    except ValueError as too_large:  # beyond the address space, where NumPy does not even try
+        raise MemoryError(str(too_large)) from None
+    if scratch is not None:
+        scratch.storage[buffer.name] = made
+    return made
