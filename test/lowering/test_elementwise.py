@@ -251,15 +251,35 @@ REFERENCE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
+def has_avx512() -> bool:
+    import llvmlite.binding as llvm
+
+    return bool(llvm.get_host_cpu_features().get("avx512f"))
+
+
+AVX512 = pytest.mark.skipif("not has_avx512()", reason="this CPU has no AVX-512")
+WAYS = [
+    pytest.param(SCALAR, "host", id="scalar"),
+    pytest.param(Shape(8), "host", id="vector"),
+    pytest.param(SCALAR, "avx512", id="scalar-avx512", marks=AVX512),
+    pytest.param(Shape(32), "avx512", id="vector-avx512", marks=AVX512),
+]
+
+
+@pytest.mark.parametrize(("shape", "target"), WAYS)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", REFERENCE)
-def test_approximate_ops_keep_their_bound(jit: Any, name: str, dtype: DataType, shape: Shape) -> None:
+def test_approximate_ops_keep_their_bound(
+    jit: Any, name: str, dtype: DataType, shape: Shape, target: str
+) -> None:
+    """Guards against an error above the op table's, at the type's edges, infinities and NaN too."""
     values = edges(dtype)
     spread = [*RNG.normal(size=1500), *(RNG.normal(size=1500) * 30), *(1 + RNG.normal(size=1000) * 1e-3),
               *(RNG.normal(size=500) * 1e-6), *(RNG.uniform(-104, 89, 1000)), *(RNG.uniform(-745, 710, 500))]  # fmt: skip
     values += [arith.encode_float(float(v), dtype) for v in spread]
-    got = run(jit, shape, [dtype], dtype, lambda w, a: elementwise.apply(w, shape, name, dtype, a), [values])
+    got = run(
+        jit, shape, [dtype], dtype, lambda w, a: elementwise.apply(w, shape, name, dtype, a, target), [values]
+    )
     exact = np.longdouble([arith.decode_float(v, dtype) for v in values])
     with np.errstate(all="ignore"):
         expected = REFERENCE[name](exact)
@@ -275,6 +295,29 @@ def test_approximate_ops_keep_their_bound(jit: Any, name: str, dtype: DataType, 
             rounded,
             distance,
         )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_a_zero_of_either_sign_is_all_that_nsz_allows(
+    jit: Any, name: str, dtype: DataType, shape: Shape
+) -> None:
+    """Guards against a shortcut that takes a NaN for a number, or the wrong one of two numbers."""
+    values = edges(dtype)
+    left, right = [a for a in values for _ in values], [b for _ in values for b in values]
+    got = run(
+        jit,
+        shape,
+        [dtype, dtype],
+        dtype,
+        lambda w, a: elementwise.apply(w, shape, name, dtype, a, any_zero=True),
+        [left, right],
+    )
+    for a, b, result in zip(left, right, got, strict=True):
+        expected = fold(OPS[name], dtype, [a, b])
+        both_zero = {arith.decode_float(v, dtype) for v in (result, expected)} == {0.0}
+        assert both_zero or same(result, expected, dtype), (a, b, result, expected)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)

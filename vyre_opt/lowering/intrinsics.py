@@ -20,7 +20,7 @@ fptosi.sat fptoui.sat assume
 _HOST = """
 masked.load masked.store masked.gather masked.scatter vector.reduce.or vector.reduce.and vector.reduce.add
 vector.reduce.mul vector.reduce.xor vector.reduce.smin vector.reduce.smax vector.reduce.umin vector.reduce.umax
-memcpy memset ldexp
+memcpy memset x86.avx512.mask.scalef.ps.512
 """.split()
 
 _NVPTX = """

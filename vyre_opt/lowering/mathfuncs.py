@@ -57,6 +57,13 @@ _FORMATS = {
 }
 
 
+_AT_ONCE = 16
+"""Floats that AVX-512 scales by powers of two with one instruction (VSCALEFPS)."""
+
+_AS_ROUNDED = "4"
+"""That instruction's operand for the rounding that is in force."""
+
+
 def _tanh_series(terms: int) -> list[float]:
     """Coefficients of x, x^3, x^5, ... in tanh: tanh' = 1 - tanh^2, term by term."""
     series = [Fraction(1)]
@@ -138,7 +145,8 @@ class _Math:
     def exp2(self, x: str) -> str:
         if self.target == "nvptx" and self.n.element == "float":
             return self.call_named("llvm.nvvm.ex2.approx.f", x)
-        x = self.within(x, self.n.bias + self.n.fraction_bits + 2.0)
+        if not self.has_scale:
+            x = self.within(x, self.n.bias + self.n.fraction_bits + 2.0)
         n = self.call("roundeven", x)
         f = self.op("fsub", x, n)
         return self.scale(self.exp_reduced(self.op("fmul", f, self.const(math.log(2)))), n)
@@ -156,16 +164,9 @@ class _Math:
         return self.choose(self.test("olt", x, low), low, x)
 
     def scale(self, value: str, n: str) -> str:
-        """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached.
-
-        AVX-512 has an instruction for it, to which a NaN of `n` does not matter: `value` is one, too.
-        """
-        if self.target == "avx512":
-            ints = self.shape.of("i32")
-            loose = self.w.emit(f"fptosi {self.kind} {n} to {ints}")
-            whole = self.w.emit(f"freeze {ints} {loose}")
-            name = f"llvm.ldexp.{self.shape.suffix(self.n.element)}.{self.shape.suffix('i32')}"
-            return self.w.call(name, self.kind, [(self.kind, value), (ints, whole)])
+        """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached."""
+        if self.has_scale:
+            return self.scale_at_once(value, n)
         safe = self.choose(self.test("uno", n, n), self.const(0.0), n)
         whole = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
         half = self.iop("ashr", whole, self.whole(1))
@@ -173,6 +174,33 @@ class _Math:
         for part in (half, rest):
             value = self.op("fmul", value, self.power(part))
         return self.choose(self.test("uno", n, n), n, value)
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether one instruction multiplies 16 floats by 2^n, any n: inf and -inf give inf and 0 even for NaN * 2^n."""
+        return self.target == "avx512" and self.n.element == "float" and self.shape.lanes % _AT_ONCE == 0
+
+    def scale_at_once(self, value: str, n: str) -> str:
+        """value * 2^n, by pieces of 16."""
+        part = f"<{_AT_ONCE} x float>"
+        made = []
+        for start in range(0, self.shape.lanes, _AT_ONCE):
+            lanes = range(start, start + _AT_ONCE)
+            a, b = (self.shuffled(x, "poison", self.kind, lanes) for x in (value, n))
+            operands = [(part, a), (part, b), (part, "zeroinitializer"), ("i16", "-1"), ("i32", _AS_ROUNDED)]
+            made.append(self.w.call("llvm.x86.avx512.mask.scalef.ps.512", part, operands))
+        while len(made) > 1:
+            width = self.shape.lanes // len(made)
+            kind = f"<{width} x float>"
+            made = [
+                self.shuffled(a, b, kind, range(2 * width))
+                for a, b in zip(made[::2], made[1::2], strict=True)
+            ]
+        return made[0]
+
+    def shuffled(self, a: str, b: str, kind: str, lanes: range) -> str:
+        mask = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.w.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
 
     def power(self, exponent: str) -> str:
         """2^exponent of an integer in the normal range."""

@@ -1,17 +1,19 @@
 """The differentiable search: a policy over configurations descends its expected cost.
 
-    measure a few that are far apart            -> costs
-    a surrogate tells the cost of the others    -> c, optimistic where little is known
+    glance at a few that are far apart              -> costs, of part of the rounds
+    surrogates tell the costs of the others         -> c_k = E min(cost_k, best), what the search would
+                                                       be left with, were k measured next
     the policy p = softmax(-x) starts even, and descends E(x) = sum p_k c_k:
 
         g = dE/d(-x) = p * (c - E)              its gradient in the logits
         x <- x + rate * (F + damping)^-1 g      F = diag(p) - p p^T, the Fisher matrix of p
 
-    what is measured next is drawn from p among what is not yet measured; and again
+    what is glanced at next is drawn from p among what is not yet measured; and again
+    the cheapest are measured in all rounds, side by side; the choice is among them
 
 Undamped, the step is x <- x + rate * (c - E), so that p becomes softmax(-rate * c): each step cools
 the policy, whatever the units that x came in.  Damping keeps it from moving where p is smaller than
-that, where a gradient says little.  Costs are relative to the best measured.
+that, where a gradient says little.  Costs are relative to the best, in units of the largest gain.
 
 p and the step come from `pick_config_pre_exp_fixed` and math.matvec_fixed on a dispatcher, in 16.16:
 the tuner runs the compiler's own kernels, and takes the same path on every target.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,27 +48,30 @@ Array = Any
 class Descent:
     """How the policy descends.
 
-    `steps` of `rate` after each measurement; `damping` of the Fisher matrix; `optimism`: standard
-    deviations by which the surrogate is trusted to be wrong; `opening`: part of the budget that is
-    measured before, spread over the space; `share`: part of what is left of it that is measured
-    between descents; `patience`: the search stops once p puts less than this on what is not measured.
+    `steps` of `rate` after each measurement; `damping` of the Fisher matrix.  `breadth`: configurations
+    that are glanced at, over those that the budget could measure in all rounds; `opening`: part of them
+    that is glanced at before, spread over the space; `share`: part of those left that is glanced at between
+    descents; `patience`: the glancing stops where no configuration promises to lower the best by this part
+    of it; `contenders`: those that cost less than this many times the best are measured in all rounds,
+    as far as the budget goes.
     """
 
     steps: int = 6
     rate: float = 6.0
     damping: float = 1 / 64
-    optimism: float = 1.5
+    breadth: float = 4 / 3
     opening: float = 0.3
-    share: float = 0.2
-    patience: float = 1 / 256
+    share: float = 0.06
+    patience: float = 1e-6
+    contenders: float = 1.3
 
 
 @dataclass(frozen=True, slots=True)
 class PathPoint:
     """The policy after a descent, `measured` configurations known.
 
-    `expected`: E under the surrogate, over the best cost then; `best`: that cost; `unmeasured`: what the
-    policy puts on configurations that are not measured.
+    `expected`: its expected cost under the surrogate, over the best cost then; `best`: that cost;
+    `unmeasured`: what the policy puts on configurations that are not measured.
     """
 
     measured: int
@@ -115,48 +121,81 @@ def policy_descent(
     start: int | None = None,
 ) -> None:
     """Spend a ledger's budget, or stop before; `start` is measured first, one at random if None."""
-    surrogate = Surrogate(space)
+    surrogate = Surrogate(space, rng)
     scratch = Scratch()
-    opening = max(3, round(ledger.left * how.opening))
-    ledger.measure(_spread(surrogate, rng, min(opening, ledger.left), start))
-    while ledger.left > 0:
+    glance = max(1, ledger.rounds // 2)
+    breadth = how.breadth if glance < ledger.rounds else 1.0
+    most = min(len(space), round(ledger.left * breadth), (ledger.budget - ledger.spent) // glance)
+    opening = min(most, max(3, round(most * how.opening)))
+    ledger.measure(_spread(surrogate, rng, opening, start), glance)
+    while 0 < len(ledger.order) < most:
         best = ledger.best
         if best is None:  # all failed so far: anything else
-            ledger.measure([_unmeasured(ledger)[0]] if _unmeasured(ledger) else [])
-            if not _unmeasured(ledger):
-                return
+            ledger.measure(_unmeasured(ledger)[:1], glance)
             continue
-        costs = _relative_costs(ledger, surrogate, ledger.costs[best], how.optimism)
+        gains, costs = _promises(ledger, surrogate, ledger.costs[best])
+        if gains.max() < how.patience:
+            ledger.is_settled = True
+            break
         policy = Policy(len(space), dispatcher, scratch)
         for _ in range(how.steps):
-            policy.step(costs, how.rate, how.damping)
+            policy.step(1.0 - gains / gains.max(), how.rate, how.damping)
         p = policy.probabilities()
         expected = float(p @ costs / p.sum())
         p[ledger.order] = 0.0
         if told:
             told(PathPoint(len(ledger.order), expected, ledger.costs[best], float(p.sum())))
-        if p.sum() < how.patience:
-            return
-        ledger.measure(_drawn(p, rng, max(1, int(ledger.left * how.share))))
+        count = min(most - len(ledger.order), max(1, int((most - len(ledger.order)) * how.share)))
+        ledger.measure(_drawn(p if p.any() else gains, rng, count), glance)
+    _settle(ledger, ledger.rounds - glance, how.contenders)
 
 
-def _relative_costs(ledger: Ledger, surrogate: Surrogate, best: float, optimism: float) -> Array:
-    """Of every configuration over the best: as measured, and as the surrogate hopes of the others."""
+def _promises(ledger: Ledger, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
+    """Of every configuration: what measuring it is expected to gain, over the best; and its cost, over that.
+
+    The gain of a normal distribution below 0: s (z Phi(z) + phi(z)) with z = -mean / s, in log cost.
+    """
     seen = ledger.order
     measured = np.array([ledger.costs[pick] for pick in seen])
-    with np.errstate(divide="ignore"):
-        logs = (
-            np.minimum(np.log(measured / best), CAP) if best > 0 else np.where(measured < INFINITE, 0.0, CAP)
-        )
+    ran = measured < INFINITE
+    logs = np.zeros(len(seen))
+    if best > 0:
+        logs[ran] = np.minimum(np.log(measured[ran] / best), CAP)
+    # one that failed counts as the worst that ran: its like are avoided, those around it are not
+    logs[~ran] = logs.max() or CAP
     mean, spread = surrogate.predict(seen, logs)
-    hoped = mean - optimism * spread
-    hoped[seen] = logs
-    return np.exp(np.clip(hoped, -1.0, CAP))
+    z = -mean / spread
+    gains = np.mean(spread * (z * _normal(z) + np.exp(-(z**2) / 2) / sqrt(2 * pi)), axis=0)
+    gains[seen] = 0.0
+    costs = np.mean(mean, axis=0)
+    costs[seen] = logs
+    return np.maximum(gains, 0.0), np.exp(np.clip(costs, -1.0, CAP))
+
+
+def _normal(z: Array) -> Array:
+    """The distribution function of the normal distribution, to 3e-4, by a hyperbolic tangent."""
+    return 0.5 * (1 + np.tanh(sqrt(2 / pi) * (z + 0.044715 * z**3)))
+
+
+def _settle(ledger: Ledger, rounds: int, contenders: float) -> None:
+    """Measure the cheapest in the rounds that they lack; of those that then have all, the best is chosen."""
+    best = ledger.best
+    if best is None:
+        return
+    ranked = sorted((ledger.costs[pick], place, pick) for place, pick in enumerate(ledger.order))
+    near = [
+        pick
+        for cost, _, pick in ranked
+        if cost <= contenders * ledger.costs[best] or cost == ledger.costs[best]
+    ]
+    ledger.measure(near, rounds)
+    most = max(len(ledger.taken[pick]) for pick in near)
+    ledger.finalists = [pick for pick in near if len(ledger.taken[pick]) == most]
 
 
 def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: int | None) -> list[int]:
     """Configurations that are far apart: each the farthest, of a few at random, from those before."""
-    total = len(surrogate)
+    total = surrogate.count
     picks = [int(rng.integers(total)) if start is None else start]
     while len(picks) < count:
         drawn = rng.choice(total, min(total, 16), replace=False)

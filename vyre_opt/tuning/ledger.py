@@ -18,7 +18,8 @@ class Ledger:
 
     `costs`: by place, the median of the samples so far; infinite for one that failed.  `order`: the
     places as they were first measured.  `finalists`: those among which alone the best is, for a search
-    that measures the others less often.  `told(spent, budget)` hears of every measurement.
+    that measures the others less often.  `is_settled`: set by a search that stops because it expects no
+    more.  `told(spent, budget)` hears of every measurement.
 
     `anchored`: the best of the first measurement runs beside all later ones, outside the budget, and
     each sample is told at the anchor's pace of then: drift of the machine does not count.
@@ -44,6 +45,7 @@ class Ledger:
         self.order: list[int] = []
         self.costs: dict[int, float] = {}
         self.finalists: list[int] | None = None
+        self.is_settled = False
         self.anchor: int | None = None
         self._pace = 0.0
 
@@ -80,12 +82,14 @@ class Ledger:
 
     def _samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         """Of each, at the anchor's pace."""
-        if self.anchor is None or self.anchor in picks:
+        if self.anchor is None:
             return self.bench.samples(picks, rounds)
-        beside, *found = self.bench.samples([self.anchor, *picks], rounds)
-        if len(beside) != rounds or not all(pace > 0 for pace in beside):
-            return found
-        return [
-            [sample * self._pace / pace for sample, pace in zip(samples, beside, strict=False)]
-            for samples in found
-        ]
+        beside, *found = self.bench.samples([self.anchor, *(k for k in picks if k != self.anchor)], rounds)
+        if len(beside) == rounds and all(pace > 0 for pace in beside):
+            found = [
+                [sample * self._pace / pace for sample, pace in zip(samples, beside, strict=False)]
+                for samples in found
+            ]
+            beside = [self._pace] * rounds
+        others = iter(found)
+        return [beside if pick == self.anchor else next(others) for pick in picks]

@@ -29,7 +29,8 @@ class Tuning:
 
     `config`: the choice, and `cost` what it costs: seconds, where the tuner measured them.  `default`
     is what is taken where nobody tunes, with `default_cost`; both None where there is none.
-    `measured`: all that were measured, in order, `rounds` times each; `of`: the size of the space.
+    `measured`: all that were measured, in order, the contenders `rounds` times each; `budget`: of
+    measurements; `of`: the size of the space.
     `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the
     result is one of an earlier run.
     """
@@ -45,6 +46,7 @@ class Tuning:
     measured: tuple[Measured, ...]
     rounds: int
     of: int
+    budget: int = 0
     path: tuple[PathPoint, ...] = ()
     stopped: str = ""
     kept: bool = field(default=False, compare=False)

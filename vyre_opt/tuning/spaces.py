@@ -46,7 +46,7 @@ GPU: dict[str, Products] = {
         },
         {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
     ),
-    "scan.dfa": ({"lanes": (32, 64, 128, 256, 512), "chunk": _CHUNKS},),
+    "scan.dfa": ({"lanes": (32, 64, 128, 256, 512), "chunk": (4, *_CHUNKS)},),
     "tt.contract_step": ({"lanes": _FINE, "unroll": (1, 2, 4, 8, 16, 32)},),
     "tt.chain": (
         {"lanes": _WIDE, "vector": (1, 2, 4), "ahead": (0, 16, 32, 64), "workgroups": (1,)},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ import numpy as np
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher
 from . import keeping
 from .descent import Descent, PathPoint, policy_descent
+from .duel import RIVALS, duel
 from .ledger import Ledger
-from .measure import INFINITE, Bench, DispatchBench, FunctionBench, relative
+from .measure import INFINITE, Bench, DispatchBench, FunctionBench
 from .progress import Bar
 from .result import Measured, Tuning
 from .search import random_search, successive_halving
@@ -24,7 +24,6 @@ __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "autotune", "search"]
 
 DEFAULT_STRATEGY = "gradient"
 LEAST_BUDGET = 4
-DUEL_ROUNDS = 11
 SPENT = "the budget was spent"
 
 Told = Callable[[PathPoint], None]
@@ -51,14 +50,16 @@ def autotune(
     output checked before a time counts; or, with `measure`, a name.  `space`: the configurations, or
     factors and their values; left out, the workload's own.  `measure(config)`: its cost, less is
     better; NaN, infinity, ValueError and DispatchError are failures.
-    `budget`: configurations to measure, a quarter of the space unless given (at least 4), each
-    `rounds` times; the search may stop before.  `strategy`: gradient (see descent), random or halving.
+    `budget`: what it may measure, a quarter of the space unless given (at least 4), in configurations of
+    `rounds` measurements each; the search may spend them on more configurations, most of which it measures
+    less often, and may stop before.  `strategy`: gradient (see descent), random or halving.
     `start`: what is measured first; a workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
     `reuse`: take a result that is kept there.  `progress`: a bar on stderr, where that is a terminal.
 
-    The same seed and costs give the same result on every target.  A workload's choice meets its default
-    in a last duel, and if it does not win, the default is the choice.
+    The same seed and costs give the same result on every target.  Last, the cheapest meet the workload's
+    default, else the start that was given, in a duel beyond the budget; it is the choice unless one is
+    faster by a gain beyond the noise, and by 2 % at least (see duel).
 
     Raises BadInputs for arguments that do not fit, and BackendError if every configuration failed.
     """
@@ -82,7 +83,7 @@ def autotune(
     key = keeping.tuning_key(name, _fingerprint(workload, backend), keeping.device_of(backend), chosen)
     if keep is not None and reuse:
         kept = keeping.load(keep, key, chosen)
-        if kept is not None and _is_enough(kept, allowed):
+        if kept is not None and (kept.budget >= allowed * rounds or kept.stopped != SPENT):
             return kept
     bench: Bench
     if measure is not None:
@@ -98,8 +99,7 @@ def autotune(
         if best is None:
             why = next(iter(bench.failures.values()), "nothing was measured")
             raise BackendError(f"{name}: no configuration could be measured: {why}")
-        if measure is None and default is not None:
-            best = _duel(bench, ledger, best, default)
+        best = _last_word(bench, ledger, best, first if default is None else default)
     found = _result(ledger, best, default, chosen, name, keeping.device_of(backend), strategy, seed, path)
     if keep is not None:
         keeping.save(keep, key, found)
@@ -132,21 +132,16 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 }
 
 
-def _is_enough(kept: Tuning, allowed: int) -> bool:
-    """Whether a kept result is of at least as many measurements as are allowed now, or needed no more."""
-    return len(kept.measured) >= min(allowed, kept.of) or kept.stopped != SPENT
-
-
-def _duel(bench: Bench, ledger: Ledger, best: int, default: int) -> int:
-    """The default, unless the choice is faster beside it; costs are told at the pace of this duel."""
-    if best == default or ledger.costs.get(default, INFINITE) == INFINITE:
+def _last_word(bench: Bench, ledger: Ledger, best: int, home: int | None) -> int:
+    """The choice, after a duel of the cheapest with `home`; the costs of both are told at its pace."""
+    if home is None or home == best or ledger.costs.get(home) == INFINITE:
         return best
-    ours, theirs = bench.samples([best, default], DUEL_ROUNDS)
-    if not ours or not theirs:
-        return best if ours else default
-    ledger.costs[default] = median(theirs)
-    ledger.costs[best] = ledger.costs[default] * relative(ours, theirs)
-    return best if ledger.costs[best] < ledger.costs[default] else default
+    ranked = sorted(ledger.finalists or ledger.order, key=ledger.costs.__getitem__)
+    ended = duel(bench, home, [pick for pick in ranked if pick != home][:RIVALS])
+    if home not in ledger.costs:
+        ledger.order.append(home)
+    ledger.costs.update(ended.costs)
+    return ended.winner
 
 
 def _result(
@@ -164,8 +159,9 @@ def _result(
     measured = tuple(
         Measured(space.configs[pick], ledger.costs[pick], failures.get(pick, "")) for pick in ledger.order
     )
-    stopped = SPENT if ledger.left <= 0 else "the policy had settled"
-    if len(ledger.order) == len(space):
+    is_spent = ledger.left <= 0 and any(len(taken) < ledger.rounds for taken in ledger.taken.values())
+    stopped = "nothing more promised a gain" if ledger.is_settled else SPENT
+    if len(ledger.order) == len(space) and not is_spent:
         stopped = "all of them"
     default_cost = None if default is None else ledger.costs.get(default)
     return Tuning(
@@ -179,6 +175,7 @@ def _result(
         default_cost=default_cost,
         measured=measured,
         rounds=ledger.rounds,
+        budget=ledger.budget,
         of=len(space),
         path=tuple(path),
         stopped=stopped,
