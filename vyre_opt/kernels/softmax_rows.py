@@ -34,6 +34,7 @@ MAX_COLUMNS = 1 << 18
 LOG2_E = 1.4426950408889634
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values of a row that a lane holds in registers, at most
+RESIDENT = 2048  # invocations that a multiprocessor holds
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,12 @@ def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> Softmax
     if not rounds:
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
-    def cost(r: int) -> tuple[bool, int, int]:
-        idle = _whole_subgroups(-(-vectors // r)) * r - vectors
+    def cost(r: int) -> tuple[bool, bool, int, int]:
+        lanes = _whole_subgroups(-(-vectors // r))
+        idle = lanes * r - vectors
         # 16 bytes a lane are too few in flight: an H100 reads bf16 at 0.85 of what 32 reach
-        return r * vector * size < 32, idle * 16 // vectors, abs(r * vector - 16)
+        empty = RESIDENT % lanes > RESIDENT // 5
+        return r * vector * size < 32, empty, idle * 16 // vectors, abs(r * vector - 16)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector)
