@@ -27,10 +27,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_second_run_takes_no_compile(run_run: Callable, run_cache: Callable, environment: dict) -> None:
-    """--time shows where the code came from; --no-cache and another --spec compile."""
+    """--timing, or --time, shows where the code came from; --no-cache and another --spec compile."""
 
     def run(*options: str) -> tuple[str, str]:
-        ran = run_run("-", "--grid=1", "--time", *options, text=PROGRAM, env=environment)
+        ran = run_run("-", "--grid=1", "--timing", *options, text=PROGRAM, env=environment)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout, ran.stderr
 

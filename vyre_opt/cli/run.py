@@ -135,7 +135,7 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     help="With --autotune: a picture of what each configuration cost, and of the policy's path.",
     group=RUN,
 )
-@flag("--time", "Show the time that each step took.", RUN, "timing")
+@flag("--time", "Show the time that each step took.", RUN, "--timing", "timing")
 @option(
     "--color",
     type=click.Choice(("auto", "always", "never")),
