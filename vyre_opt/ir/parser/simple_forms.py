@@ -61,7 +61,9 @@ def _words(row: OpDef, tail: Tail) -> dict[str, Any]:
     if row.form == "atomic" and not given:
         given = ["relaxed"]
     if len(given) != len(wanted):
-        names = ", ".join(attr.name for attr in wanted)
+        names = " and its ".join(
+            f"{a.name}, one of {', '.join(a.choices)}" if a.choices else a.name for a in wanted
+        )
         raise Malformed(f"needs its {names}" if wanted else f"takes no {given[0]}")
     for attr, word in zip(wanted, given, strict=True):
         if attr.choices and word not in attr.choices:
