@@ -130,12 +130,14 @@ class Job:
 
     def fault(self) -> list[int] | None:
         """The record of the first workgroup at fault."""
+        if not any(self.words[self.records :: RECORD_WORDS]):
+            return None
         found = [
             self.words[at : at + len(FAULT_WORDS)].tolist()
             for at in range(self.records, len(self.words), RECORD_WORDS)
             if self.words[at]
         ]
-        return min(found, key=itemgetter(FAULT_WORDS.index("workgroup"))) if found else None
+        return min(found, key=itemgetter(FAULT_WORDS.index("workgroup")))
 
 
 class Crew(Protocol):

@@ -110,7 +110,7 @@ def _alone(job: Job, loaded: Loaded, part: int, workgroups: int) -> tuple[int, f
 def share(job: Job) -> None:
     """Run a job with others.  When it returns or raises, none of them may touch it any more."""
     others, work, address = crew(), work_function(), job.address
-    abandon = others.abandon
+    abandon, is_left = others.abandon, False
     try:
         if job.threads > 1:
             others.start(job, job.threads - 1)
@@ -122,8 +122,10 @@ def share(job: Job) -> None:
             begun = now
         while job.threads > 1 and not others.finish(job):
             pass
+        is_left = True  # a signal before this costs a call that finds nothing to do
     finally:
-        abandon(address)  # one call of machine code, so that no second signal comes between
+        if not is_left:
+            abandon(address)  # one call of machine code, so that no second signal comes between
 
 
 def copy(given: np.ndarray, workers: int) -> np.ndarray:
