@@ -18,7 +18,7 @@ import pytest
 from vyre_opt.ir import arith
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
-from vyre_opt.lowering import elementwise
+from vyre_opt.lowering import conversions, elementwise
 from vyre_opt.lowering.shape import SCALAR, Shape
 from vyre_opt.lowering.text import ModuleText, Writer
 
@@ -65,8 +65,8 @@ def kernel(
         raw_type = shape.of(f"i{dtype.bits}")
         at = w.emit(f"getelementptr i{dtype.bits}, ptr %in{number}, i64 %i")
         raw = w.emit(f"load {raw_type}, ptr {at}, align 1")
-        args.append(elementwise.from_bits(w, shape, dtype, raw))
-    result = elementwise.bits_of(w, shape, target, body(w, args))
+        args.append(conversions.from_bits(w, shape, dtype, raw))
+    result = conversions.bits_of(w, shape, target, body(w, args))
     out = w.emit(f"getelementptr i{target.bits}, ptr %out, i64 %i")
     w.line(f"store {shape.of(f'i{target.bits}')} {result}, ptr {out}, align 1")
     params = ", ".join(f"ptr %in{n}" for n in range(len(sources)))
@@ -222,7 +222,7 @@ def test_cast(jit: Any, source: DataType, target: DataType, shape: Shape) -> Non
         shape,
         [source],
         target,
-        lambda w, a: elementwise.convert(w, shape, source, target, a[0]),
+        lambda w, a: conversions.convert(w, shape, source, target, a[0]),
         [values],
     )
     for value, result in zip(values, got, strict=True):
@@ -326,8 +326,8 @@ def test_memory_and_bits_round_trip(jit: Any, dtype: DataType) -> None:
     shape = Shape(8)
 
     def body(w: Writer, args: list[str]) -> str:
-        raw = elementwise.store_value(w, shape, dtype, args[0])
-        return elementwise.load_value(w, shape, dtype, raw)
+        raw = conversions.store_value(w, shape, dtype, args[0])
+        return conversions.load_value(w, shape, dtype, raw)
 
     values = edges(dtype)
     got = run(jit, shape, [dtype], dtype, body, [values])

@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions, elementwise
 from .host_frame import WIDE, Frame
 from .host_outline import cut, write_part
 from .shape import SCALAR, Shape, carrier
@@ -157,7 +157,7 @@ def convert(c: Chunk, op: Op) -> None:
     parts = c.take(source, shape)
     if op.name == "cast":
         pair = (source.type.element, result.type.element)
-        c.define(result, [elementwise.convert(c.w, shape, *pair, part) for part in parts])
+        c.define(result, [conversions.convert(c.w, shape, *pair, part) for part in parts])
     else:
         c.define(result, _bitcast(c, shape, source.type, result.type, parts))
 
@@ -167,7 +167,7 @@ def _bitcast(c: Chunk, shape: Shape, source: DataType, target: DataType, parts: 
     w, old, new = c.w, source.element, target.element
     assert old.bits is not None
     assert new.bits is not None
-    bits = [elementwise.bits_of(w, shape, old, part) for part in parts]
+    bits = [conversions.bits_of(w, shape, old, part) for part in parts]
     narrow, wide = shape.of(f"i{min(old.bits, new.bits)}"), shape.of(f"i{max(old.bits, new.bits)}")
     element = f"i{max(old.bits, new.bits)}"
     pieces: list[str] = []
@@ -190,7 +190,7 @@ def _bitcast(c: Chunk, shape: Shape, source: DataType, target: DataType, parts: 
                     grown = w.emit(f"or {wide} {total}, {grown}")
                 total = grown
             pieces.append(total)
-    return [elementwise.from_bits(w, shape, new, piece) for piece in pieces]
+    return [conversions.from_bits(w, shape, new, piece) for piece in pieces]
 
 
 # --- constants, ids and sizes

@@ -14,7 +14,7 @@ from ..ir import arith
 from ..ir.loops import bounds, inits
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions, elementwise
 from .host_chunk import Chunk, Parts
 from .host_frame import ALL, FLAGS, WIDE
 from .shape import SCALAR, Shape, carrier
@@ -203,7 +203,7 @@ class Rounds:
         if shape is WIDE:
             held = w.emit(f"extractelement {WIDE.of(self.kind)} {held}, i64 {lane}")
         word = DataType.I64 if self.dtype.is_signed else DataType.U64
-        frame.fault(self.op, lane, elementwise.convert(w, SCALAR, self.dtype, word, held))
+        frame.fault(self.op, lane, conversions.convert(w, SCALAR, self.dtype, word, held))
         w.start(good)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from . import elementwise, host_helpers
+from . import conversions, host_helpers
 from .host_chunk import Chunk
 from .host_frame import ALL, FLAGS, WIDE, Frame
 from .shape import SCALAR
@@ -55,7 +55,7 @@ class Access:
 
     @property
     def memory(self) -> str:
-        return elementwise.memory_type(self.dtype)
+        return conversions.memory_type(self.dtype)
 
     @property
     def bits(self) -> int:
@@ -178,7 +178,7 @@ def load(c: Chunk, op: Op) -> None:
         raw, shape = _load_near(c, a, spread), WIDE
     else:
         raw, shape = _load_far(c, a), WIDE
-    c.define(result, [elementwise.load_value(c.w, shape, a.dtype, part) for part in raw])
+    c.define(result, [conversions.load_value(c.w, shape, a.dtype, part) for part in raw])
 
 
 def _load_one(c: Chunk, a: Access) -> Words:
@@ -252,7 +252,7 @@ def store(c: Chunk, op: Op) -> None:
     if a.stride == 0:
         _store_one(c, a, value)
         return
-    raw = [elementwise.store_value(c.w, WIDE, a.dtype, part) for part in c.lanes(value)]
+    raw = [conversions.store_value(c.w, WIDE, a.dtype, part) for part in c.lanes(value)]
     if a.stride is not None and a.stride * a.element == a.parts <= MAX_WIDE_PARTS:
         _store_near(c, a, raw)
     else:
@@ -268,7 +268,7 @@ def _store_one(c: Chunk, a: Access, value: Value) -> None:
         lane, kind = c.first_active(), WIDE.type(a.dtype)
         parts = tuple(w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in c.lanes(value))
     for number, part in enumerate(parts):
-        raw = elementwise.store_value(w, SCALAR, a.dtype, part)
+        raw = conversions.store_value(w, SCALAR, a.dtype, part)
         w.line(f"store {a.memory} {raw}, ptr {_pointer(c.frame, a, index, number)}")
 
 

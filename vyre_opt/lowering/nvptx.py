@@ -19,7 +19,7 @@ from math import prod
 from ..analysis.alignment import Alignment
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Block, Buffer, Op, Program
-from . import elementwise
+from . import conversions
 from .abi import ALIGNMENT, Kernel, Param, Unit, storage_buffers
 from .bounds import BoundsProofs
 from .guards import Guards
@@ -249,7 +249,7 @@ def _workgroup_memory(context: Context, kernel: Kernel, taken: set[str]) -> None
 
 def _tile(name: str, tile: Buffer) -> str:
     scalars = (tile.count or 0) * tile.dtype.lanes
-    kind = f"[{scalars} x {elementwise.memory_type(tile.dtype.element)}]"
+    kind = f"[{scalars} x {conversions.memory_type(tile.dtype.element)}]"
     return f"{name} = internal addrspace(3) global {kind} undef, align {ALIGNMENT}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..ir.program import Op
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions
 from .nvptx_body import Body, Place
 from .nvptx_memory import address, guarded, locate
 from .shape import SCALAR, float_literal
@@ -66,11 +66,11 @@ def _exchange(body: Body, op: Op, place: Place, pointer: str, operands: list[str
         verb = "fadd"
     as_bits = dtype.is_float and name == "exchange"
     if as_bits:
-        kind, value = f"i{dtype.bits}", elementwise.bits_of(w, SCALAR, dtype, value)
+        kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
     if verb == "fadd" and dtype.name == "f32" and place.space == 1:
         return w.emit(f"call float @{_add_function(w, order)}({place.type} {pointer}, float {value})")
     old = w.emit(f"atomicrmw {verb} {place.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
-    return elementwise.from_bits(w, SCALAR, dtype, old) if as_bits else old
+    return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
 
 
 def _add_function(outer: Writer, order: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions
 from .abi import ALIGNMENT
 from .nvptx_body import NO_METADATA, Body, Place
 from .shape import SCALAR
@@ -97,7 +97,7 @@ def address(body: Body, access: Access, dtype: DataType, lanes_per_element: int,
         index = w.emit(f"mul i64 {index}, {lanes_per_element}")
     if place.space == 3:
         index, kind = w.emit(f"trunc i64 {index} to i32"), "i32"
-    memory = elementwise.memory_type(dtype)
+    memory = conversions.memory_type(dtype)
     pointer = w.emit(f"getelementptr inbounds {memory}, {place.type} {place.pointer}, {kind} {index}")
     if offset:
         pointer = w.emit(f"getelementptr inbounds {memory}, {place.type} {pointer}, {kind} {offset}")
@@ -147,12 +147,12 @@ def _load(body: Body, op: Op) -> None:
 
 
 def _read(body: Body, place: Place, pointer: str, dtype: DataType, wide: int, align: int) -> list[str]:
-    w, memory = body.w, elementwise.memory_type(dtype)
+    w, memory = body.w, conversions.memory_type(dtype)
     constant = f", !invariant.load {NO_METADATA}" if place.is_constant else ""
     kind = memory if wide == 1 else f"<{wide} x {memory}>"
     raw = w.emit(f"load {kind}, {place.type} {pointer}, align {align}{constant}")
     parts = [raw] if wide == 1 else [w.emit(f"extractelement {kind} {raw}, i32 {k}") for k in range(wide)]
-    return [elementwise.load_value(w, SCALAR, dtype, part) for part in parts]
+    return [conversions.load_value(w, SCALAR, dtype, part) for part in parts]
 
 
 def guarded(
@@ -192,8 +192,8 @@ def _store(body: Body, op: Op) -> None:
 def _write(
     body: Body, place: Place, pointer: str, dtype: DataType, elements: tuple[str, ...], align: int
 ) -> None:
-    w, memory = body.w, elementwise.memory_type(dtype)
-    raw = [elementwise.store_value(w, SCALAR, dtype, x) for x in elements]
+    w, memory = body.w, conversions.memory_type(dtype)
+    raw = [conversions.store_value(w, SCALAR, dtype, x) for x in elements]
     value, kind = raw[0], memory
     if len(raw) > 1:
         value, kind = "poison", f"<{len(raw)} x {memory}>"

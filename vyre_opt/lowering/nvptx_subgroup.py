@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ..ir import arith
 from ..ir.program import Op
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions, elementwise
 from .nvptx_body import Body
 from .nvptx_control import poll
 from .nvptx_values import lane, linear_id, register, subgroup_lanes
@@ -51,7 +51,7 @@ def _words(body: Body, dtype: DataType, element: str) -> list[str]:
         return [w.emit(f"bitcast float {element} to i32")]
     if dtype.is_bool:
         return [w.emit(f"zext i1 {element} to i32")]
-    bits = elementwise.bits_of(w, SCALAR, dtype, element)
+    bits = conversions.bits_of(w, SCALAR, dtype, element)
     if dtype.bits == 32:
         return [bits]
     if dtype.bits != 64:
@@ -75,7 +75,7 @@ def _element(body: Body, dtype: DataType, words: list[str]) -> str:
         low, high = (w.emit(f"zext i32 {word} to i64") for word in words)
         moved = w.emit(f"shl i64 {high}, 32")
         bits = w.emit(f"or i64 {low}, {moved}")
-    return elementwise.from_bits(w, SCALAR, dtype, bits)
+    return conversions.from_bits(w, SCALAR, dtype, bits)
 
 
 _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}

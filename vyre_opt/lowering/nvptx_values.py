@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir.program import Op
 from ..ir.types import DataType
-from . import elementwise
+from . import conversions, elementwise
 from .nvptx_body import Body, Elements
 from .shape import SCALAR
 
@@ -179,14 +179,14 @@ def _select(body: Body, op: Op) -> None:
 def _cast(body: Body, op: Op) -> None:
     source, target = op.operands[0].type.element, op.results[0].type.element
     given = body.get(op.operands[0])
-    body.set(op, *(elementwise.convert(body.w, SCALAR, source, target, x) for x in given))
+    body.set(op, *(conversions.convert(body.w, SCALAR, source, target, x) for x in given))
 
 
 def _bitcast(body: Body, op: Op) -> None:
     """Through the bits, lowest lane first: joined where lanes grow wider, cut where they grow narrower."""
     source, target = op.operands[0].type.element, op.results[0].type.element
     w, old, new = body.w, source.bits or 0, target.bits or 0
-    bits = [elementwise.bits_of(w, SCALAR, source, x) for x in body.get(op.operands[0])]
+    bits = [conversions.bits_of(w, SCALAR, source, x) for x in body.get(op.operands[0])]
     if old != new:
         count = len(bits) * old // new
         whole = _gathered(body, bits, f"i{old}")
@@ -194,7 +194,7 @@ def _bitcast(body: Body, op: Op) -> None:
         bits = [cast]
         if count > 1:
             bits = [w.emit(f"extractelement <{count} x i{new}> {cast}, i32 {k}") for k in range(count)]
-    body.set(op, *(elementwise.from_bits(w, SCALAR, target, x) for x in bits))
+    body.set(op, *(conversions.from_bits(w, SCALAR, target, x) for x in bits))
 
 
 def _vector_type(count: int, bits: int) -> str:
