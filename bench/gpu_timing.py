@@ -28,15 +28,20 @@ def seconds(run: Run, rounds: int = 1) -> float:
     return median(times)
 
 
-def in_turn(runs: Mapping[str, Run], rounds: int = 7) -> dict[str, float]:
-    """Seconds of each, medians over rounds that do all of them: a slow spell falls on all alike."""
+def each_round(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each in rounds that do all of them: a slow spell falls on all alike."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         seconds(run)
     for _ in range(rounds):
         for name, run in runs.items():
             times[name].append(seconds(run))
-    return {name: median(found) for name, found in times.items()}
+    return times
+
+
+def in_turn(runs: Mapping[str, Run], rounds: int = 7) -> dict[str, float]:
+    """Seconds of each, medians over the rounds."""
+    return {name: median(found) for name, found in each_round(runs, rounds).items()}
 
 
 def copy_bandwidth(size: int = 1 << 30) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import geometric_mean, median, quantiles
 from typing import Any
 
-from gpu_timing import seconds, target
+from gpu_timing import each_round, seconds, target
 from measure import machine, save, today
 
 RESULT = Path(__file__).parent / "results" / "softmax_gpu.json"
@@ -131,16 +131,6 @@ def check(name: str, kernel: Bind, pairs: list[tuple[Any, Any]], tolerance: floa
             sys.exit(f"{name}: wrong softmax at {tuple(x.shape)} {x.dtype}: relative error {error}")
 
 
-def measure(kernels: dict[str, Bind], pairs: list[tuple[Any, Any]]) -> dict[str, list[float]]:
-    """Seconds of each kernel in each of the rounds that run them in turn."""
-    runs = {name: rotating(bind, pairs) for name, bind in kernels.items()}
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            times[name].append(seconds(run))
-    return times
-
-
 def is_slower(times: dict[str, list[float]], peer: str) -> bool:
     """Whether ours takes longer than a peer by more than rounds differ: in three of four of them."""
     ratios = [theirs / ours for theirs, ours in zip(times[peer], times["ours"], strict=True)]
@@ -166,7 +156,7 @@ def samples(shapes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
                 if checked in chosen:
                     check(checked, chosen[checked], pairs, tolerance)
             size = rows * columns * dtype.itemsize
-            times = measure(chosen, pairs)
+            times = each_round({kernel: rotating(bind, pairs) for kernel, bind in chosen.items()}, ROUNDS)
             yield {
                 "shape": [rows, columns],
                 "dtype": name,
