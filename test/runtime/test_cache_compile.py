@@ -123,6 +123,21 @@ def test_two_versions_side_by_side(cpu: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert sum(1 for _ in cpu().store.entries()) == 3
 
 
+def test_another_build_of_llvm_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against code of another LLVM under llvmlite's one version, and against what else lies there."""
+    import llvmlite
+
+    monkeypatch.setattr(llvmlite, "__path__", [str(tmp_path)])
+    (tmp_path / "binding").mkdir()
+    seen = set()
+    for name in ("none", "libllvmlite.so", "libllvmlite.so", "libllvmlite.so.old", "llvmlite.dll"):
+        seen.add(keys.llvm_version.__wrapped__())
+        with (tmp_path / "binding" / name).open("ab") as file:
+            file.write(b"\0")
+    assert len(seen) == 4  # a file that is no library makes no difference
+    assert keys.llvm_version.__wrapped__() not in seen
+
+
 @pytest.mark.parametrize("folder", [os.devnull, "a file"])
 def test_without_a_place_to_keep(
     cpu: Any, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

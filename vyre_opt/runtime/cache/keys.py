@@ -99,6 +99,6 @@ def llvm_version() -> str:
     """
     import llvmlite
 
-    (library,) = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
-    facts = library.stat()
-    return f"llvmlite {llvmlite.__version__}, {facts.st_size} bytes of {facts.st_mtime_ns}"
+    libraries = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
+    facts = [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, sorted(libraries))]
+    return f"llvmlite {llvmlite.__version__}" + "".join(f", {size} bytes of {time}" for size, time in facts)
