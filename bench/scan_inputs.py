@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.testing.kernel_cases.texts import occurrences
+
 ROOT = Path(__file__).resolve().parents[1]
 Match = tuple[int, int]
 
@@ -51,22 +53,12 @@ def searched(text: bytes, patterns: list[bytes]) -> tuple[list[Match], str]:
     try:
         import ahocorasick
     except ImportError:
-        return _found_one_by_one(text, patterns), "bytes.find"
+        return occurrences(text, patterns), "bytes.find"
     automaton = ahocorasick.Automaton()
     for number, pattern in enumerate(patterns):
         automaton.add_word(pattern.decode("latin-1"), number)
     automaton.make_automaton()
     return sorted(automaton.iter(text.decode("latin-1"))), "pyahocorasick"
-
-
-def _found_one_by_one(text: bytes, patterns: list[bytes]) -> list[Match]:
-    found = []
-    for number, pattern in enumerate(patterns):
-        at = text.find(pattern)
-        while at >= 0:
-            found.append((at + len(pattern) - 1, number))
-            at = text.find(pattern, at + 1)
-    return sorted(found)
 
 
 def _example() -> Any:

@@ -31,7 +31,7 @@ def test_the_independent_searches_agree(bench: Any) -> None:
     assert len(work.expected) > 20
     text = bench.np.frombuffer(work.encoded, bench.np.uint8).tobytes()
     decoded = __import__("base64").b64decode(text)
-    assert scan_inputs._found_one_by_one(decoded, work.patterns) == work.expected
+    assert scan_inputs.occurrences(decoded, work.patterns) == work.expected
 
 
 def test_every_way_on_the_cpu_finds_the_same(bench: Any) -> None:
