@@ -13,7 +13,6 @@ so each step multiplies exactly for as long as the product is a u32.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -22,6 +21,7 @@ from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from ..runtime.integers import integer_in, items_of
 from ..runtime.outputs import u32_output
 from .power_compare import is_within_power, product
 
@@ -95,25 +95,13 @@ def should_fuse_chain(
 
 def checked_ranks(ranks: Iterable[int]) -> list[int]:
     """The ranks as ints.  Raises BadInputs for what is not a sequence of u32 numbers."""
-    if isinstance(ranks, (str, bytes, bytearray, dict, set, frozenset)):
-        raise BadInputs(f"ranks are a sequence of u32 numbers, not a {type(ranks).__name__}")
-    try:
-        found = list(ranks)
-    except TypeError:
-        raise BadInputs(f"ranks are a sequence of u32 numbers, not a {type(ranks).__name__}") from None
+    found = items_of(ranks, "ranks are a sequence of u32 numbers")
     return [_checked_rank(rank, position) for position, rank in enumerate(found)]
 
 
 def _checked_rank(rank: Any, position: int) -> int:
-    if type(rank) is int:
-        value = rank
-    else:
-        try:
-            # operator.index takes every integer type, but takes bool for one too.
-            value = -1 if isinstance(rank, bool) else operator.index(rank)
-        except TypeError:
-            value = -1
-    if not 0 <= value <= U32_MAX:
+    value = integer_in(rank, 0, U32_MAX)
+    if value is None:
         raise BadInputs(f"rank {position} is {rank!r}; a rank is an integer from 0 to {U32_MAX}")
     return value
 

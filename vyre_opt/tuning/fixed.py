@@ -9,11 +9,11 @@ throughout, so every target gives the same bits.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from ..runtime.integers import integer_in, items_of
 from ..runtime.outputs import u32_output
 
 if TYPE_CHECKING:
@@ -172,21 +172,12 @@ def _words(given: Any, name: str, least: int) -> np.ndarray:
         ):
             raise BadInputs(f"{name} takes numbers from {least} to {U32_MAX}")
         return np.ascontiguousarray(flat.astype(np.uint32, copy=False))
-    if isinstance(given, (str, bytes, bytearray, dict, set, frozenset)):
-        raise BadInputs(f"{name} is a sequence of integers, not a {type(given).__name__}")
-    try:
-        numbers = list(given)
-    except TypeError:
-        raise BadInputs(f"{name} is a sequence of integers, not a {type(given).__name__}") from None
+    numbers = items_of(given, f"{name} is a sequence of integers")
     return np.array([_word(number, name, k, least) for k, number in enumerate(numbers)], np.uint32)
 
 
 def _word(number: Any, name: str, place: int, least: int) -> int:
-    try:
-        # operator.index takes every integer type, but takes bool for one too.
-        value = None if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        value = None
-    if value is None or not least <= value <= U32_MAX:
+    value = integer_in(number, least, U32_MAX)
+    if value is None:
         raise BadInputs(f"{name}[{place}] is {number!r}; it takes integers from {least} to {U32_MAX}")
     return value & U32_MAX
