@@ -35,11 +35,11 @@ def element_type(
     bf16 elements come as a `bfloat16` of ml_dtypes or torch, or as uint16 with "bf16" given.
     """
     word = given or _BY_NAME.get(operand.kind, operand.kind)
-    found = next((dtype for dtype in accepted if dtype.name == word), None)
-    if found is None:
-        known = ", ".join(dtype.name for dtype in accepted)
-        raise BadInputs(f"{name} holds {known}, not {given or operand.kind}")
-    return found
+    for dtype in accepted:
+        if dtype.name == word:
+            return dtype
+    known = ", ".join(dtype.name for dtype in accepted)
+    raise BadInputs(f"{name} holds {known}, not {given or operand.kind}")
 
 
 def as_u32(

@@ -245,12 +245,24 @@ class _Scan:
 class _ScanTwice(_Scan):
     """Scans a tile of one subgroup that is read twice."""
 
+    def chunked(self) -> None:
+        """Nobody waits for the sum of a tile, so all is one tile, and read once."""
+        b = self.b
+        with b.if_(b.eq(b.workgroup_id("x"), 0)):
+            self.begin(b.const(0, DataType.U32), self.count)
+            self.write([], b.const(0, self.dtype))
+
+    def begin(self, start: Value, exist: Value) -> None:
+        """A tile of `exist` elements."""
+        b = self.b
+        self.start, self.exist = start, exist
+        self.whole = b.and_(exist, ~(SUBGROUP - 1) & 0xFFFFFFFF)  # elements in rounds of 32
+        self.rest = b.add(start, b.add(self.whole, self.lane))
+
     def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
         """No more than the sum of the tile."""
         b = self.b
-        self.start, self.exist = start, b.min(b.sub(self.count, start), self.schedule.tile)
-        self.whole = b.and_(self.exist, ~(SUBGROUP - 1) & 0xFFFFFFFF)  # elements in rounds of 32
-        self.rest = b.add(self.start, b.add(self.whole, self.lane))
+        self.begin(start, b.min(b.sub(self.count, start), self.schedule.tile))
         nothing = b.const(0, self.dtype)
         with b.for_(0, self.whole, SUBGROUP, carry=[nothing]) as rounds:
             rounds.yield_(b.add(rounds.args[0], b.load(self.x, self.place(rounds.index))))

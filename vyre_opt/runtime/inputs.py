@@ -117,8 +117,10 @@ class Parameter:
                 f"{self.where}: the program may read what @{self.buffer.name} holds, "
                 f"which is {self.why_read}; pass an array"
             )
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise BadInputs(f"{self.where}: room for {count!r} elements")
+        if type(count) is not int and (isinstance(count, bool) or not isinstance(count, (int, np.integer))):
+            count = -1
+        if count < 0:
+            raise BadInputs(f"{self.where}: room for {given.count!r} elements")
         make = np.zeros if self.stored == np.bool_ else empty  # see `_bytes`
         try:
             made: np.ndarray = make(int(count) * self.lanes, self.stored)

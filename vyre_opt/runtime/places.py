@@ -97,6 +97,7 @@ class Place(Protocol):
 
 
 _kept: dict[Any, Dispatcher] = {}
+_host_places: dict[str, HostPlace] = {}
 
 
 def target(given: Target, **options: Any) -> Dispatcher:
@@ -119,8 +120,11 @@ def place_of(dispatcher: Target | None, given: Mapping[str, Any]) -> Place:
 
     Raises BadInputs for arrays that are not all on one side, or not where the dispatcher wants them.
     """
-    if not any(map(_may_be_on_gpu, given.values())):
-        return HostPlace(target(dispatcher or "cpu"))
+    for array in given.values():
+        if type(array) is not np.ndarray and _may_be_on_gpu(array):
+            break
+    else:
+        return _host_place(dispatcher or "cpu")
     from ..cuda.device_arrays import is_on_gpu
     from ..cuda.place import gpu_place
 
@@ -128,10 +132,21 @@ def place_of(dispatcher: Target | None, given: Mapping[str, Any]) -> Place:
     there = [name for name, on_gpu in where.items() if on_gpu]
     here = [name for name, on_gpu in where.items() if not on_gpu]
     if not there:
-        return HostPlace(target(dispatcher or "cpu"))
+        return _host_place(dispatcher or "cpu")
     if here:
         raise BadInputs(f"{here[0]} is not on the GPU, {there[0]} is; pass all arrays on one side")
     return gpu_place(dispatcher, there[0], given[there[0]])
+
+
+def _host_place(given: Target) -> HostPlace:
+    """One is kept for each dispatcher that is kept."""
+    dispatcher = target(given)
+    found = _host_places.get(dispatcher.name)
+    if found is None or found.dispatcher is not dispatcher:
+        found = HostPlace(dispatcher)
+        if isinstance(given, str):
+            _host_places[dispatcher.name] = found
+    return found
 
 
 def _may_be_on_gpu(given: Any) -> bool:

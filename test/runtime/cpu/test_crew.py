@@ -399,7 +399,7 @@ def test_a_workgroup_that_draws_all_work_is_not_tried_alone(
     asked: list[int] = []
     share = threads.share
     monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
-    monkeypatch.setattr(threads, "_alone", None)
+    monkeypatch.setattr(threads.Runs, "_begin_alone", None)
     x = np.arange(count, dtype=np.uint32)
     assert np.array_equal(prefix_scan(x, dispatcher=CpuDispatcher(workers=4)), np.cumsum(x, dtype="u4"))
     assert asked == [4]

@@ -25,6 +25,8 @@ MAX_KEPT = 32
 
 _GRAIN = 1 << 16
 
+_address_of, _start_of = ctypes.addressof, ctypes.c_char.from_buffer
+
 _kept: dict[int, np.ndarray] = {}
 """By address, oldest first.  A lease may end anywhere, in another thread or amid these functions, so
 they rely on single operations of a dict, and on no lock."""
@@ -65,7 +67,7 @@ def empty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
 def address(array: Any) -> int:
     """`array.ctypes.data`, which takes three times as long, of a flat array that may be written."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return _address_of(_start_of(array))
     except (TypeError, ValueError):  # it may not, or is empty
         return int(array.ctypes.data)
 

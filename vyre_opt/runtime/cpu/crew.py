@@ -82,30 +82,25 @@ def _yield_address() -> int:
 
 
 class Job:
-    """A dispatch's workgroups, from `first` on, for up to `threads` threads.
+    """Workgroups up to `workgroups`, for up to `threads` threads; `begin` says from which on, each time anew.
 
     `code`: the address of its function; `args` and `room_bytes`: what that takes (see lowering.host).
-    `size`: workgroups of a stretch at most.  `records`: a fault record of RECORD_WORDS words for each thread.
+    `records`: a fault record of RECORD_WORDS words for each thread.
     """
 
     def __init__(
-        self,
-        code: int,
-        args: array[int],
-        first: int,
-        workgroups: int,
-        size: int,
-        threads: int,
-        room_bytes: int,
+        self, code: int, args: array[int], workgroups: int, threads: int = 1, room_bytes: int = 0
     ) -> None:
         self.records = records = MEMBERS + threads
         self.words = words = array("Q", bytes(8 * (records + threads * RECORD_WORDS)))
         self.address = address = words.buffer_info()[0]
         self.args = args
         self.threads = threads
-        words[END], words[SIZE], words[NEXT], words[SPREAD] = workgroups, size, first, 2 * threads
+        words[END], words[SPREAD] = workgroups, 2 * threads
         words[CODE], words[ARGS], words[YIELD] = code, args.buffer_info()[0], _yield_address()
         words[RECORDS] = address + 8 * records
+        words[records + STOP_WORD] = address + 8 * STOP
+        words[records + YIELD_WORD] = words[YIELD]
         if room_bytes:
             stride = -(-room_bytes // _ALIGN) * _ALIGN
             # what is in it means nothing, as it does for every workgroup after a thread's first
@@ -113,11 +108,14 @@ class Job:
             start = blocks.address(self.rooms)
             words[ROOMS], words[STRIDE] = start + -start % _ALIGN, stride
 
+    def begin(self, first: int, size: int) -> None:
+        """Threads are to take stretches of up to `size` workgroups, from `first` on; none has one now."""
+        words = self.words
+        words[NEXT], words[SIZE], words[STOP] = first, size, 0
+
     def run(self, loaded: jit.Loaded, first: int, last: int) -> None:
         """Run workgroups in this thread, as number 0."""
         words = self.words
-        words[self.records + STOP_WORD] = self.address + 8 * STOP
-        words[self.records + YIELD_WORD] = words[YIELD]
         loaded.call(words[ARGS], first, last, words[ROOMS], words[RECORDS])
 
     def shrink(self, part: float) -> None:

@@ -8,25 +8,28 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, floordiv
+from operator import floordiv
 from typing import Any
 
 import numpy as np
 
-from ...ir.program import Buffer, Dim3, Module, Op, Program
+from ...ir.program import Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, Room, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from ..snapshot import Snapshot
-from . import blocks, threads
+from . import blocks, pace, threads
 from .compiler import Compiled, flat_program
-from .crew import Job
 from .faults import error_of
 
 __all__ = ["Launch"]
 
 MAX_GRIDS = 64
-_nbytes = attrgetter("nbytes")
+MAX_KEPT_RUNS = 8
+"""Grids and lengths whose runs are kept, of a program."""
+
+MAX_KEPT_BYTES = 1 << 18
+"""Of scratch memory that runs may have and be kept."""
 
 
 class Launch:
@@ -44,6 +47,8 @@ class Launch:
         self._compile = compile
         self._code: _Code | None = None
         self._grids: dict[int, Dim3] = {}
+        self._runs: dict[tuple[int, ...], list[threads.Runs]] = {}
+        """By the grid and the lengths of the arrays, those that nobody uses at the moment."""
 
     def holds(self) -> bool:
         """Whether the program and its module's functions are still what they were."""
@@ -100,20 +105,36 @@ class Launch:
 
     def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3) -> None:
         """Run all workgroups.  Raises ProgramError for the first that is at fault."""
-        counts = list(map(floordiv, map(len, arrays), code.lanes))
-        args = array("Q", [*map(blocks.address, arrays), *counts, *grid, 0])
-        touched = max(map(_nbytes, arrays), default=0)
-        record = code.run(args, grid[0] * grid[1] * grid[2], self.program.lanes, touched, self.workers)
-        if record is not None:
-            extents = dict(zip(code.made.code.buffers, counts, strict=True))
-            extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
-            flat = flat_program(self.program, self.module)
-            raise error_of(self.program, flat, record, grid, extents)
+        key = (*grid, *map(len, arrays))
+        waiting = self._runs.get(key)
+        runs = waiting.pop() if waiting else self._new_runs(code, arrays, grid)
+        record = runs(map(blocks.address, arrays))
+        if record is None:
+            if runs.kept_bytes <= MAX_KEPT_BYTES:
+                self._keep(key, runs)
+            return
+        extents = dict(zip(code.made.code.buffers, code.counts(arrays), strict=True))
+        extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
+        raise error_of(self.program, flat_program(self.program, self.module), record, grid, extents)
+
+    def _new_runs(self, code: _Code, arrays: list[np.ndarray], grid: Dim3) -> threads.Runs:
+        args = array("Q", [*bytes(len(arrays)), *code.counts(arrays), *grid, 0])
+        touched = max((a.nbytes for a in arrays), default=0)
+        return threads.Runs(code.work, args, grid[0] * grid[1] * grid[2], touched, self.workers)
+
+    def _keep(self, key: tuple[int, ...], runs: threads.Runs) -> None:
+        """For the next call like this one."""
+        waiting = self._runs.get(key)
+        if waiting is None:
+            if len(self._runs) >= MAX_KEPT_RUNS:
+                self._runs.clear()
+            waiting = self._runs.setdefault(key, [])
+        waiting.append(runs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """What its code takes of a program's buffers, and whether a workgroup may draw its work, part by part.
+    """What its code takes of a program's buffers, and what its runs have in common.
 
     `order`: for each argument the place among the bound buffers, or the buffer where it is not
     bound; `lanes`: of its elements.  Places among the bound buffers: `copied` of those that a run
@@ -126,7 +147,7 @@ class _Code:
     copied: tuple[int, ...]
     shared: tuple[int, ...]
     outputs: tuple[tuple[int, int], ...]
-    draws: bool
+    work: threads.Work
 
     @staticmethod
     def of(program: Program, made: Compiled) -> _Code:
@@ -141,7 +162,14 @@ class _Code:
             tuple(place for name, place in places.items() if name in own),
             tuple(place for name, place in places.items() if name not in own),
             tuple((places[b.name], b.dtype.lanes) for b in bound if b.is_output),
-            any(map(_draws, program.body.walk())),
+            threads.Work(
+                made.loaded,
+                program.lanes,
+                made.code.scratch_bytes,
+                made.code.whole_grid,
+                pace.draws(program),
+                pace.is_steady(program),
+            ),
         )
 
     def in_order(self, bound: Sequence[np.ndarray], scratch: Scratch | None) -> list[np.ndarray]:
@@ -150,27 +178,9 @@ class _Code:
             bound[place] if isinstance(place, int) else _transient(place, scratch) for place in self.order
         ]
 
-    def run(
-        self, args: array[int], workgroups: int, lanes: int, touched: int, workers: int
-    ) -> list[int] | None:
-        """The fault record of the first workgroup that has any."""
-        code, loaded = self.made.code, self.made.loaded
-        if not code.whole_grid:
-            return threads.run(
-                loaded, args, workgroups, lanes, touched, workers, code.scratch_bytes, self.draws
-            )
-        job = Job(loaded.address, args, 0, workgroups, 1, 1, code.scratch_bytes * workgroups)
-        job.run(loaded, 0, workgroups)
-        return job.fault()
-
-
-def _draws(loop: Op) -> bool:
-    """Whether an op is a loop that uses what an atomic op in it gives, a ticket for instance."""
-    if loop.name not in ("for", "while"):
-        return False
-    inside = [op for block in loop.regions for op in block.walk()]
-    used = {operand for op in inside for operand in op.operands}
-    return any(op.definition.form == "atomic" and op.result in used for op in inside)
+    def counts(self, arrays: Sequence[np.ndarray]) -> list[int]:
+        """Elements of the storage of each argument."""
+        return list(map(floordiv, map(len, arrays), self.lanes))
 
 
 def _transient(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:

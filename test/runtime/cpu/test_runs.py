@@ -1,0 +1,174 @@
+"""What runs of a program on like arrays learn from each other, and what they must not keep."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from vyre_opt.ir.parser import parse
+from vyre_opt.ir.program import Program
+from vyre_opt.runtime.cpu import CpuDispatcher, pace, threads
+from vyre_opt.runtime.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNS, Launch
+from vyre_opt.runtime.dispatcher import ProgramError
+
+GROUPS = 2000
+TRIED = 31
+"""Workgroups of 32 lanes that one thread begins with, of 2000."""
+
+
+def program(body: str, buffers: str = "") -> Program:
+    head = f"""vyre 1
+    program @p workgroup(32) {{
+      buffer @x : u32[?] read binding(0)
+      buffer @y : u32[?] write binding(1) live_out
+      {buffers}
+      %g = global_id x
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %v = load @x[%g] : u32"""
+    (made,) = parse(f"{head}\n{body}\n}}").programs.values()
+    return made
+
+
+ADD = "%r = add %v, %one : u32\n store %r, @y[%g] : u32"
+LOOP = """%r = for %k = 0 to BOUND step 1 iter(%a = %v : u32) {
+  %b = add %a, %one : u32
+  yield %b
+}
+store %r, @y[%g] : u32"""
+WHILE = """%r = while iter(%a = %v : u32) {
+  %low = lt %a, %one : u32
+  condition %low
+} do {
+  %b = add %a, %one : u32
+  yield %b
+}
+store %r, @y[%g] : u32"""
+TRAP = 'store %v, @y[%g] : u32\n%bad = eq %v, %one : u32\nif %bad { trap "one" }'
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads of each run that several share; a clock that goes on by 1 ms whenever it is looked at."""
+    found: list[int] = []
+    share, ticks = threads.share, itertools.count(1)
+    monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * 1e-3)
+    monkeypatch.setattr(threads, "share", lambda job: (found.append(job.threads), share(job)))
+    return found
+
+
+def run(cpu: CpuDispatcher, given: Program, x: np.ndarray, groups: int = GROUPS) -> np.ndarray:
+    (y,) = cpu.dispatch(given, [x, np.zeros_like(x)], groups)
+    return y
+
+
+def runs_of(cpu: CpuDispatcher) -> Launch:
+    (found,) = cpu._launches.values()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("body", "steady"),
+    [
+        (ADD, True),
+        (LOOP.replace("BOUND", "4"), True),
+        ("%n = len @x : u32\n" + LOOP.replace("BOUND", "%n"), True),
+        (LOOP.replace("BOUND", "%v"), False),
+        ("%n = add %v, %one : u32\n" + LOOP.replace("BOUND", "%n"), False),
+        (WHILE, False),
+    ],
+)
+def test_programs_whose_loops_memory_decides_on_are_not_steady(body: str, steady: bool) -> None:
+    assert pace.is_steady(program(body)) is steady
+
+
+def test_a_steady_program_is_tried_once_and_now_and_then(
+    asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs after the first are shared from their first workgroup on, until it is time to look again."""
+    monkeypatch.setattr(threads, "LEARNED_RUNS", 3)
+    tried: list[int] = []
+    begin = threads.Runs._begin_alone
+    monkeypatch.setattr(
+        threads.Runs, "_begin_alone", lambda runs, short: (tried.append(len(asked)), begin(runs, short))[1]
+    )
+    cpu, x = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32)
+    given = program(ADD)
+    for _ in range(9):
+        assert np.array_equal(run(cpu, given, x), x + 1)
+    assert asked == [4] * 9
+    assert tried == [0, 4, 8]
+
+
+def test_what_memory_decides_on_is_tried_each_time(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of one run says nothing of the next: a few rounds, then so many that it must be shared."""
+    given = program(LOOP.replace("BOUND", "%v"))
+    cpu = CpuDispatcher(workers=4)
+    begin, tried = threads.Runs._begin_alone, []
+    monkeypatch.setattr(
+        threads.Runs, "_begin_alone", lambda runs, short: (tried.append(1), begin(runs, short))[1]
+    )
+    for value in (1, 50, 2):
+        x = np.full(32 * GROUPS, value, np.uint32)
+        assert np.array_equal(run(cpu, given, x), 2 * x)
+    assert len(tried) == 3
+
+
+def test_one_run_that_was_held_up_does_not_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run alone that took 10 ms, for another process had the CPU, doubles what is expected at most."""
+    now = [0.0]
+    steps: list[float] = []
+
+    def clock() -> float:
+        now[0] += steps.pop(0) if steps else 1e-7
+        return now[0]
+
+    asked: list[int] = []
+    share = threads.share
+    monkeypatch.setattr(threads, "perf_counter", clock)
+    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    cpu, x, given = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32), program(ADD)
+    for _ in range(3):
+        run(cpu, given, x)
+    steps += [1e-7, 1e-2]
+    for _ in range(3):
+        run(cpu, given, x)
+    assert asked == []
+
+
+def test_what_runs_keep_is_bounded() -> None:
+    """By the number of grids and lengths, and by their scratch memory; results are right throughout."""
+    cpu, given = CpuDispatcher(workers=2), program(ADD)
+    for groups in range(1, 3 * MAX_KEPT_RUNS):
+        x = np.arange(32 * groups, dtype=np.uint32)
+        assert np.array_equal(run(cpu, given, x, groups), x + 1)
+    assert 0 < len(runs_of(cpu)._runs) <= MAX_KEPT_RUNS
+    large = program("store %v, @t[%g] : u32\n" + ADD, f"buffer @t : u32[{MAX_KEPT_BYTES // 4 + 1}] workgroup")
+    other = CpuDispatcher(workers=2)
+    run(other, large, np.arange(32, dtype=np.uint32), 1)
+    assert not runs_of(other)._runs
+
+
+def test_a_run_after_a_fault_finds_none_of_it() -> None:
+    given, cpu = program(TRAP), CpuDispatcher(workers=2)
+    good = np.full(32 * 64, 7, np.uint32)
+    bad = good.copy()
+    bad[32 * 5] = 1
+    for _ in range(3):
+        assert np.array_equal(run(cpu, given, good, 64), good)
+        with pytest.raises(ProgramError, match="one"):
+            run(cpu, given, bad, 64)
+
+
+def test_arrays_of_other_lengths_are_other_runs() -> None:
+    """Lengths are among a function's arguments: with those of an earlier call it would look beyond the end."""
+    given = program(
+        "%n = len @x : u32\n%last = sub %n, %one : u32\n%w = load @x[%last] : u32\nstore %w, @y[%g] : u32"
+    )
+    cpu = CpuDispatcher(workers=2)
+    for length in (64, 32, 96, 64):
+        x = np.arange(length, dtype=np.uint32)
+        (y,) = cpu.dispatch(given, [x, np.zeros(32, np.uint32)], 1)
+        assert (y == length - 1).all()
