@@ -84,9 +84,9 @@ class Vyre:
         clock = Clock()
         module = self.module(columns, clock)
         target = gpu(f"sm_{ARCHITECTURE}")
-        text = lower([Unit(module.programs["softmax"], module)], target).text
+        lowered = lower([Unit(module.programs["softmax"], module)], target)
         clock.lap("lower")
-        made = emit_ptx(text, target)
+        made = emit_ptx(lowered, target)
         clock.lap("LLVM")
         return made, clock.laps
 

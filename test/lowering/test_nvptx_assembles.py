@@ -34,7 +34,7 @@ def test_op_programs(assemble, target, bounds, level, start):
     units = [Unit(case.program, case.module) for case in CASES[start : start + BATCH]]
     lowered = lower(units, gpu(target), bounds)
     assert len({kernel.symbol for kernel in lowered.kernels}) == len(units)
-    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+    assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_op_programs(assemble, target, bounds, level, start):
 def test_random_programs(assemble, target, bounds, level, start):
     samples = [random_program(seed) for seed in range(start, start + 50)]
     lowered = lower([Unit(s.program, s.module) for s in samples], gpu(target), bounds)
-    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+    assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def kernel_programs():
 @pytest.mark.parametrize("part", range(KERNEL_PARTS))
 def test_kernels(assemble, kernel_programs, target, bounds, level, part):
     lowered = lower([Unit(program) for program in kernel_programs[part::KERNEL_PARTS]], gpu(target), bounds)
-    assemble(emit_ptx(lowered.text, gpu(target), level=level), target)
+    assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
 def test_no_optimisation_at_all(assemble):
     units = [Unit(case.program, case.module) for case in CASES[::7]]
-    assemble(emit_ptx(lower(units, gpu("sm_90"), "trap").text, gpu("sm_90"), level=0), "sm_90")
+    assemble(emit_ptx(lower(units, gpu("sm_90"), "trap"), gpu("sm_90"), level=0), "sm_90")

@@ -39,16 +39,16 @@ def heading(ptx: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("name", GPUS)
 def test_each_architecture_writes_its_lowest_version(name):
-    text = lower([Unit(EMPTY.programs["p"])], gpu(name)).text
+    made = lower([Unit(EMPTY.programs["p"])], gpu(name))
     major, minor = gpu(name).least
-    assert heading(emit_ptx(text, gpu(name))) == (f"{major}.{minor}", name)
+    assert heading(emit_ptx(made, gpu(name))) == (f"{major}.{minor}", name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_version_is_written_as_asked(version):
     """LLVM ignores a version that it does not know, and would write another."""
-    text = lower([Unit(EMPTY.programs["p"])], gpu("sm_70")).text
-    assert heading(emit_ptx(text, gpu("sm_70"), version))[0] == f"{version[0]}.{version[1]}"
+    made = lower([Unit(EMPTY.programs["p"])], gpu("sm_70"))
+    assert heading(emit_ptx(made, gpu("sm_70"), version))[0] == f"{version[0]}.{version[1]}"
 
 
 def test_pairs_that_do_not_go_together():
@@ -135,11 +135,11 @@ def test_names_that_ptx_or_llvm_might_read_as_something_else(assemble):
     symbols = [kernel.symbol for kernel in made.kernels]
     assert len(set(symbols)) == len(names)
     assert all(re.fullmatch("[A-Za-z][A-Za-z0-9_]*", symbol) for symbol in symbols)
-    ptx = emit_ptx(made.text, gpu("sm_90"))
+    ptx = emit_ptx(made, gpu("sm_90"))
     assert all(f".entry {symbol}(" in ptx for symbol in symbols)
     assemble(ptx, "sm_90")
 
 
 def test_optimised_ir_is_ir():
-    text = optimised(lower([Unit(EMPTY.programs["p"])], gpu("sm_90")).text, gpu("sm_90"))
+    text = optimised(lower([Unit(EMPTY.programs["p"])], gpu("sm_90")), gpu("sm_90"))
     assert "define ptx_kernel void @p()" in text

@@ -51,13 +51,13 @@ def _for_gpu(module: Module, settings: Settings, target: str) -> str:
     from ..lowering.nvptx import lower
 
     gpu = GPUS[target]
-    text = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds).text
+    lowered = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds)
     if settings.emit == "llvm":
-        return text
+        return lowered.text
     from ..lowering.backend import emit_ptx
 
     try:
-        return emit_ptx(text, gpu, settings.ptx_version)
+        return emit_ptx(lowered, gpu, settings.ptx_version)
     except TargetError as unknown:
         raise ToolError(str(unknown)) from None
 

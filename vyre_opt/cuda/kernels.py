@@ -220,7 +220,7 @@ class KernelCache:
             from ..lowering.nvptx import lower
 
             lowered = lower(units, target, options.bounds)
-            ptx = emit_ptx(lowered.text, target, version, options.level).encode() + b"\0"
+            ptx = emit_ptx(lowered, target, version, options.level).encode() + b"\0"
             return kept.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
 
         return fetch(

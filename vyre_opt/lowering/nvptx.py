@@ -44,10 +44,14 @@ MAX_WORKGROUP = (1024, 1024, 64)
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """LLVM IR and what is in it, in the order of the units."""
+    """LLVM IR and what is in it, in the order of the units.
+
+    `is_flat`: no loop lies in another, and nothing is called.
+    """
 
     text: str
     kernels: tuple[Kernel, ...]
+    is_flat: bool
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Lowered:
@@ -60,7 +64,17 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
         _kernel(unit, target, bounds, text, symbol, taken)
         for unit, symbol in zip(units, symbols, strict=True)
     ]
-    return Lowered(text.text(), tuple(kernels))
+    return Lowered(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
+
+
+def _is_flat(block: Block, in_loop: bool = False) -> bool:
+    for op in block.ops:
+        is_loop = op.name in ("for", "while")
+        if op.name == "call" or (is_loop and in_loop):
+            return False
+        if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
+            return False
+    return True
 
 
 def _symbol(name: str, taken: set[str]) -> str:

@@ -26,6 +26,8 @@ from .dispatcher import BackendError, BadInputs, Dispatcher, Room, Scratch
 from .places import Operand, Place, Target, is_torch, place_of, target
 
 if TYPE_CHECKING:
+    from ..lowering.nvptx import Lowered
+    from ..lowering.targets import GpuTarget
     from .pipelines.entry import CompiledPipeline
 
 __all__ = ["Compiled", "Ready", "compile", "compile_module", "in_kind", "run", "taken"]
@@ -247,7 +249,7 @@ class Compiled(Ready):
         Raises BadInputs for ref, which compiles nothing, and for an unknown GPU.
         """
         if self.target == "cuda":
-            return self._gpu_text(gpu)[0]
+            return self._for_gpu(gpu)[0].text
         if self.target != "cpu":
             raise BadInputs(f"{self.target} compiles nothing; compile for cpu or cuda")
         from .cpu.compiler import host_code
@@ -260,10 +262,10 @@ class Compiled(Ready):
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
         from ..lowering.backend import emit_ptx
 
-        text, found = self._gpu_text(gpu)
-        return emit_ptx(text, found, None)
+        lowered, found = self._for_gpu(gpu)
+        return emit_ptx(lowered, found, None)
 
-    def _gpu_text(self, gpu: str | None) -> tuple[str, Any]:
+    def _for_gpu(self, gpu: str | None) -> tuple[Lowered, GpuTarget]:
         from ..lowering.abi import Unit
         from ..lowering.nvptx import lower
         from ..lowering.targets import TargetError
@@ -278,7 +280,7 @@ class Compiled(Ready):
         specs = {name: spec.default for name, spec in self.program.specs.items()}
         options = getattr(self.dispatcher, "options", None)
         bounds = "trap" if options is None else options.bounds
-        return lower([Unit(self.program, self.module, specs)], found, bounds).text, found
+        return lower([Unit(self.program, self.module, specs)], found, bounds), found
 
 
 DEFAULT_GPU = "sm_80"
