@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.program import Module
+from vyre_opt.ir.verifier import verify
 from vyre_opt.runtime.dispatcher import Dispatcher
 from vyre_opt.testing.kernel_cases import KernelCase, kernel_cases
 
@@ -26,6 +28,14 @@ def test_every_kernel_has_cases() -> None:
 def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) -> None:
     what = case.make().mismatch(on(target))
     assert not what, what
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_program_verifies(case: KernelCase) -> None:
+    """The kernels do not verify what they build: that would take a third of their time."""
+    module = Module()
+    module.add(case.make().program)
+    assert verify(module) == []
 
 
 class Wrong:

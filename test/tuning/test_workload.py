@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from vyre_opt import BadInputs, dispatcher, kernel_workload
+from vyre_opt.ir.program import Module
 from vyre_opt.ir.types import DataType as D
+from vyre_opt.ir.verifier import verify
 from vyre_opt.tuning.search_workload import SearchWorkload
 
 SMALL = {
@@ -48,6 +50,17 @@ def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool)
         spoiled = outputs[0].copy()
         spoiled[len(spoiled) // 2 :] = spoiled[: len(spoiled) - len(spoiled) // 2][::-1]
         assert workload.fault([spoiled]), config
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90"])
+@pytest.mark.parametrize("name", SMALL)
+def test_each_program_of_a_space_verifies(name: str, target: str) -> None:
+    """A tuner compiles whatever a space holds, and the kernels do not verify what they build."""
+    workload = kernel_workload(*SMALL[name])
+    for config in workload.space(target).configs:
+        module = Module()
+        module.add(workload.trial(config, target).program)
+        assert verify(module) == [], config
 
 
 def test_search_workload_has_a_fusion_threshold() -> None:

@@ -106,22 +106,15 @@ class Builder:
     # --- ops --------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
-        """The method of an op of the table that gives one value."""
+        """The method of an op of the table that gives one value; from then on the class has it."""
         row = OPS.get(name.removesuffix("_"))
         method = METHODS.get(row.form) if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
-        chosen, made = row, method
-
-        def build(*args: Any, **options: Any) -> Value:
-            label = options.pop("name", None)
-            value = made(self, chosen, *args, **options)
-            if label is not None:
-                value.name = label
-            return value
-
-        return build
+        setattr(Builder, name, _named(method, row))
+        made: Callable[..., Value] = getattr(self, name)
+        return made
 
     def const(
         self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
@@ -273,6 +266,18 @@ class Builder:
         with self.at(block):
             yield made
         self.module.add(Func(name, tuple(made.yielded), block, self.loc))
+
+
+def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
+    """A method of the builder, which takes `name=` too."""
+
+    def build(b: Builder, *args: Any, name: str | None = None, **options: Any) -> Value:
+        value = method(b, row, *args, **options)
+        if name is not None:
+            value.name = name
+        return value
+
+    return build
 
 
 class Nest:

@@ -139,7 +139,7 @@ def embedding_grouped(
     b.buffer("found", DataType.U32, 1, "workgroup")
     b.buffer("rows", DataType.F32, schedule.lookups * shape.q[0] * shape.r[0], "workgroup")
     _Grouped(b, shape, schedule).build()
-    return b.finish()
+    return b.finish(verify=False)
 
 
 class _Grouped:

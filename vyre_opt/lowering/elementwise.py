@@ -16,7 +16,7 @@ from .rounding import round_to_half, through_odd
 from .shape import Shape, carrier
 from .text import Writer
 
-__all__ = ["apply", "compare", "select"]
+__all__ = ["Elementwise", "apply", "compare", "select"]
 
 
 def apply(
@@ -29,13 +29,8 @@ def apply(
     guarded: bool = True,
     any_zero: bool = False,
 ) -> str:
-    """A unary, binary or ternary op of the table on one scalar type.
-
-    `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
-    `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `Guards`).  `any_zero`: a zero may have either sign.
-    """
-    return _Elementwise(w, shape, dtype, target, guarded, any_zero).apply(name, args)
+    """A unary, binary or ternary op of the table; see `Elementwise`."""
+    return Elementwise(w, shape, dtype, target, guarded, any_zero).apply(name, args)
 
 
 def compare(w: Writer, shape: Shape, name: str, dtype: DataType, a: str, b: str) -> str:
@@ -66,11 +61,22 @@ _FLOAT_CALLS = {
 }  # fmt: skip
 
 
-class _Elementwise:
-    """Writes ops of one scalar type in one shape."""
+class Elementwise:
+    """Writes unary, binary and ternary ops of the table on one scalar type in one shape.
+
+    `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
+    `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
+    `Guards`).  `any_zero`: a zero may have either sign.
+    """
 
     def __init__(
-        self, w: Writer, shape: Shape, dtype: DataType, target: str, guarded: bool, any_zero: bool
+        self,
+        w: Writer,
+        shape: Shape,
+        dtype: DataType,
+        target: str,
+        guarded: bool = True,
+        any_zero: bool = False,
     ) -> None:
         self.w = w
         self.shape = shape
@@ -272,16 +278,16 @@ class _Elementwise:
 
 
 _INT_RULES: dict[str, Callable[..., str]] = {
-    "div": _Elementwise.div,
-    "rem": _Elementwise.rem,
-    "neg": _Elementwise.neg,
-    "abs": _Elementwise.abs,
-    "abs_diff": _Elementwise.abs_diff,
-    "not": _Elementwise.not_,
-    "shl": _Elementwise.shl,
-    "shr": _Elementwise.shr,
-    "mul_hi": _Elementwise.mul_hi,
-    "mul_sat": _Elementwise.mul_sat,
+    "div": Elementwise.div,
+    "rem": Elementwise.rem,
+    "neg": Elementwise.neg,
+    "abs": Elementwise.abs,
+    "abs_diff": Elementwise.abs_diff,
+    "not": Elementwise.not_,
+    "shl": Elementwise.shl,
+    "shr": Elementwise.shr,
+    "mul_hi": Elementwise.mul_hi,
+    "mul_sat": Elementwise.mul_sat,
     "rotl": lambda e, a, b: e.call("fshl", [a, a, b]),
     "rotr": lambda e, a, b: e.call("fshr", [a, a, b]),
     "popcount": lambda e, a: e.call("ctpop", [a]),

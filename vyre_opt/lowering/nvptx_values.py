@@ -147,10 +147,8 @@ def _arithmetic(body: Body, op: Op) -> None:
     start = len(body.w.lines)
     operands = [body.get(value) for value in op.operands]
     guarded = body.context.guards.needed(op)
-    made = [
-        elementwise.apply(body.w, SCALAR, op.name, element, parts, TARGET, guarded)
-        for parts in zip(*operands, strict=True)
-    ]
+    apply = elementwise.Elementwise(body.w, SCALAR, element, TARGET, guarded).apply
+    made = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
     with_flags(body, op, element, start, op.name in _FLAGGED)
     body.set(op, *made)
 

@@ -150,18 +150,21 @@ class PassManager:
         ctx = Context(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
-        before = fingerprint(module) if self.verify_each and self.passes else b""
+        before: bytes | None = None
         for running in self.passes:
             ctx.running = running.name
             if not running.takes_type_parameters:
                 _check_types(running, module)
             for observer in self.observers:
                 observer.before(running, module)
+            if self.verify_each:
+                size, before = _size(module), before or fingerprint(module)
             started = time.perf_counter()
             changed = running.run(module, ctx)
             seconds.append((running.name, time.perf_counter() - started))
             if self.verify_each:
-                before = _check(running, module, changed, before)
+                assert before is not None
+                before = _check(running, module, changed, before, size)
             if changed:
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
@@ -190,12 +193,23 @@ def _check_types(running: Pass, module: Module) -> None:
         raise DiagnosticError(errors)
 
 
-def _check(running: Pass, module: Module, changed: bool, before: bytes) -> bytes:
-    """The module's fingerprint after a pass.  Raises PassFailure if the pass is at fault."""
+def _size(module: Module) -> int:
+    """Ops in all: modules of one fingerprint have equally many."""
+    bodies = [item.body for items in (module.programs, module.funcs) for item in items.values()]
+    return sum(1 for body in bodies for _ in body.walk())
+
+
+def _check(running: Pass, module: Module, changed: bool, before: bytes, size: int) -> bytes | None:
+    """The module's fingerprint after a pass, if it was needed.  Raises PassFailure if the pass is at fault.
+
+    `before`, `size`: what the module was before.
+    """
     if changed:
         errors = [d for d in verify(module) if d.severity == "error"]
         if errors:
             raise PassFailure(running.name, "left a module that does not verify", errors)
+    if changed and _size(module) != size:
+        return None
     after = fingerprint(module)
     if changed != (after != before):
         said, did = ("a change", "nothing changed") if changed else ("no change", "something changed")
