@@ -108,8 +108,8 @@ def _prefix(count: int, element: DataType, target: str, workers: int) -> tuple[P
 
 def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
     """M x in signed 16.16, M of shape (rows, columns) or flat; u32 or i32."""
-    from .matvec import MatvecSchedule, matvec_grid
     from .matvec import matvec_fixed as build
+    from .matvec import matvec_grid, matvec_schedule
 
     place = place_of(dispatcher, {"m": m, "x": x})
     matrix, vector = place.take(m, "m"), place.take(x, "x")
@@ -120,7 +120,7 @@ def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
     rows = cells // columns
     if rows == 0:
         return place.empty((0,), matrix)
-    schedule = MatvecSchedule()
+    schedule = matvec_schedule(columns)
     program = build(types[0], schedule, types[1], types[0])
     (y,) = place.run(program, [matrix, vector, Room(rows)], matvec_grid(schedule, rows))
     return place.result(y, (rows,), matrix)

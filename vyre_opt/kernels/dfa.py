@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import sqrt
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
@@ -30,10 +29,11 @@ __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
 MAX_SLAB = 48 * 1024
 UNIT = 4  # bytes that a lane copies at once
 
-LINE_STEPS = 1.5  # of a walk, that a line of 128 bytes of a subgroup's store costs: seen on an H100
-
-# Warm-up up to which it is taken, lanes and chunk.  On the CPU target a store costs what it costs, and the
-# warm-up is all that is to be saved.
+# Warm-up up to which it is taken, lanes and chunk, as measured on an H100 and on the CPU target.  A byte takes
+# 1 + warmup / chunk steps.  On a GPU the lanes of a subgroup store 4 bytes each, `chunk` numbers apart, so
+# that a store touches min(32, chunk) lines, and longer chunks leave too few lanes.  On the CPU target a
+# store costs what it costs, and the warm-up is all that is to be saved.
+_GPU = ((39, 64, 4), (223, 32, 12), (700, 64, 20), (MAX_SLAB, 32, 20))
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
@@ -63,23 +63,11 @@ class DfaSchedule:
 
 def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
     """Longer chunks where the warm-up is long, since a lane walks it for each."""
-    if is_gpu(target):
-        return DfaSchedule(SUBGROUP, _gpu_chunk(warmup), strided)
-    choices = _CPU if target == "cpu" else _OTHERS
+    choices = _GPU if is_gpu(target) else _CPU if target == "cpu" else _OTHERS
     lanes, chunk = next((row[1:] for row in choices if warmup <= row[0]), choices[-1][1:])
+    if is_gpu(target):  # a tile should not be much shorter than the halo that is copied for it
+        chunk += 2 * UNIT * max(0, (warmup // lanes - chunk) // (2 * UNIT))
     return DfaSchedule(lanes, chunk, strided)
-
-
-def _gpu_chunk(warmup: int) -> int:
-    """Bytes of a chunk, an odd number of words, for a workgroup of one subgroup, which waits for no other.
-
-    A byte takes 1 + warmup / chunk steps.  The lanes of a subgroup store 4 bytes each, `chunk` numbers
-    apart, so that a store touches min(32, chunk) lines, and lines are what it costs.  The sum of both is least
-    at sqrt(warmup / LINE_STEPS).  Longer chunks leave a GPU too few lanes; but a tile should not be much
-    shorter than the halo that is copied for it.
-    """
-    least = max(sqrt(warmup / LINE_STEPS), warmup / SUBGROUP)
-    return UNIT + 2 * UNIT * max(0, round((least - UNIT) / (2 * UNIT)))
 
 
 def dfa_grid(schedule: DfaSchedule, count: int) -> int:

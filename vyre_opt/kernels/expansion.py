@@ -110,9 +110,9 @@ def _softmax_step(r: Request) -> Expansion:
 def _matvec(r: Request) -> Expansion:
     from . import matvec as k
 
-    schedule = r.at(k.MatvecSchedule(strided=not r.owns_grid))
-    program = k.matvec_fixed.__wrapped__(r.dtype(0), schedule, r.dtype(1), r.dtype(2))
     cells, columns = r.count(0), r.count(1)
+    schedule = r.at(replace(k.matvec_schedule(columns), strided=not r.owns_grid))
+    program = k.matvec_fixed.__wrapped__(r.dtype(0), schedule, r.dtype(1), r.dtype(2))
     if cells is None or columns is None:
         return Expansion(program, schedule, None)
     if not columns or cells % columns:

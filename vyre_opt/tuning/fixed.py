@@ -80,9 +80,9 @@ def matvec(
     matrix: np.ndarray, vector: np.ndarray, dispatcher: Target, scratch: Scratch | None = None
 ) -> np.ndarray:
     """matrix @ vector in signed 16.16, of u32 arrays, the matrix flat in rows; by math.matvec_fixed."""
-    from ..kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid
+    from ..kernels.matvec import matvec_fixed, matvec_grid, matvec_schedule
 
-    schedule, rows = MatvecSchedule(), len(matrix) // len(vector)
+    schedule, rows = matvec_schedule(len(vector)), len(matrix) // len(vector)
     grid = (matvec_grid(schedule, rows), 1, 1)
     inputs = [matrix, vector, _zeros(rows, scratch)]
     outputs = _backend(dispatcher).dispatch(

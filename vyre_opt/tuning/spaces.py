@@ -35,7 +35,7 @@ GPU: dict[str, Products] = {
         {"lanes": _WIDE, "rows": (1,), "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8), "tile": (0,)},
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
-    "math.matvec_fixed": ({"rows": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)},),
+    "math.matvec_fixed": ({"rows": (1, 2, 4, 8, 16), "unroll": (1, 2, 4, 8, 16)},),
     "scan.prefix": (
         {
             "lanes": (64, 128, 256, 512),

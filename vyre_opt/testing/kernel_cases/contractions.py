@@ -40,7 +40,7 @@ CHAIN_SCHEDULES = {"": None, "32 lanes": ChainSchedule(32, 2), "nothing ahead": 
 def contraction_cases() -> Iterator[KernelCase]:
     for dtype in (U32, I32):
         for rows, columns in MATRICES:
-            for schedule in (MatvecSchedule(), MatvecSchedule(2, strided=True)):
+            for schedule in (MatvecSchedule(), MatvecSchedule(2, 3, strided=True)):
                 what = f"{dtype}, {rows} x {columns}" + ", strided" * schedule.strided
                 yield KernelCase("math.matvec_fixed", what, _matvec(dtype, rows, columns, schedule))
     for dtype in KINDS:
