@@ -20,7 +20,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, guarded
+from .collective import guarded
 from .expansion import is_gpu
 from .tiles import each_tile, tiles_of
 
