@@ -100,9 +100,10 @@ def our_softmax() -> Bind:
 
     def bind(x: Any, y: Any) -> Callable[[], None]:
         dtype = DataType.BF16 if x.dtype is torch.bfloat16 else DataType.F32
-        columns = x.shape[1]
-        grid = softmax_grid(softmax_schedule(columns, dtype), x.shape[0])
-        bound = gpu.bind(softmax(columns, dtype), [x.view(-1), y.view(-1)], grid)
+        rows, columns = x.shape
+        schedule = softmax_schedule(columns, dtype, "cuda", rows)
+        grid = softmax_grid(schedule, rows)
+        bound = gpu.bind(softmax(columns, dtype, schedule), [x.view(-1), y.view(-1)], grid)
         stream = torch.cuda.current_stream()
         return lambda: bound.run(stream)
 

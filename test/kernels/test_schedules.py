@@ -16,6 +16,7 @@ from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import SOURCES, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
+from vyre_opt.kernels.softmax_rows import softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_schedule
 from vyre_opt.tuning.workload import KernelWorkload
 
@@ -126,6 +127,13 @@ def test_short_walks_share_lines_on_a_gpu() -> None:
         chosen = dfa_schedule(warmup, "sm_90")
         assert chosen.tile >= 0.8 * warmup
         assert chosen.halo(warmup) + chosen.tile <= MAX_SLAB
+
+
+def test_the_widest_rows_have_a_multiprocessor_each_where_there_are_many() -> None:
+    """A row of 64 KiB in flight is enough for one; with few rows all should be in flight at once."""
+    lanes = {rows: softmax_schedule(16384, D.F32, "sm_90", rows).lanes for rows in (None, 256, 16384)}
+    assert lanes == {None: 1024, 256: 1024, 16384: 704}
+    assert all(softmax_schedule(16384, D.BF16, "sm_90", rows).lanes == 1024 for rows in (256, 16384))
 
 
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:

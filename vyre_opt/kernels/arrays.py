@@ -59,7 +59,7 @@ def _softmax(columns: int, rows: int, element: DataType, target: str) -> tuple[P
     count = rows * columns
     if columns > MAX_COLUMNS or count > MAX_ELEMENTS:
         raise BadInputs(f"x has rows of {columns} and {count} elements; at most {MAX_COLUMNS} and 2^32 - 1")
-    schedule = softmax_schedule(columns, element, target)
+    schedule = softmax_schedule(columns, element, target, rows)
     return build(columns, element, schedule), softmax_grid(schedule, rows)
 
 

@@ -92,10 +92,11 @@ def _softmax(r: Request) -> Expansion:
         raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {columns}")
     if not 1 <= columns <= k.MAX_COLUMNS:
         raise ValueError(f"rows have 1 to {k.MAX_COLUMNS} columns, not {columns}")
-    schedule = replace(k.softmax_schedule(columns, r.dtype(), r.target), strided=not r.owns_grid)
-    schedule = r.at(schedule)
+    rows = None if count is None else count // columns
+    schedule = k.softmax_schedule(columns, r.dtype(), r.target, rows)
+    schedule = r.at(replace(schedule, strided=not r.owns_grid))
     program = k.softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
-    return Expansion(program, schedule, None if count is None else k.softmax_grid(schedule, count // columns))
+    return Expansion(program, schedule, None if rows is None else k.softmax_grid(schedule, rows))
 
 
 def _softmax_step(r: Request) -> Expansion:

@@ -36,6 +36,7 @@ MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values of a row that a lane holds in registers, at most
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_IN_FLIGHT = 112 << 10  # bytes that loads of a multiprocessor's workgroups may ask for at a time
+MANY_ROWS = 1 << 10  # several for each place that a GPU has for a workgroup
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,13 @@ class SoftmaxSchedule:
     strided: bool = False
 
 
-def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> SoftmaxSchedule:
+def softmax_schedule(
+    columns: int, dtype: DataType, target: str = "", rows: int | None = None
+) -> SoftmaxSchedule:
     """A schedule that does well: 16-byte loads, two or more of a lane, about 16 values, few idle lanes.
 
     More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth: of wide rows
-    of f32 8 values are enough, and of the widest one alone, which 24 values see to.
+    of f32 8 values are enough; and where there are many of the widest, one at a time, which 24 values see to.
     """
     if target == "cpu" and columns >= 256:  # SIMD lanes want neighbouring elements
         if columns > MAX_TILE:
@@ -81,8 +84,8 @@ def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> Softmax
     if not rounds:
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
-    is_widest = columns * size > MOST_IN_FLIGHT // 2
-    wanted = 24 if is_widest else 8 if size == 4 and vectors >= 1024 else 16
+    is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
+    wanted = 24 if is_alone else 8 if size == 4 and vectors >= 1024 else 16
 
     def cost(r: int) -> tuple[bool, bool, bool, int, int]:
         lanes = _whole_subgroups(-(-vectors // r))
@@ -90,8 +93,8 @@ def softmax_schedule(columns: int, dtype: DataType, target: str = "") -> Softmax
         # 16 bytes a lane are too few in flight: an H100 reads bf16 at 0.85 of what 32 reach
         few = r * vector * size < 32
         # up to 16 values a lane leave registers for a second workgroup, of as many bytes
-        many = is_widest and r * vector <= 16
-        empty = not is_widest and RESIDENT % lanes > RESIDENT // 5
+        many = is_alone and r * vector <= 16
+        empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
         return few, many, empty, idle * 16 // vectors, abs(r * vector - wanted)
 
     best = min(rounds, key=cost)
