@@ -7,7 +7,8 @@ import pytest
 from vyre_opt.ir.arith import int_range
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.parser.simple_forms import BUILD
-from vyre_opt.ir.printer import _FORMS, _STRUCTURED
+from vyre_opt.ir.printer import STRUCTURED_FORMS
+from vyre_opt.ir.printer_forms import SIMPLE_FORMS
 from vyre_opt.ir.shapes import _COUNTS
 from vyre_opt.ir.type_rules import RULES
 from vyre_opt.ir.types import DataType
@@ -41,8 +42,8 @@ def test_every_form_is_known(table: dict[str, object]) -> None:
 
 def test_the_printer_knows_every_form() -> None:
     """Control flow has a layout of its own; every other form is one line."""
-    assert set(_FORMS) | set(_STRUCTURED) == FORMS
-    assert not set(_FORMS) & set(_STRUCTURED)
+    assert set(SIMPLE_FORMS) | set(STRUCTURED_FORMS) == FORMS
+    assert not set(SIMPLE_FORMS) & set(STRUCTURED_FORMS)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir.arith import int_range
+from ..ir.ops import AXES
 from ..ir.program import Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Range, Symbol, SymbolKind
@@ -32,7 +33,6 @@ from .footprint import Access, Footprints
 
 __all__ = ["Extents", "Hazards", "workgroup_axis"]
 
-AXES = "xyz"
 MAX_COUNT = 1 << 32
 
 Extents = tuple[int | None, int | None, int | None]

@@ -16,9 +16,10 @@ from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, Room, Scratch
 from ..runtime.inputs import Checked, check_call
+from .checks import are_on_gpu, check_overlaps, check_shapes, where
 from .device import Device, DeviceFacts
 from .device import device as open_device
-from .device_arrays import View, is_aligned, is_on_gpu, made_like, producer_stream, room_like, take
+from .device_arrays import View, is_aligned, made_like, producer_stream, room_like, take
 from .faults import program_error, take_fault
 from .kernels import KernelCache, LoadedKernel, Options
 from .queues import PyCudaQueue, queue_of
@@ -98,8 +99,8 @@ class CudaDispatcher:
         waited for only where the program may fault.  An output for which there is `Room` is
         of the library of the first array, in shape (count,), or (count, lanes).
         """
-        if _are_on_gpu(program, inputs):
-            checked = _check_shapes(program, inputs, grid, module, specs)
+        if are_on_gpu(program, inputs):
+            checked = check_shapes(program, inputs, grid, module, specs)
             return self._on_gpu(program, inputs, checked, module)
         checked = check_call(program, inputs, grid, module, specs)
         return self._from_host(program, checked, module, scratch or Scratch())
@@ -131,14 +132,14 @@ class CudaDispatcher:
         All is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
-        if not _are_on_gpu(program, arrays) or any(isinstance(array, Room) for array in arrays):
+        if not are_on_gpu(program, arrays) or any(isinstance(array, Room) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
-        checked = _check_shapes(program, arrays, grid, module, specs)
+        checked = check_shapes(program, arrays, grid, module, specs)
         views = self._views(program, arrays)
         for buffer in program.bound_buffers:
             if not is_aligned(views[buffer.name]):
-                raise BadInputs(f"{_where(program, buffer)}: the array is not 16-byte aligned")
-        _check_overlaps(program, views)
+                raise BadInputs(f"{where(program, buffer)}: the array is not 16-byte aligned")
+        check_overlaps(program, views)
         with self.device:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
             pointers = {name: view.pointer for name, view in views.items()}
@@ -234,7 +235,7 @@ class CudaDispatcher:
             if isinstance(given, Room):
                 views[buffer.name] = _place_of(buffer, given)
             else:
-                views[buffer.name] = take(given, buffer, _where(program, buffer), self._number)
+                views[buffer.name] = take(given, buffer, where(program, buffer), self._number)
         return views
 
     def _on_gpu(
@@ -341,67 +342,3 @@ def _place_of(buffer: Buffer, room: Room) -> View:
 
 def _counts(program: Program, views: Mapping[str, View]) -> dict[str, int]:
     return {b.name: views[b.name].scalars // b.dtype.lanes for b in program.bound_buffers}
-
-
-def _where(program: Program, buffer: Buffer) -> str:
-    return f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
-
-
-# --- checks of arrays on the GPU
-
-
-def _are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
-    """Raises BadInputs where some are and some are not."""
-    if not isinstance(inputs, (list, tuple)) or not inputs:
-        return False
-    here = [None if isinstance(given, Room) else is_on_gpu(given) for given in inputs]
-    if True in here and False in here:
-        odd = here.index(False)
-        raise BadInputs(
-            f"program @{program.name}: input {odd} is not on the GPU, others are; pass all of them on one side"
-        )
-    return True in here
-
-
-def _check_shapes(
-    program: Program,
-    inputs: Sequence[Any],
-    grid: int | Sequence[int] | None,
-    module: Module | None,
-    specs: Mapping[str, Any] | None,
-) -> Checked:
-    """`check_call` for arrays on the GPU: it sees empty arrays for those of open size, and none is read.
-
-    What it cannot see so, `take` checks: types, sizes and layout.
-    """
-    bound = program.bound_buffers
-    if len(inputs) != len(bound):
-        return check_call(program, list(inputs), grid, module, specs)  # says so
-    stand_ins: list[Any] = []
-    for buffer, given in zip(bound, inputs, strict=True):
-        if isinstance(given, Room):
-            stand_ins.append(Room(0) if buffer.count is None and _is_count(given.count) else given)
-            continue
-        stored = storage_type(buffer.dtype)
-        scalars = (buffer.count or 0) * buffer.dtype.lanes
-        stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
-    return check_call(program, stand_ins, grid, module, specs)
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, (int, np.integer)) and not isinstance(given, bool) and int(given) >= 0
-
-
-def _check_overlaps(program: Program, views: Mapping[str, View]) -> None:
-    """Two buffers never share memory: code counts on it where one of them is written."""
-    spans = [
-        (b, views[b.name].pointer, views[b.name].pointer + views[b.name].size) for b in program.bound_buffers
-    ]
-    for number, (first, start, end) in enumerate(spans):
-        for second, other_start, other_end in spans[:number]:
-            written = first.access is not Access.READ or second.access is not Access.READ
-            if written and start < other_end and other_start < end:
-                raise BadInputs(
-                    f"program @{program.name}: the arrays for @{second.name} and @{first.name} overlap, "
-                    "and one of them is written"
-                )

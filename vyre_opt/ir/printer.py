@@ -15,6 +15,15 @@ from .grids import Grid, show_extent
 from .literals import show
 from .loops import bounds, inits
 from .pipeline import HostRead, KernelStage, Launch, Note, Pipeline, Repeat, Stage
+from .printer_forms import (
+    SIMPLE_FORMS,
+    generic_attrs,
+    kernel_text,
+    quote,
+    symbol_list,
+    type_list,
+    types_text,
+)
 from .program import Block, Buffer, Func, Module, Op, Program, Spec, Value
 from .types import DTYPE, DataType
 
@@ -26,7 +35,7 @@ T = TypeVar("T")
 
 def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
     """The text of a module, or of one item as a module of its own."""
-    printer = _Printer(generic)
+    printer = Printer(generic)
     for part in item.order if isinstance(item, Module) else [item]:
         printer.item(part)
     return HEADER + "".join(printer.lines)
@@ -37,12 +46,12 @@ def canonical_text(item: Program | Func | Pipeline) -> str:
 
     Equal for items that differ in value names only, or in the order of declarations, parameters and flags.
     """
-    printer = _Printer(generic=False, numbered=True)
+    printer = Printer(generic=False, numbered=True)
     printer.item(item)
     return "".join(printer.lines)
 
 
-class _Printer:
+class Printer:
     def __init__(self, generic: bool, numbered: bool = False) -> None:
         self.lines: list[str] = []
         self.generic = generic
@@ -107,7 +116,7 @@ class _Printer:
 
     def func(self, func: Func) -> None:
         params = ", ".join(f"{self.define(arg)} : {arg.type}" for arg in func.params)
-        results = f" -> {_types(func.results)}" if func.results else ""
+        results = f" -> {types_text(func.results)}" if func.results else ""
         self.lines.append(f"func @{func.name}({params}){results} {{\n")
         self.ops(func.body.ops)
         self.lines.append("}\n")
@@ -147,7 +156,7 @@ class _Printer:
             if op.regions or self.generic:
                 self.nested(op, form)
                 continue
-            body = _FORMS[form](self, op)
+            body = SIMPLE_FORMS[form](self, op)
             results = op.results
             if len(results) == 1:
                 value = results[0]
@@ -172,7 +181,7 @@ class _Printer:
             tail = self.generic_op(op)
             head = self.lines[start]
         else:
-            head = _STRUCTURED[form](self, op)
+            head = STRUCTURED_FORMS[form](self, op)
             tail = "}\n"
         self.lines[start] = f"{self.indent}{self.results(op)}{head}"
         self.lines.append(tail if self.generic else self.indent + tail)
@@ -206,8 +215,8 @@ class _Printer:
             self.lines[slot] = f"{opening}{{ ^({params})\n"
             self.block(block)
             self.lines.append(self.indent + "}")
-        attrs = _generic_attrs(op)
-        types = f"({_list(op.operands)}) -> ({_list(op.results)})"
+        attrs = generic_attrs(op)
+        types = f"({type_list(op.operands)}) -> ({type_list(op.results)})"
         return f"{')' if op.regions else ''}{attrs} : {types}\n"
 
     def iteration(self, args: tuple[Value, ...], initial: tuple[Value, ...]) -> str:
@@ -260,16 +269,8 @@ def _dims(dims: Grid) -> str:
     return f"{x}, {y}, {z}" if z != "1" else f"{x}, {y}" if y != "1" else x
 
 
-def _types(types: tuple[DataType, ...]) -> str:
-    return types[0].name if len(types) == 1 else f"({', '.join(t.name for t in types)})"
-
-
 def _arrow(results: tuple[Value, ...]) -> str:
-    return f" -> {_types(tuple(v.type for v in results))}" if results else ""
-
-
-def _list(values: tuple[Value, ...]) -> str:
-    return ", ".join([v.type.name for v in values])
+    return f" -> {types_text(tuple(v.type for v in results))}" if results else ""
 
 
 def _buffer(buffer: Buffer) -> str:
@@ -285,14 +286,14 @@ def _spec(spec: Spec) -> str:
     return f"  spec @{spec.name} : {spec.dtype}{default}\n"
 
 
-def _stage(p: _Printer, stage: Launch | HostRead | KernelStage) -> str:
+def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
     if isinstance(stage, Launch):
         notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.given(stage.notes))
-        shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({_symbols(stage.buffers)})"
+        shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({symbol_list(stage.buffers)})"
         return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
-    return _kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
+    return kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
 
 
 def _note(value: Note) -> str:
@@ -301,119 +302,9 @@ def _note(value: Note) -> str:
     return str(value) if isinstance(value, int) else quote(value)
 
 
-def _symbols(names: tuple[str, ...]) -> str:
-    return ", ".join(f"@{name}" for name in names)
-
-
-def _kernel_text(p: _Printer, name: str, buffers: tuple[str, ...], params: dict[str, Any]) -> str:
-    given = ", ".join(f"{key} = {value}" for key, value in p.given(params))
-    return f"{name}({_symbols(buffers)})" + (f" {{{given}}}" if given else "")
-
-
-# --- simple ops by form
-
-
-def _elementwise(p: _Printer, op: Op) -> str:
-    names = p.names
-    operands = op.operands
-    flags = op.attrs.get("fastmath", ())
-    fast = f" fastmath<{', '.join(sorted(flags) if p.numbered else flags)}>" if flags else ""
-    return f"{op.definition.name} {', '.join([names[v] for v in operands])}{fast} : {operands[-1].type.name}"
-
-
-def _words(op: Op) -> str:
-    given = [op.attrs[a.name] for a in op.definition.attrs if a.kind == "word"]
-    return f"{op.name}<{', '.join(given)}>"
-
-
-def _result_typed(p: _Printer, op: Op) -> str:
-    return f"{op.name} {p.uses(op.operands)} : {op.results[0].type}"
-
-
-def _atomic(p: _Printer, op: Op) -> str:
-    index, *values = op.operands
-    given = p.uses(tuple(values))
-    return f"{_words(op)} @{op.attrs['buffer']}[{p.names[index]}], {given} : {values[0].type}"
-
-
-def _store(p: _Printer, op: Op) -> str:
-    value, index = op.operands
-    return f"store {p.names[value]}, @{op.attrs['buffer']}[{p.names[index]}] : {value.type}"
-
-
-def _call(p: _Printer, op: Op) -> str:
-    text = f"call @{op.attrs['callee']}({p.uses(op.operands)})"
-    if not op.results:
-        return text
-    return f"{text} : ({_list(op.operands)}) -> {_types(tuple(v.type for v in op.results))}"
-
-
-def _terminator(p: _Printer, op: Op) -> str:
-    return f"{op.name} {p.uses(op.operands)}" if op.operands else op.name
-
-
-def quote(text: str) -> str:
-    """`text` as a string token."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
-
-
-_FORMS: dict[str, Callable[[_Printer, Op], str]] = {
-    **dict.fromkeys(("unary", "binary", "ternary", "compare", "select"), _elementwise),
-    **dict.fromkeys(("splat", "vector"), _result_typed),
-    "const": lambda p, op: f"const {show(op.attrs['value'], op.results[0].type)} : {op.results[0].type}",
-    "spec": lambda p, op: f"spec @{op.attrs['spec']} : {op.results[0].type}",
-    "id": lambda p, op: f"{op.name} {op.attrs['axis']}",
-    "size": lambda p, op: op.name,
-    "len": lambda p, op: (
-        f"len @{op.attrs['buffer']}"
-        + ("" if op.results[0].type is DataType.U32 else f" : {op.results[0].type}")
-    ),
-    "convert": lambda p, op: (
-        f"{op.name} {p.uses(op.operands)} : {op.operands[0].type} -> {op.results[0].type}"
-    ),
-    "extract": lambda p, op: f"extract {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[0].type}",
-    "insert": lambda p, op: f"insert {p.uses(op.operands)}[{op.attrs['index']}] : {op.operands[1].type}",
-    "load": lambda p, op: f"load @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}",
-    "store": _store,
-    "atomic": _atomic,
-    "barrier": lambda p, op: f"barrier {op.attrs['scope']}",
-    **dict.fromkeys(
-        ("shuffle", "reduce", "scan"),
-        lambda p, op: f"{_words(op)} {p.uses(op.operands)} : {op.results[0].type}",
-    ),
-    "ballot": lambda p, op: f"{op.name} {p.uses(op.operands)}",
-    "call": _call,
-    "trap": lambda p, op: f"trap {quote(op.attrs['message'])}",
-    "kernel": lambda p, op: _kernel_text(p, op.name, op.attrs["buffers"], op.attrs["params"]),
-    **dict.fromkeys(("yield", "condition"), _terminator),
+STRUCTURED_FORMS: dict[str, Callable[[Printer, Op], str]] = {
+    "for": Printer.for_op,
+    "while": Printer.while_op,
+    "if": Printer.if_op,
+    "region": Printer.region_op,
 }
-
-_STRUCTURED: dict[str, Callable[[_Printer, Op], str]] = {
-    "for": _Printer.for_op,
-    "while": _Printer.while_op,
-    "if": _Printer.if_op,
-    "region": _Printer.region_op,
-}
-
-
-def _generic_attrs(op: Op) -> str:
-    if op.definition.kernel is not None:
-        given = [f"buffers = [{_symbols(op.attrs['buffers'])}]"] if op.attrs["buffers"] else []
-        given += [f"{key} = {value}" for key, value in op.attrs["params"].items()]
-        return f" {{{', '.join(given)}}}" if given else ""
-    shown = []
-    for attr in op.definition.attrs:
-        value = op.attrs[attr.name]
-        if attr.kind == "literal":
-            text = show(value, op.results[0].type)
-        elif attr.kind == "symbol":
-            text = f"@{value}"
-        elif attr.kind == "string":
-            text = quote(value)
-        else:
-            text = "dynamic" if value is None else str(value)
-        shown.append(f"{attr.name} = {text}")
-    if "fastmath" in op.attrs:
-        shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
-    return f" {{{', '.join(shown)}}}" if shown else ""

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from ..analysis.affine import Affine, Range, Symbol, SymbolKind
 from ..ir import arith
 from ..ir.loops import bounds
+from ..ir.ops import AXES
 from ..ir.program import Block, Op, Program, Value
 
 __all__ = ["BoundsProofs"]
 
-AXES = "xyz"
 MAX_DEPTH = 3  # facts that one proof adds up
 MAX_FACTS = 24
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..ir.ops import AXES
 from ..ir.program import Op
 from ..ir.types import DataType
 from . import conversions, elementwise
@@ -15,7 +16,6 @@ from .shape import SCALAR
 __all__ = ["VALUE_OPS", "linear_id", "subgroup_lanes"]
 
 TARGET = "nvptx"
-AXES = "xyz"
 SUBGROUP = 32
 
 

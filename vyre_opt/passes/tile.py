@@ -17,7 +17,6 @@ from ..ir.types import DataType
 __all__ = ["move_to_tile"]
 
 Tile = tuple[Buffer, Local | None, DataType, int]
-AXES = "xyz"
 
 
 def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
