@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -10,6 +10,7 @@ from vyre_opt import Builder, DataType, DiagnosticError, parse, verify
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.parser import parse_source
+from vyre_opt.ir.pipeline import KernelStage
 from vyre_opt.ir.program import Op, Value
 
 DECLARATIONS = """
@@ -295,3 +296,21 @@ def test_operands_are_counted_before_they_are_looked_at() -> None:
         b.program.body.ops.append(Op(row, (value,) * 5, (), {}))
         with pytest.raises(DiagnosticError):
             b.finish()
+
+
+def test_a_kernel_that_is_none_is_a_stage_that_is_wrong() -> None:
+    """The parser makes no such stage, but Python may."""
+    (pipeline,) = (
+        module := parse("""vyre 1
+pipeline @p {
+  buffer @a : f32[8] live_in
+  buffer @b : f32[8] live_out
+  math.softmax(@a, @b) {columns = 4}
+}""")
+    ).pipelines.values()
+    (stage,) = pipeline.stages
+    assert isinstance(stage, KernelStage)
+    assert verify(module) == []
+    pipeline.stages = [replace(stage, kernel="math.softmaxx")]
+    (error,) = verify(module)
+    assert (error.message, error.help) == ("unknown kernel math.softmaxx", "did you mean math.softmax?")

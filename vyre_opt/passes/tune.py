@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.diagnostics import suggest
-from ..ir.ops import OPS
+from ..ir.ops import KERNELS
 from ..ir.program import Module
 from ..runtime.dispatcher import DispatchError
 from ..tuning.texts import Settings, dispatcher_for, tune_kernels
@@ -38,9 +38,8 @@ class TuneOptions:
     def __post_init__(self) -> None:
         if self.budget < 0 or self.rounds < 1:
             raise ValueError(f"a budget of at least 0 and at least one round: {self.budget}, {self.rounds}")
-        if self.kernel and (self.kernel not in OPS or OPS[self.kernel].kernel is None):
-            kernels = [name for name, row in OPS.items() if row.kernel is not None]
-            hint = suggest(self.kernel, kernels) or f"there are {', '.join(kernels)}"
+        if self.kernel and self.kernel not in KERNELS:
+            hint = suggest(self.kernel, KERNELS) or f"there are {', '.join(KERNELS)}"
             raise ValueError(f"unknown kernel {self.kernel}; {hint}")
 
 

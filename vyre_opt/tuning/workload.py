@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..ir.ops import OPS
+from ..ir.ops import KERNELS
 from ..ir.program import Access, Buffer, Program
 from ..ir.types import DataType
 from ..kernels.expansion import Expansion, Request, expand
@@ -119,9 +119,7 @@ class KernelWorkload:
 
     @property
     def roles(self) -> Sequence[Any]:
-        kernel = OPS[self.kernel].kernel
-        assert kernel is not None
-        return kernel.roles
+        return KERNELS[self.kernel].roles
 
     @cached_property
     def inputs(self) -> list[Array]:
@@ -173,12 +171,11 @@ def kernel_workload(
 
     Raises BadInputs for a kernel that is none, and buffers that it does not take.
     """
-    row = OPS[kernel].kernel if kernel in OPS else None
+    row = KERNELS.get(kernel)
     if row is None:
         from ..ir.diagnostics import suggest
 
-        kernels = [name for name, each in OPS.items() if each.kernel]
-        hint = suggest(kernel, kernels) or f"there are {', '.join(kernels)}"
+        hint = suggest(kernel, KERNELS) or f"there are {', '.join(KERNELS)}"
         raise BadInputs(f"unknown kernel {kernel!r}; {hint}")
     if len(counts) != len(row.roles) or len(types) != len(row.roles):
         raise BadInputs(f"{kernel} takes {len(row.roles)} buffers")

@@ -7,7 +7,7 @@ from typing import Any
 from ..diagnostics import Location, suggest
 from ..literals import LiteralError, read_int
 from ..loops import BOUND_NAMES
-from ..ops import OPS
+from ..ops import KERNELS, OPS
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
@@ -166,7 +166,7 @@ class ControlActions(OpActions):
     def kernel(
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> Op | None:
-        if OPS.get(name) is None or OPS[name].kernel is None:
+        if name not in KERNELS:
             self.kernel_params(name, attrs, place, end)
             return None
         errors = self.error_count
@@ -178,10 +178,8 @@ class ControlActions(OpActions):
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""
-        row = OPS.get(name)
-        if row is None or row.kernel is None:
-            kernels = [r.name for r in OPS.values() if r.kernel]
-            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, kernels))
+        if name not in KERNELS:
+            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, KERNELS))
             return {}
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():
