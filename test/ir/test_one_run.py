@@ -151,6 +151,55 @@ def test_an_error_hides_none_of_another_program(broken: str, message: str) -> No
         assert sorted(m for _, m in reported(text)) == sorted([message, MISSING]), text
 
 
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("workgrop(64)", "expected workgroup(...), grid(...) or {"),
+        ("workgroup(64) garbage(1)", "expected workgroup(...), grid(...) or {"),
+        ("workgroup(64", "unexpected '{'; expected ) or ,"),
+        ("workgroup(6x4)", "unexpected 'x4'; expected ) or ,"),
+        ("workgroup 64", "unexpected '64'; expected ("),
+        ("grid(4) wrkgroup(64)", "expected workgroup(...), grid(...) or {"),
+    ],
+)
+def test_a_mistake_in_a_head_hides_none_in_its_body(head: str, message: str) -> None:
+    """And is one error, though a program of no workgroup size would be another."""
+    text = f"""vyre 1
+program @p {head} {{
+  buffer @y : u32[?] write binding(0)
+  %g = global_id x
+  store %h, @y[%g] : u32
+  store %g, @z[%g] : u32
+}}
+pipeline @m {{
+  buffer @y : u32[64] live_out
+  launch @p grid(1) (@y)
+}}
+{OTHER}"""
+    lost = [(5, "%h is not defined"), (6, "program @p has no buffer @z"), (15, MISSING)]
+    assert reported(text) == [(2, message), *lost]
+
+
+def test_callers_of_a_function_whose_head_is_wrong_are_not_blamed() -> None:
+    """Nor is its end, since nobody knows what it was to give."""
+    text = """vyre 1
+func @f(%a : u32) -> {
+  %b = add %a, %a : u32
+  %d = add %c, %a : u32
+  yield %b
+}
+program @p workgroup(64) {
+  buffer @y : u32[?] write binding(0)
+  %g = global_id x
+  %v = call @f(%g) : (u32) -> u32
+  store %v, @y[%g] : u32
+}
+"""
+    found = reported(text)
+    assert [line for line, _ in found] == [2, 4]
+    assert found[1][1] == "%c is not defined"
+
+
 def test_a_text_without_its_version_is_read() -> None:
     """The first line may be missing or wrong."""
     for first in ("", "vyre\n", "viyre 1\n"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 __all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "suggest"]
 
@@ -171,5 +172,13 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None
     """`did you mean @text?` for the nearest candidate, or None."""
     import difflib  # not on the path of a run without mistakes
 
-    near = difflib.get_close_matches(name, list(candidates)[:2000], n=1, cutoff=0.6)
-    return f"did you mean {sigil}{near[0]}?" if near else None
+    near = difflib.get_close_matches(name, list(candidates)[:2000], n=3, cutoff=0.6)
+    if not near:
+        return None
+
+    def likeness(candidate: str) -> tuple[float, int]:
+        """Of those as near as each other, one that begins alike."""
+        first = takewhile(lambda pair: pair[0] == pair[1], zip(candidate, name, strict=False))
+        return difflib.SequenceMatcher(None, candidate, name).ratio(), len(list(first))
+
+    return f"did you mean {sigil}{max(near, key=likeness)}?"

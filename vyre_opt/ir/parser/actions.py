@@ -29,6 +29,7 @@ class ModuleActions(StageActions):
         super().__init__(source)
         self.module = Module(source=source)
         self.parameters: dict[str, DataType] = {}  # of the program that is being read
+        self.broken_heads: set[int] = set()  # where items begin whose head is not read whole
 
     # --- the module ---------------------------------------------------------------
 
@@ -73,14 +74,15 @@ class ModuleActions(StageActions):
                 program.workgroup = dims
             else:
                 program.grid = dims
-        if "workgroup" not in seen:
+        is_broken = place in self.broken_heads
+        if "workgroup" not in seen and not is_broken:
             self.error(
                 f"program @{symbol[0]} has no workgroup size",
                 symbol[1].start,
                 symbol[1].end,
                 help=f"write program @{symbol[0]} workgroup(256) {{",
             )
-        if self.has_error(place, end):
+        if is_broken or self.has_error(place, end):
             program.workgroup, program.grid = (1, 1, 1), None
             self.gaps.doubt(program)
         return program
@@ -157,6 +159,9 @@ class ModuleActions(StageActions):
     ) -> Func:
         args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
         func = Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
+        if place in self.broken_heads:
+            self.gaps.doubt(func)
+            self.gaps.doubt(func.body)
         self.open_scope(func)
         for arg, (name, at, _) in zip(args, params or (), strict=True):
             self.define(name, arg, at)

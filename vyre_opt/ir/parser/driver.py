@@ -29,6 +29,7 @@ class Actions(Protocol):
     ) -> None: ...
     def lost(self, parts: list[Any], before: Any, start: int, end: int) -> None: ...
     def inserted(self, sign: str, start: int) -> None: ...
+    def passed_over(self, head: int) -> None: ...
     def stopped(self, parts: list[Any]) -> None: ...
     @property
     def error_count(self) -> int: ...
@@ -69,7 +70,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     values: list[Any] = []
     places: list[int] = []
     end = 0
-    skipping: _Skip | None = None
+    skipping: _Skip | _ToBrace | None = None
     held: tuple[int, str, int, int] | None = None  # waits for a brace that is put in before it
 
     for match in tables.pattern.finditer(text):
@@ -81,11 +82,12 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
         if skipping is not None:
             if not skipping.resume(terminal, token, start, text):
                 continue
-            depth = _resumable(terminal, tables, states)
-            if depth < 0:
-                actions.stopped(values)
-                return None
-            _unwind(depth, skipping.start, start, states, values, places, actions)
+            if isinstance(skipping, _Skip):
+                depth = _resumable(terminal, tables, states)
+                if depth < 0:
+                    actions.stopped(values)
+                    return None
+                _unwind(depth, skipping.start, start, states, values, places, actions)
             state, skipping = states[-1], None
         while True:
             target = table[state].get(terminal)
@@ -98,7 +100,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
                 state = states[-1]
                 if mended is None:
                     return None
-                if isinstance(mended, _Skip):
+                if isinstance(mended, _Skip | _ToBrace):
                     skipping = mended
                     break
                 if mended == "=":
@@ -182,7 +184,7 @@ def _mend(
     values: list[Any],
     places: list[int],
     actions: Actions,
-) -> _Skip | str | None:
+) -> _Skip | _ToBrace | str | None:
     """Report that `token` does not fit, and say how to go on: None for not at all, what to skip, a sign
     that is to be read as if it stood there, or "" with the stack made to fit."""
     start, stop = place
@@ -198,6 +200,12 @@ def _mend(
     if missing:
         actions.inserted(missing, start)
         return missing
+    head = _head(tables, states, depth) if _has_brace(text, start) else -1
+    if head >= 0:
+        del states[head + 1 :], values[head:], places[head:]
+        actions.passed_over(places[depth])
+        opening = tables.number("LBRACE")
+        return "" if terminal == opening else _ToBrace(opening)
     _begin(tables, states, values, places)
     skip = _Skip(_wanted(starters, tables, states), end_of_text, token, start)
     depth = _resumable(terminal, tables, states) if terminal in skip.wanted else -1
@@ -219,6 +227,36 @@ def _missing(tables: Tables, states: list[int], terminal: int, begins: bool, is_
     if begins and terminal == tables.number("VALUE") and tables.number("RESULTS") in row:
         return "="
     return None
+
+
+def _head(tables: Tables, states: list[int], depth: int) -> int:
+    """The place on the stack of an item's head so far, if a brace may follow; -1 else.  `depth`: the list
+    that the error is in."""
+    opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
+    if tables.number("PROGRAM") not in tables.actions[states[depth]]:
+        return -1
+    for place in range(len(states) - 1, depth, -1):
+        row = tables.actions[states[place]]
+        if opening in row and closing not in row:
+            return place
+    return -1
+
+
+def _has_brace(text: str, start: int) -> bool:
+    """Whether a block begins on the line, from `start` on."""
+    end = text.find("\n", start)
+    rest = text[start : len(text) if end < 0 else end]
+    return "{" in rest.partition("//")[0]
+
+
+class _ToBrace:
+    """Skips what is wrong in an item's head, up to the brace behind it."""
+
+    def __init__(self, opening: int) -> None:
+        self.opening = opening
+
+    def resume(self, terminal: int, token: str, start: int, text: str) -> bool:
+        return terminal == self.opening
 
 
 def _wanted(starters: frozenset[int], tables: Tables, states: list[int]) -> frozenset[int]:

@@ -50,9 +50,9 @@ class Recovery(ModuleActions):
             return  # after what may have been declarations
         loaded = tables.load()
         message, help = explain(self.source.text, loaded, state, terminal, start, end)
-        if help is None and _NAME.fullmatch(token):
+        if _NAME.fullmatch(token):
             expected = (w for w, number in loaded.keywords.items() if number in loaded.actions[state])
-            help = suggest(token, expected)
+            help = suggest(token, expected) or help
         if _VALUE.fullmatch(token) and message.startswith("unexpected"):
             message = f"an `=` is missing behind {token[:40]}, or an op before it"
         self.error(message, start, max(end, start + 1), help=help)
@@ -123,6 +123,11 @@ class Recovery(ModuleActions):
         """The token at `start` is read as if a sign that is missing stood there."""
         self.gave_up, self.explained_to = True, start + 1
         self.unbalanced |= sign == "}"
+
+    def passed_over(self, head: int) -> None:
+        """What is wrong in the head that begins at `head` is left out."""
+        self.gave_up = True
+        self.broken_heads.add(head)
 
     def stopped(self, parts: list[Any]) -> None:
         """Nothing is read any more: keep what was built of an item, and doubt that others exist."""
