@@ -13,7 +13,7 @@ import pytest
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.ops import OPS, Kernel, OpDef, Role
+from vyre_opt.ir.ops import NAMED_KERNELS, OPS, Kernel, OpDef, Role
 from vyre_opt.ir.program import Access, Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.passes import registry
@@ -68,6 +68,7 @@ def average(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpDef]:
     row = OpDef("average", "binary", "The mean, rounded down.", "int", fold_int=lambda a, b, t: (a + b) // 2,
                 commutative=True, is_pure=True)  # fmt: skip
     monkeypatch.setitem(OPS, row.name, row)
+    monkeypatch.setitem(NAMED_KERNELS, row.name, row.kernel)
     return row
 
 
@@ -172,6 +173,7 @@ def test_a_kernel_row_and_its_function_make_a_kernel(monkeypatch: pytest.MonkeyP
     row = OpDef("math.plus", "kernel", "x + amount.", effects=frozenset({"read", "write"}),
                 kernel=Kernel(roles, {"amount": None}))  # fmt: skip
     monkeypatch.setitem(OPS, row.name, row)
+    monkeypatch.setitem(NAMED_KERNELS, row.name, row.kernel)
     module = parse(ADDS_FIVE)
     assert print_program(module) == ADDS_FIVE
     with pytest.raises(DiagnosticError, match="needs its parameter amount"):

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..ir.ops import KERNELS
+from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Access, Buffer, Module, Program
 
@@ -130,7 +130,7 @@ class Flows:
     def of(self, stage: Launch | KernelStage) -> Flow:
         """What a stage reads and writes."""
         if isinstance(stage, KernelStage):
-            row = KERNELS[stage.kernel]
+            row = NAMED_KERNELS[stage.kernel]
             uses = [
                 (name, role.access is not Access.WRITE, role.access is not Access.READ)
                 for name, role in zip(stage.buffers, row.roles, strict=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .diagnostics import Diagnostic, Location, suggest
 from .gaps import NO_GAPS, Gaps
-from .ops import KERNELS, SCHEDULE
+from .ops import NAMED_KERNELS, SCHEDULE
 from .program import Access, Buffer
 
 
@@ -21,7 +21,7 @@ def check_kernel(
     gaps: Gaps = NO_GAPS,
 ) -> None:
     """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
-    kernel = KERNELS[name]
+    kernel = NAMED_KERNELS[name]
     roles = ", ".join(f"@{role.name}" for role in kernel.roles)
     if len(buffers) != len(kernel.roles):
         message = f"{name} takes {len(kernel.roles)} buffers, {len(buffers)} given"

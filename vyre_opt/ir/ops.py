@@ -337,5 +337,5 @@ _kernel("tt.embedding",
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
         "lanes lookups rows unroll chunk columns")
 
-KERNELS: dict[str, Kernel] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
+NAMED_KERNELS: dict[str, Kernel] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
 """Name -> what a named kernel takes."""

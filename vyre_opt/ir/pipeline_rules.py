@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .diagnostics import Diagnostic, Location
-from .ops import KERNELS
+from .ops import NAMED_KERNELS
 from .pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from .program import Access, Buffer, Module
 
@@ -51,7 +51,7 @@ class _Walk:
             elif isinstance(stage, Launch):
                 self.launch(stage)
             else:
-                kernel = KERNELS.get(stage.kernel)
+                kernel = NAMED_KERNELS.get(stage.kernel)
                 for name, role in zip(stage.buffers, kernel.roles if kernel else (), strict=False):
                     if role.access is not Access.WRITE:
                         self.reads(name, stage.loc)

@@ -35,7 +35,7 @@ from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .gaps import NO_GAPS, Gaps
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
-from .ops import KERNELS
+from .ops import NAMED_KERNELS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_contents
 from .program import Access, Buffer, Func, Module, Program, Spec
@@ -287,9 +287,9 @@ class _ModuleChecker:
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         buffers = pipeline.buffers
-        kernel = KERNELS.get(stage.kernel)
+        kernel = NAMED_KERNELS.get(stage.kernel)
         if kernel is None:
-            self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, KERNELS))
+            self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, NAMED_KERNELS))
             return
         check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.gaps)
         self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.ops import KERNELS
+from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Access, Buffer, Module, Op, Program
 from ..kernels.expansion import EXPANSIONS, Expansion, Request, expand
@@ -166,7 +166,7 @@ class _Expander:
         known: tuple[Program, Expansion] | None = None,
     ) -> Expansion | None:
         """The expansion, or None after a remark that says why there is none."""
-        row = KERNELS[kernel]
+        row = NAMED_KERNELS[kernel]
         if kernel not in EXPANSIONS:
             self.refused(kernel, "no program for it is known", where)
             return None

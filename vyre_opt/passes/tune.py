@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.diagnostics import suggest
-from ..ir.ops import KERNELS
+from ..ir.ops import NAMED_KERNELS
 from ..ir.program import Module
 from ..runtime.dispatcher import DispatchError
 from ..tuning.texts import Settings, dispatcher_for, tune_kernels
@@ -38,8 +38,8 @@ class TuneOptions:
     def __post_init__(self) -> None:
         if self.budget < 0 or self.rounds < 1:
             raise ValueError(f"a budget of at least 0 and at least one round: {self.budget}, {self.rounds}")
-        if self.kernel and self.kernel not in KERNELS:
-            hint = suggest(self.kernel, KERNELS) or f"there are {', '.join(KERNELS)}"
+        if self.kernel and self.kernel not in NAMED_KERNELS:
+            hint = suggest(self.kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
             raise ValueError(f"unknown kernel {self.kernel}; {hint}")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.diagnostics import Location
-from ..ir.ops import KERNELS, SCHEDULE
+from ..ir.ops import NAMED_KERNELS, SCHEDULE
 from ..ir.pipeline import KernelStage
 from ..ir.program import Buffer, Module
 from ..runtime.dispatcher import BackendError, Dispatcher
@@ -109,7 +109,7 @@ def _tune(use: _Use, dispatcher: str | Dispatcher, settings: Settings) -> tuple[
     open_sizes = [f"@{b.name}" for b in use.buffers if b.count is None]
     if open_sizes:
         return f"{', '.join(open_sizes)} is of open size, and what is best depends on it; give a count", None
-    row = KERNELS[use.kernel]
+    row = NAMED_KERNELS[use.kernel]
     workload = KernelWorkload(use.kernel, use.buffers, row.meaning(use.params), use.owns_grid)
     options: dict[str, Any] = {
         "rounds": settings.rounds,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..ir.ops import KERNELS
+from ..ir.ops import NAMED_KERNELS
 from ..ir.program import Access, Buffer, Program
 from ..ir.types import DataType
 from ..kernels.expansion import Expansion, Request, expand
@@ -119,7 +119,7 @@ class KernelWorkload:
 
     @property
     def roles(self) -> Sequence[Any]:
-        return KERNELS[self.kernel].roles
+        return NAMED_KERNELS[self.kernel].roles
 
     @cached_property
     def inputs(self) -> list[Array]:
@@ -171,11 +171,11 @@ def kernel_workload(
 
     Raises BadInputs for a kernel that is none, and buffers that it does not take.
     """
-    row = KERNELS.get(kernel)
+    row = NAMED_KERNELS.get(kernel)
     if row is None:
         from ..ir.diagnostics import suggest
 
-        hint = suggest(kernel, KERNELS) or f"there are {', '.join(KERNELS)}"
+        hint = suggest(kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
         raise BadInputs(f"unknown kernel {kernel!r}; {hint}")
     if len(counts) != len(row.roles) or len(types) != len(row.roles):
         raise BadInputs(f"{kernel} takes {len(row.roles)} buffers")

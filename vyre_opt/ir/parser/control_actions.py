@@ -7,7 +7,7 @@ from typing import Any
 from ..diagnostics import Location, suggest
 from ..literals import LiteralError, read_int
 from ..loops import BOUND_NAMES
-from ..ops import KERNELS, OPS
+from ..ops import NAMED_KERNELS, OPS
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
@@ -166,7 +166,7 @@ class ControlActions(OpActions):
     def kernel(
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> Op | None:
-        if name not in KERNELS:
+        if name not in NAMED_KERNELS:
             self.kernel_params(name, attrs, place, end)
             return None
         errors = self.error_count
@@ -178,8 +178,8 @@ class ControlActions(OpActions):
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""
-        if name not in KERNELS:
-            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, KERNELS))
+        if name not in NAMED_KERNELS:
+            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, NAMED_KERNELS))
             return {}
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():

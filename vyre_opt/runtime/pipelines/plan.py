@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ...ir.diagnostics import Diagnostic
 from ...ir.grids import GridError, lengths_of
-from ...ir.ops import KERNELS, OPS
+from ...ir.ops import NAMED_KERNELS, OPS
 from ...ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ...ir.program import Access, Block, Buffer, Dim3, Module, Op, Program
 from ..arrays import storage_type
@@ -208,7 +208,7 @@ def _wrapped(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[St
 def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
     """One invocation that does a kernel, with the kernel's roles for buffers."""
     buffers = {}
-    for place, (role, given) in enumerate(zip(KERNELS[stage.kernel].roles, stage.buffers, strict=True)):
+    for place, (role, given) in enumerate(zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True)):
         actual = pipeline.buffers[given]
         buffers[role.name] = Buffer(role.name, actual.dtype, actual.count, role.access, place, loc=actual.loc)
     attrs = {"buffers": tuple(buffers), "params": stage.attrs}
