@@ -181,8 +181,10 @@ def main() -> None:
         "start of a Python process, imports included.  First text: in a process that has imported everything and "
         "loaded its libraries.  Next text: in the same process.  To a result: compiled, loaded, launched over "
         "256 rows and waited for, the context and the input being on the GPU.  NVRTC compiles a softmax that "
-        "includes nothing, to a cubin where it is launched, bare and as CuPy's users have it; Triton's PTX is taken before it calls ptxas.  Caches "
-        "on disk are empty, but for the tables of vyre-opt's grammar.  The figures are medians.",
+        "includes nothing, to a cubin where it is launched, bare and as CuPy's users have it; Triton's PTX is "
+        "taken before it calls ptxas.  To a result the driver's compiler works on our PTX, and that alone takes "
+        "longer than a quarter of NVRTC's whole time.  Caches on disk are empty, but for the tables of "
+        "vyre-opt's grammar.  The figures are medians.",
         "date": today(),
         "machine": machine(),
         "versions": versions(list(found)),
