@@ -95,7 +95,7 @@ def prefix_schedule(
     few = 4 * schedule.tile
     if target == "cpu":  # tiles of 128 or 256 KiB: half of a core's cache at most, and still many
         schedule = ScanSchedule(SUBGROUP, 2048 if (count or 0) >= 1 << 22 else 1024, 1, twice=True)
-        few = 1 << (17 if workers >= MANY_WORKERS else 19)
+        few = 1 << (17 if workers >= MANY_WORKERS else 20)
     if not look_back or count is None or count <= few:
         return replace(schedule, look_back=False)
     return ScanSchedule(lanes=128, rounds=8) if is_gpu(target) else schedule
