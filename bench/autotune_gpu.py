@@ -121,7 +121,8 @@ def main() -> None:
         "name": "autotune_gpu",
         "title": "Tuned against default schedules on a GPU",
         "about": "The tuner starts at the default schedule, with a quarter of the rounds that the whole space "
-        "would take; it sees up to a third of it.  The gain is the default's time over the choice's, both run in turn once more after tuning, on fresh arrays.",
+        "would take; it sees up to a third of it.  The gain is the default's time over the choice's, both run in "
+        "turn once more after tuning, on fresh arrays.",
         "date": today(),
         "machine": {**machine(), "gpu": dispatcher.facts.name},
         "versions": {p: importlib.metadata.version(p) for p in ("pycuda", "llvmlite", "numpy")},

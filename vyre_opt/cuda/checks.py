@@ -7,18 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.program import Access, Buffer, Module, Program
+from ..ir.program import Access, Module, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, Room
-from ..runtime.inputs import Checked, check_call
+from ..runtime.inputs import Checked, check_call, is_count
 from .device_arrays import View, is_on_gpu
 
-__all__ = ["are_on_gpu", "check_overlaps", "check_shapes", "where"]
-
-
-def where(program: Program, buffer: Buffer) -> str:
-    """How a message about the array for a buffer begins."""
-    return f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
+__all__ = ["are_on_gpu", "check_overlaps", "check_shapes"]
 
 
 def are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
@@ -51,16 +46,12 @@ def check_shapes(
     stand_ins: list[Any] = []
     for buffer, given in zip(bound, inputs, strict=True):
         if isinstance(given, Room):
-            stand_ins.append(Room(0) if buffer.count is None and _is_count(given.count) else given)
+            stand_ins.append(Room(0) if buffer.count is None and is_count(given.count) else given)
             continue
         stored = storage_type(buffer.dtype)
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
     return check_call(program, stand_ins, grid, module, specs)
-
-
-def _is_count(given: Any) -> bool:
-    return isinstance(given, (int, np.integer)) and not isinstance(given, bool) and int(given) >= 0
 
 
 def check_overlaps(program: Program, views: Mapping[str, View]) -> None:

@@ -15,8 +15,8 @@ from ..runtime.arrays import storage_type
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, Room, Scratch
-from ..runtime.inputs import Checked, check_call
-from .checks import are_on_gpu, check_overlaps, check_shapes, where
+from ..runtime.inputs import Checked, check_call, input_name
+from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import View, is_aligned, made_like, producer_stream, room_like, take
@@ -138,7 +138,7 @@ class CudaDispatcher:
         views = self._views(program, arrays)
         for buffer in program.bound_buffers:
             if not is_aligned(views[buffer.name]):
-                raise BadInputs(f"{where(program, buffer)}: the array is not 16-byte aligned")
+                raise BadInputs(f"{input_name(program, buffer)}: the array is not 16-byte aligned")
         check_overlaps(program, views)
         with self.device:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
@@ -235,7 +235,7 @@ class CudaDispatcher:
             if isinstance(given, Room):
                 views[buffer.name] = _place_of(buffer, given)
             else:
-                views[buffer.name] = take(given, buffer, where(program, buffer), self._number)
+                views[buffer.name] = take(given, buffer, input_name(program, buffer), self._number)
         return views
 
     def _on_gpu(

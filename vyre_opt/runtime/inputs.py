@@ -117,10 +117,8 @@ class Parameter:
                 f"{self.where}: the program may read what @{self.buffer.name} holds, "
                 f"which is {self.why_read}; pass an array"
             )
-        if type(count) is not int and (isinstance(count, bool) or not isinstance(count, (int, np.integer))):
-            count = -1
-        if count < 0:
-            raise BadInputs(f"{self.where}: room for {given.count!r} elements")
+        if not is_count(count):
+            raise BadInputs(f"{self.where}: room for {count!r} elements")
         make = np.zeros if self.stored == np.bool_ else empty  # see `_bytes`
         try:
             made: np.ndarray = make(int(count) * self.lanes, self.stored)
@@ -129,12 +127,21 @@ class Parameter:
         return made
 
 
+def is_count(given: Any) -> bool:
+    """Whether a `Room` may have so many elements."""
+    if type(given) is not int and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
+        return False
+    return bool(given >= 0)
+
+
+def input_name(program: Program, buffer: Buffer) -> str:
+    """How a message about the input for a buffer begins."""
+    return f"program @{program.name}: input for @{buffer.name} (binding {buffer.binding})"
+
+
 def parameters_of(program: Program) -> tuple[Parameter, ...]:
     """Of the bound buffers, in binding order."""
-    return tuple(
-        Parameter.of(b, f"program @{program.name}: input for @{b.name} (binding {b.binding})")
-        for b in program.bound_buffers
-    )
+    return tuple(Parameter.of(b, input_name(program, b)) for b in program.bound_buffers)
 
 
 def check_call(

@@ -120,10 +120,7 @@ def place_of(dispatcher: Target | None, given: Mapping[str, Any]) -> Place:
 
     Raises BadInputs for arrays that are not all on one side, or not where the dispatcher wants them.
     """
-    for array in given.values():
-        if type(array) is not np.ndarray and _may_be_on_gpu(array):
-            break
-    else:
+    if not any(map(_may_be_on_gpu, given.values())):
         return _host_place(dispatcher or "cpu")
     from ..cuda.device_arrays import is_on_gpu
     from ..cuda.place import gpu_place
