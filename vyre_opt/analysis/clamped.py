@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import arith
 from ..ir.program import Op, Value
 from .affine import Affine, Range, Symbol, SymbolKind
+from .congruence import fits
 from .forms import Forms
 
 __all__ = ["near_form"]
@@ -45,9 +45,8 @@ def _exact(forms: Forms, value: Value, depth: int) -> tuple[Affine, Range] | Non
     form = near_form(forms, value, depth)
     if form is None:
         return None
-    low, high = form.range()
-    least, most = arith.int_range(value.type)
-    return (form, (low, high)) if least <= low and high <= most else None
+    values = form.range()
+    return (form, values) if fits(values, value.type) else None
 
 
 def _at_distance(form: Affine, value: Value, low: int, high: int) -> Affine | None:

@@ -14,17 +14,22 @@ in some iterations, or under a condition that is not known to hold again, is dro
 A write under a condition is an entry with that condition; it covers a read under the
 same one.  Entries are only ever added where the write surely happened, so what the
 tables do not show is refused, with the reason.
+
+The elements of an entry are values of the form of its index, so an entry keeps how the index
+follows from the form, and covers only reads for which equal forms are the same element
+(see congruence).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.diagnostics import Location
 from ..ir.program import Op
-from .affine import Affine, Symbol, SymbolKind
+from .affine import Affine, Range, Symbol, SymbolKind
+from .congruence import Residue, same_element
 from .elements import Elements
 from .footprint import Access, Atom, Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart
 from .forms import Counter, Unknown
@@ -72,14 +77,39 @@ def covered(
     return wanted & walk.order.keys()
 
 
+class _Condition(NamedTuple):
+    """When an entry says something of a read: `atoms` hold for it, its lanes are among `lanes`, and equal
+    forms are the same element."""
+
+    atoms: Atoms
+    residue: Residue
+    lanes: frozenset[tuple[Symbol, Range]] = frozenset()
+
+    def holds(self, access: Access, atoms: Atoms, residue: Residue) -> bool:
+        """`atoms`, `residue`: those of the access."""
+        return (
+            self.atoms <= atoms
+            and same_element(self.residue, residue)
+            and all(_within(access, symbol, limits) for symbol, limits in self.lanes)
+        )
+
+
+class _Asked(NamedTuple):
+    """A read, with what `_Condition.holds` asks of it."""
+
+    access: Access
+    atoms: Atoms
+    residue: Residue
+
+
 class _Table:
     """key -> conditions -> elements, with a journal so that a loop can take its entries back."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[str, Key], dict[Any, Elements]] = {}
-        self.journal: list[tuple[tuple[str, Key], Any, Elements | None]] = []
+        self.entries: dict[tuple[str, Key], dict[_Condition, Elements]] = {}
+        self.journal: list[tuple[tuple[str, Key], _Condition, Elements | None]] = []
 
-    def add(self, key: tuple[str, Key], condition: Any, elements: Elements) -> None:
+    def add(self, key: tuple[str, Key], condition: _Condition, elements: Elements) -> None:
         slot = self.entries.setdefault(key, {})
         old = slot.get(condition)
         merged = elements if old is None else old.union(elements)
@@ -87,9 +117,9 @@ class _Table:
             slot[condition] = merged
             self.journal.append((key, condition, old))
 
-    def take_back(self, mark: int) -> dict[tuple[tuple[str, Key], Any], Elements]:
+    def take_back(self, mark: int) -> dict[tuple[tuple[str, Key], _Condition], Elements]:
         """Undo all since `mark`; what was added, merged by key and condition."""
-        added: dict[tuple[tuple[str, Key], Any], Elements] = {}
+        added: dict[tuple[tuple[str, Key], _Condition], Elements] = {}
         for key, condition, old in reversed(self.journal[mark:]):
             slot = self.entries[key]
             added.setdefault((key, condition), slot[condition])
@@ -104,7 +134,7 @@ class _Table:
 @dataclass(slots=True)
 class _Pending:
     key: tuple[str, Key]
-    atoms: Atoms
+    condition: _Condition
     elements: Elements
 
 
@@ -194,20 +224,21 @@ class Walk:
             return
         if not elements:
             return
-        atoms = access.atoms
-        lanes = frozenset((s, r) for s, r in access.lanes.items())
+        condition = _Condition(access.atoms, access.residue)
+        lanes = frozenset(access.lanes.items())
         lane_elements = Elements.single(access.form.const).spread(1, access.width)
         if lane_elements is not None:
-            self.own.add((access.buffer, access.form.key), (atoms, lanes), lane_elements)
-        if not access.form.part(VALUE).terms and all(atom.kind != "lane" for atom in atoms):
+            own = condition._replace(lanes=lanes)
+            self.own.add((access.buffer, access.form.key), own, lane_elements)
+        if not access.form.part(VALUE).terms and all(atom.kind != "lane" for atom in condition.atoms):
             key = (access.buffer, access.form.part(GROUP, LOOP).key)
-            self.pending.append(_Pending(key, atoms, elements))
+            self.pending.append(_Pending(key, condition, elements))
 
     def barrier(self) -> None:
         """What is pending since the innermost branch or maybe-empty loop began becomes visible."""
         floor = self.floors[-1] if self.floors else 0
         for entry in self.pending[floor:]:
-            self.visible.add(entry.key, entry.atoms, entry.elements)
+            self.visible.add(entry.key, entry.condition, entry.elements)
         del self.pending[floor:]
         for frame in self.frames:
             frame.pending = min(frame.pending, floor)
@@ -220,26 +251,32 @@ class Walk:
             self.floors.pop()
         for table, mark in ((self.visible, frame.visible), (self.own, frame.own)):
             for (key, condition), elements in table.take_back(mark).items():
-                atoms = condition[0] if table is self.own else condition
-                spread = self.after_loop(event.op, counter, key, atoms, elements) if surely else None
+                spread = self.after_loop(event.op, counter, key, condition, elements) if surely else None
                 if spread is not None:
                     table.add(spread[0], condition, spread[1])
         start = min(frame.pending, len(self.pending))
         kept: list[_Pending] = []
         for entry in self.pending[start:]:
             spread = (
-                self.after_loop(event.op, counter, entry.key, entry.atoms, entry.elements) if surely else None
+                self.after_loop(event.op, counter, entry.key, entry.condition, entry.elements)
+                if surely
+                else None
             )
             if spread is not None:
-                kept.append(_Pending(spread[0], entry.atoms, spread[1]))
+                kept.append(_Pending(spread[0], entry.condition, spread[1]))
         self.pending[start:] = kept
         self.floors = [min(floor, len(self.pending)) for floor in self.floors]
 
     def after_loop(
-        self, loop: Op, counter: Counter | None, key: tuple[str, Key], atoms: Atoms, elements: Elements
+        self,
+        loop: Op,
+        counter: Counter | None,
+        key: tuple[str, Key],
+        condition: _Condition,
+        elements: Elements,
     ) -> tuple[tuple[str, Key], Elements] | None:
         """An entry of the last iteration as one of the whole loop; None if it does not carry over."""
-        if counter is None or any(loop in atom.loops for atom in atoms):
+        if counter is None or any(loop in atom.loops for atom in condition.atoms):
             return None
         buffer, terms = key
         kept: list[tuple[Symbol, int]] = []
@@ -262,7 +299,7 @@ class Walk:
         if whole is not None and not whole:
             self.order[access.op] = "same lane"
             return
-        atoms = access.atoms
+        asked = _Asked(access, access.atoms, access.residue)
         group_key, lane_key = access.form.part(GROUP, LOOP), access.form
         for counter in (None, *reversed(access.loops)):
             if counter is not None:
@@ -271,10 +308,10 @@ class Walk:
                     whole = whole.spread(coefficient, counter.most) if whole is not None else None
                     lane = lane.spread(coefficient, counter.most) if lane is not None else None
                     group_key, lane_key = (form.without([counter.symbol]) for form in (group_key, lane_key))
-            if lane is not None and not self.left_own(access, lane_key, atoms, lane):
+            if lane is not None and not self.left(self.own, asked, lane_key, lane):
                 self.order[access.op] = "same lane"
                 return
-            if whole is not None and not self.left_visible(access, group_key, atoms, whole):
+            if whole is not None and not self.left(self.visible, asked, group_key, whole):
                 self.order[access.op] = "barrier"
                 return
         if whole is None:
@@ -282,25 +319,19 @@ class Walk:
             return
         unordered = whole
         for entry in self.pending:
-            if entry.key == (access.buffer, group_key.key) and entry.atoms <= atoms:
+            if entry.key == (access.buffer, group_key.key) and entry.condition.holds(*asked):
                 unordered = unordered.minus(entry.elements)
-        unordered = self.left_visible(access, group_key, atoms, unordered)
+        unordered = self.left(self.visible, asked, group_key, unordered)
         self.failed[access.buffer] = (access, not unordered)
 
-    def left_visible(self, access: Access, form: Affine, atoms: Atoms, wanted: Elements) -> Elements:
-        for held, elements in self.visible.entries.get((access.buffer, form.key), {}).items():
-            if held <= atoms:
-                wanted = wanted.minus(elements)
-        return wanted
-
-    def left_own(self, access: Access, form: Affine, atoms: Atoms, wanted: Elements) -> Elements:
-        for (held, lanes), elements in self.own.entries.get((access.buffer, form.key), {}).items():
-            inside = all(_within(access, symbol, limits) for symbol, limits in lanes)
-            if held <= atoms and inside:
+    def left(self, table: _Table, asked: _Asked, form: Affine, wanted: Elements) -> Elements:
+        """What the entries of a table leave of the elements that are `wanted` at the terms of `form`."""
+        for condition, elements in table.entries.get((asked.access.buffer, form.key), {}).items():
+            if condition.holds(*asked):
                 wanted = wanted.minus(elements)
         return wanted
 
 
-def _within(access: Access, symbol: Symbol, limits: tuple[int, int]) -> bool:
+def _within(access: Access, symbol: Symbol, limits: Range) -> bool:
     least, most = access.lanes.get(symbol, symbol.range)
     return limits[0] <= least and most <= limits[1]

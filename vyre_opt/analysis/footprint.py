@@ -18,6 +18,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Range, Symbol, SymbolKind
+from .congruence import Residue
 from .elements import Elements
 from .forms import Counter, Cut, Forms, Unknown
 
@@ -97,8 +98,9 @@ class Access:
     """A load, store or atomic.
 
     `index` is the form of the element index (of the first element of a vector),
-    `width` the elements touched from there, `lanes` the narrowed ranges of local
-    ids, `loops` the counters around it from the outermost in (None: unknown trips).
+    `width` the elements touched from there, `count` the buffer's elements if that is
+    known, `lanes` the narrowed ranges of local ids, `loops` the counters around it from
+    the outermost in (None: unknown trips).
     """
 
     op: Op
@@ -107,6 +109,7 @@ class Access:
     is_atomic: bool
     index: Affine | Unknown
     width: int
+    count: int | None
     guards: tuple[Guard, ...]
     lanes: Mapping[Symbol, Range]
     loops: tuple[Counter | None, ...]
@@ -116,6 +119,11 @@ class Access:
     def form(self) -> Affine:
         assert isinstance(self.index, Affine)
         return self.index
+
+    @property
+    def residue(self) -> Residue:
+        """How the index follows from its form."""
+        return Residue.of(self.op.index.type, self.form, self.width, self.count)
 
     @property
     def atoms(self) -> frozenset[Atom]:
@@ -243,6 +251,7 @@ class Footprints:
                 atomic,
                 self.forms.form(index),
                 width,
+                buffer.count,
                 self._guards,
                 self._lanes,
                 self._loops,

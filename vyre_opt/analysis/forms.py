@@ -10,6 +10,7 @@ from ..ir.ops import AXES
 from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Digit, Range, Symbol, SymbolKind
+from .congruence import fits
 from .form_rules import FORM_RULES
 from .ranges import result_range
 
@@ -95,9 +96,7 @@ class Forms:
         form = self.known.get(value)
         if not isinstance(form, Affine) or not value.type.is_int:
             return None
-        low, high = form.range()
-        least, most = arith.int_range(value.type)
-        return form if least <= low and high <= most else None
+        return form if fits(form.range(), value.type) else None
 
     def split(self, form: Affine, divisor: int) -> tuple[Affine, Affine] | None:
         """`form = divisor * q + r` with r in [0, divisor), if the terms fall apart like that."""

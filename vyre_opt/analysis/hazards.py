@@ -24,11 +24,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir.arith import int_range
 from ..ir.ops import AXES
 from ..ir.program import Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Range, Symbol, SymbolKind
+from .congruence import modulus
 from .footprint import Access, Footprints
 
 __all__ = ["Extents", "Hazards", "workgroup_axis"]
@@ -83,10 +83,10 @@ class Hazards:
         if found is None:
             return False
         (low, high), const, strides = found
-        wraps = not (self._exact(p) and self._exact(q))
-        if (low > 0 or high < 0) and (not wraps or max(-low, high) < self._modulus(p, q)):
+        wrap = modulus(p.residue, q.residue)
+        if (low > 0 or high < 0) and (not wrap or max(-low, high) < wrap):
             return True
-        unit = math.gcd(*strides, self._modulus(p, q) if wraps else 0)
+        unit = math.gcd(*strides, wrap)
         if unit < 2:
             return False
         return all((const + offset) % unit for offset in range(1 - q.width, p.width))
@@ -112,8 +112,9 @@ class Hazards:
             if stride <= reach:
                 return False
             reach += stride * (counts[name] - 1)
-        # what differs by less than 2^bits and is equal modulo 2^bits is equal
-        return (self._exact(p) and self._exact(q)) or reach < self._modulus(p, q)
+        # what differs by less than a modulus and is equal modulo it is equal
+        wrap = modulus(p.residue, q.residue)
+        return not wrap or reach < wrap
 
     def _differences(
         self, p: Access, q: Access, counts: Mapping[str, int]
@@ -168,18 +169,6 @@ class Hazards:
             return False
         value = symbol.identity
         return isinstance(value, Value) and self.uniformity.level(value) is Level.GRID
-
-    # --- wrapping -------------------------------------------------------------------------
-
-    def _exact(self, access: Access) -> bool:
-        """Whether the index is its form as an integer, not just modulo 2^bits."""
-        low, high = access.form.range()
-        least, most = int_range(access.op.index.type)
-        return least <= low and high <= most
-
-    def _modulus(self, p: Access, q: Access) -> int:
-        bits = [access.op.index.type.bits or 0 for access in (p, q)]
-        return 1 << bits[0] if bits[0] == bits[1] else 1
 
 
 def _one_lane(p: Access, q: Access, name: str) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 from ..ir.program import Op
 from .affine import Affine, SymbolKind
+from .congruence import modulus, same_element
 from .coverage import Refusal, Walk
 from .elements import EMPTY, Elements
 from .footprint import Access, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
@@ -98,6 +100,13 @@ def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bo
     if scattered is not None:
         message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)
+    wraps = next((a for a in before if isinstance(a.index, Affine) and not _is_alike(a, read)), None)
+    if wraps is not None and _covers(read, before):
+        message = (
+            f"an index of @{name} may wrap around its type, {wraps.op.index.type} where it is written and "
+            f"{read.op.index.type} where it is read: equal indices need not be one element"
+        )
+        return refusal("may-wrap", message)
     if before and _covers(read, before):
         message = f"@{name} is written only under a condition that need not hold where it is read"
         return refusal("partial-write", message)
@@ -136,8 +145,7 @@ def _tile(walk: Walk, name: str, accesses: list[Access]) -> Verdict:
         if merged is None:
             return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
         extent = merged
-    exact = all(walk.footprints.forms.exact(a.op.index) is not None for a in accesses)
-    if not exact and not _wraps_alike(walk.footprints, name, accesses, extent):
+    if not _tells_elements(accesses, extent):
         return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
     for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
         if not _parted(walk.footprints, loop, name):
@@ -147,13 +155,14 @@ def _tile(walk: Walk, name: str, accesses: list[Access]) -> Verdict:
     return Local(base, extent, accesses, reads)
 
 
-def _wraps_alike(footprints: Footprints, name: str, accesses: list[Access], extent: Elements) -> bool:
-    """Whether indices that wrap still tell the elements of `extent` apart, all in one way."""
-    types = {a.op.index.type.bits or 0 for a in accesses}
-    values = 1 << min(types)
-    # the elements of a vector come after its index, and do not wrap with it
-    in_step = all(a.width == 1 for a in accesses) or (footprints.program.buffers[name].count or 0) <= values
-    return len(types) == 1 and extent.high - extent.low < values and in_step
+def _tells_elements(accesses: list[Access], extent: Elements) -> bool:
+    """Whether two accesses of one workgroup meet in an element exactly if their places in `extent` are equal."""
+    residues = {access.residue for access in accesses}
+    for a, b in combinations_with_replacement(residues, 2):
+        wrap = modulus(a, b)
+        if not same_element(a, b) or (wrap and extent.high - extent.low >= wrap):
+            return False
+    return True
 
 
 def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
@@ -173,6 +182,10 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
         elif isinstance(event, BranchEnd | LoopEnd):
             depth -= 1
     return before or after
+
+
+def _is_alike(write: Access, read: Access) -> bool:
+    return same_element(write.residue, read.residue)
 
 
 def _missing(read: Access, writes: list[Access]) -> Elements | None:

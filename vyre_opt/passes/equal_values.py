@@ -2,10 +2,16 @@
 
 Pure ops count, and loads of a buffer that the program only reads.  The table of
 known ops is one dictionary with an undo list a block, so a walk is linear.
+
+A loaded value belongs to a point in time.  In a body that stands for two launches, a launch
+between them may write what both only read; so loads are equal only of the same *version* of
+the buffer, and `renewed` says at which ops a new version begins.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..ir.program import NO_ATTRS, Access, Block, Func, Op, Program, Value
@@ -14,17 +20,22 @@ from .rewrite import substitute
 __all__ = ["merge_equal"]
 
 
-def merge_equal(item: Program | Func) -> int:
-    """Remove from the body of `item` what is computed a second time; how many ops that were."""
-    walk = _Walk(item)
+def merge_equal(item: Program | Func, renewed: Mapping[Op, Collection[str]] | None = None) -> int:
+    """Remove from the body of `item` what is computed a second time; how many ops that were.
+
+    `renewed`: ops after which some of the buffers that `item` only reads hold other values.
+    """
+    walk = _Walk(item, renewed or {})
     walk.block(item.body)
     return walk.removed
 
 
 class _Walk:
-    def __init__(self, item: Program | Func) -> None:
+    def __init__(self, item: Program | Func, renewed: Mapping[Op, Collection[str]]) -> None:
         buffers = item.buffers if isinstance(item, Program) else {}
         self.constant_buffers = {b.name for b in buffers.values() if b.access is Access.READ}
+        self.renewed = renewed
+        self.versions: Counter[str] = Counter()
         self.known: dict[Any, Op] = {}
         self.replaced: dict[Value, Value] = {}
         self.removed = 0
@@ -36,12 +47,14 @@ class _Walk:
         for op in block.ops:
             if replaced:
                 substitute(op, replaced)
-            if not op.definition.is_pure and not self.is_constant_load(op):
+            key = self.key(op)
+            if key is None:
                 for inner in op.regions:
                     self.block(inner)
                 kept.append(op)
+                if op in self.renewed:
+                    self.versions.update(self.renewed[op])
                 continue
-            key = _key(op)
             first = known.get(key)
             if first is None:
                 known[key] = op
@@ -55,8 +68,13 @@ class _Walk:
         for key in added:
             del known[key]
 
-    def is_constant_load(self, op: Op) -> bool:
-        return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
+    def key(self, op: Op) -> Any:
+        """Equal for ops that compute the same values; None if nothing is known to."""
+        if op.definition.is_pure:
+            return _key(op)
+        if op.name == "load" and (buffer := op.attrs["buffer"]) in self.constant_buffers:
+            return _key(op), self.versions[buffer]
+        return None
 
 
 def _key(op: Op) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.affine import Affine, SymbolKind
+from ..analysis.congruence import is_in_bounds_value
 from ..analysis.footprint import Access
 from ..analysis.forms import Unknown
 from ..analysis.hazards import workgroup_axis
@@ -257,13 +258,11 @@ def _reach(access: Access, stride: int) -> tuple[int, int] | None:
 
 
 def _is_element(access: Access, length: int) -> bool:
-    """Whether an index in bounds equals its form, which it is congruent to modulo 2^bits."""
-    bits = access.op.index.type.bits or 0
-    form = access.form if isinstance(access.index, Affine) else None
-    if form is None or bits < MIN_INDEX_BITS:
+    """Whether the form of an index in bounds is the element."""
+    dtype = access.op.index.type
+    if not isinstance(access.index, Affine) or (dtype.bits or 0) < MIN_INDEX_BITS:
         return False
-    low, high = form.range(access.lanes)
-    return length - 1 - (1 << bits) < low and high < 1 << bits
+    return is_in_bounds_value(access.form.range(access.lanes), dtype, length)
 
 
 # --- what it costs

@@ -70,6 +70,7 @@ def join(
     internal: Collection[str] = (),
     filled: Collection[str] = (),
     tiles: Iterable[Tile] = (),
+    renewed: Collection[str] = (),
 ) -> Program:
     """The bodies of `members` in one program, which no module knows yet.
 
@@ -77,6 +78,8 @@ def join(
     `internal`: buffers that nobody else touches, which become transient ones of the program.
     `filled`: those that are read only where the program itself wrote before.
     `tiles`: the hand-offs that a workgroup computes for itself, neighbours' elements included.
+    `renewed`: buffers that launches between the members write; a load before a barrier of
+    `barriers` and one after it are two values then.
     """
     by_buffer = {tile.buffer: tile for tile in tiles}
     program = Program(name, members[0].program.workgroup, grid, loc=members[0].program.loc)
@@ -95,13 +98,15 @@ def join(
         if actual in internal:
             buffer.access = Access.READ_WRITE
         program.buffers[actual] = buffer
+    borders: dict[Op, Collection[str]] = {}
     for place, member in enumerate(members):
         if place in barriers:
             program.body.ops.append(barrier(member.program))
+            borders[program.body.ops[-1]] = renewed
         program.body.ops += _body(member, place, program, by_buffer)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
-    merge_equal(program)
+    merge_equal(program, borders)
     return program
 
 

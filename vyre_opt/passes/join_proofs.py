@@ -3,8 +3,11 @@
 Before, all workgroups of the first are done when the second begins.  After, only what a
 workgroup did itself is.  So the two may be joined if no element is written by one of them and
 touched by the other *in another workgroup*; within a workgroup a barrier between the two bodies
-keeps the order.  The condition speaks of two launches only, so several may be joined if any two
-of them may.
+keeps the order.
+
+The condition speaks of the launches as they are written, one after the other, so several may be
+joined if any two of them may.  What it rests on must hold there too: a value that both load is one
+value only if no launch between them writes the buffer.  These buffers are `renewed`.
 
 Programs have no data races, so "touched by another workgroup" may also be excluded by what would
 race: if the workgroup that reads an element surely writes it in the other launch, then no other
@@ -15,11 +18,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..analysis.clamped import near_form
+from ..analysis.congruence import modulus
 from ..analysis.coverage import covered
 from ..analysis.footprint import Access, Barrier, Event, Footprints
 from ..analysis.forms import Unknown
@@ -76,12 +80,22 @@ Conflict = tuple[Access, Access]
 
 
 class PairFacts:
-    """The accesses of two launches, in one space of forms."""
+    """The accesses of two launches, in one space of forms.
 
-    def __init__(self, first: Member, second: Member, lengths: Mapping[str, int | None], grid: Grid) -> None:
+    `renewed`: buffers that both only read, and that a launch between them writes.
+    """
+
+    def __init__(
+        self,
+        first: Member,
+        second: Member,
+        lengths: Mapping[str, int | None],
+        grid: Grid,
+        renewed: Collection[str],
+    ) -> None:
         self.members = (first, second)
         self.grid = grid
-        self.program = join("pair", self.members, lengths, static_grid(grid), {1})
+        self.program = join("pair", self.members, lengths, static_grid(grid), {1}, renewed=renewed)
         self.footprints = Footprints(self.program)
         self.hazards = Hazards(self.footprints, extents_of(grid))
         events = self.footprints.events
@@ -188,6 +202,9 @@ def _described(facts: PairFacts, buffer: str, reason: str, conflict: Conflict) -
             )
             return Refused("unknown-footprint", message, buffer, facts={"hazard": reason})
     message = _HAZARDS[reason].format(p=p.describe(), q=q.describe(), a=a, b=b)
+    if p.op.index.type is not q.op.index.type and modulus(p.residue, q.residue):
+        wrapping = next(access for access in (p, q) if not access.residue.exact)
+        message += f"; the index of this {wrapping.op.name} is a {wrapping.op.index.type} and may wrap around"
     return Refused(
         reason, message, buffer, facts={"first_access": p.describe(), "second_access": q.describe()}
     )
@@ -294,13 +311,21 @@ def _atomics(facts: PairFacts) -> Refused | None:
 
 
 def judge(
-    module: Module, a: Member, b: Member, lengths: Mapping[str, int | None], grids: tuple[Grid, Grid]
+    module: Module,
+    a: Member,
+    b: Member,
+    lengths: Mapping[str, int | None],
+    grids: tuple[Grid, Grid],
+    renewed: Collection[str] = (),
 ) -> Verdict:
-    """Whether `b` may follow `a` in one program.  Buffers are named by placeholders."""
+    """Whether `b` may follow `a` in one program, with launches between them that write the `renewed`.
+
+    Buffers are named by placeholders.
+    """
     early = unlike(a, b, grids) or aliased(a, b) or _contents(a, b)
     if early is not None:
         return Verdict(early)
-    facts = PairFacts(a, b, lengths, grids[0])
+    facts = PairFacts(a, b, lengths, grids[0], renewed)
     refused = _atomics(facts)
     for buffer in facts.shared() if refused is None else ():
         refused = refused or hazard_of(facts, buffer)

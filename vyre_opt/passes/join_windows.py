@@ -8,7 +8,8 @@ buffers those are, so a long line of like launches needs few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,8 +87,13 @@ class JoinProofs:
         self.verdicts: dict[Any, Verdict] = {}
         self.tiles: dict[Any, tuple[Tile, Cost] | Refused] = {}
 
-    def pair(self, a: Link, b: Link, lengths: Mapping[str, int | None]) -> tuple[Verdict, list[str], Any]:
-        """The verdict in placeholders, what they stand for, and the key under which it is kept."""
+    def pair(
+        self, a: Link, b: Link, lengths: Mapping[str, int | None], renewed: Collection[str]
+    ) -> tuple[Verdict, list[str], Any]:
+        """The verdict in placeholders, what they stand for, and the key under which it is kept.
+
+        `renewed`: buffers that both only read, and that a launch between them writes.
+        """
         if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
             key: Any = (a.member.program, b.member.program, a.grid, b.grid)
             if key not in self.verdicts:
@@ -95,11 +101,12 @@ class JoinProofs:
             return self.verdicts[key], [], key
         members, names = canonical((a.member, b.member))
         known = tuple(lengths[name] for name in names)
-        key = (*members, known, a.grid, b.grid)
+        changed = frozenset(placeholder(names.index(name)) for name in renewed)
+        key = (*members, known, a.grid, b.grid, changed)
         if key not in self.verdicts:
             by_place = {placeholder(at): length for at, length in enumerate(known)}
             first, second = members
-            self.verdicts[key] = judge(self.module, first, second, by_place, (a.grid, b.grid))
+            self.verdicts[key] = judge(self.module, first, second, by_place, (a.grid, b.grid), changed)
         return self.verdicts[key], names, key
 
     def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[Tile, Cost] | Refused:
@@ -129,8 +136,11 @@ class Windows:
         self._floor = [0] * len(run)
         self._seen = list(range(len(run)))
         self._memory = [0]
-        for link in run:
+        self._writers: dict[str, list[int]] = {}
+        for place, link in enumerate(run):
             self._memory.append(self._memory[-1] + link.member.workgroup_bytes)
+            for name in link.writes:
+                self._writers.setdefault(name, []).append(place)
 
     def may_join(self, first: int, last: int) -> bool:
         """Whether launch `last` may follow in a group of `first` to `last - 1`, which may be one."""
@@ -158,12 +168,27 @@ class Windows:
         message = f"together they need {needed} bytes of workgroup memory, the budget is {self.budget}"
         return Refused("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
 
+    def renewals(self, i: int, j: int) -> dict[str, int]:
+        """The buffers that launches i and j both only read, and the first launch between that writes each."""
+        a, b = self.run[i], self.run[j]
+        found: dict[str, int] = {}
+        for name in sorted((a.reads & b.reads) - a.writes - b.writes):
+            writers = self._writers.get(name, [])
+            at = bisect_right(writers, i)
+            if at < len(writers) and writers[at] < j:
+                found[name] = writers[at]
+        return found
+
+    def pair(self, i: int, j: int) -> tuple[Verdict, list[str], Any]:
+        """What is proven of launches i and j with those between them: see `JoinProofs.pair`."""
+        return self.proofs.pair(self.run[i], self.run[j], self.lengths, self.renewals(i, j))
+
     def _together(self, i: int, j: int) -> Refused | None:
         """Why launches i and j may not be in one group; None if they may."""
         a, b = self.run[i], self.run[j]
         if b.launch.notes.get("fuse") is False:
             return Refused("pressure", f"the fusion pressure before @{b.launch.program} is too high")
-        verdict, names, key = self.proofs.pair(a, b, self.lengths)
+        verdict, names, key = self.pair(i, j)
         for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
             taken = b.writes & a.reads
             if taken:
@@ -175,12 +200,23 @@ class Windows:
         if verdict.refused is None:
             return None
         refused = self._spoken(verdict.refused, names)
+        self._blame_renewals(refused, i, j)
         if refused.reason == "raw" and refused.buffer is not None:
             found = self._halo(i, j, verdict, names, key, refused)
             if found is None:
                 return None
             return found
         return refused
+
+    def _blame_renewals(self, refused: Refused, i: int, j: int) -> None:
+        """Say so where the two could be joined but for a launch between that changes what they load."""
+        changed = self.renewals(i, j)
+        if not changed or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refused is not None:
+            return
+        writers = {name: self.run[at].launch.program for name, at in changed.items()}
+        refused.message += "; " + " and ".join(f"@{by} writes @{name}" for name, by in writers.items())
+        refused.message += " between them, so what they load from it need not be the same"
+        refused.facts["renewed"] = {f"@{name}": f"@{by}" for name, by in writers.items()}
 
     def _spoken(self, refused: Refused, names: list[str]) -> Refused:
         """A refusal with the pipeline's names of buffers."""

@@ -172,7 +172,7 @@ class _Fusion:
         for j in range(1, len(links)):
             for i in range(since, j):
                 made = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
-                if made or self.proofs.pair(links[i], links[j], windows.lengths)[0].ordered:
+                if made or windows.pair(start + i, start + j)[0].ordered:
                     yield j
                     since = j
                     break
