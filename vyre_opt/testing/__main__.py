@@ -2,7 +2,8 @@
 
 With `--target` the programs are compared with the interpreter on that target, with no and
 with full optimisation; else passes and pipelines are checked.  `--pipelines 2000 --target cpu`
-runs pipelines of launches instead, before and after the default passes.
+runs pipelines of launches instead, before and after the default passes; `--adversarial`, such as
+aim at the proofs of fusion; `--passes random`, before and after passes drawn anew for each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import click
 from .campaign import Report, campaign
 from .differential import OPTIONS, compare_random, smallest
 from .generator import Settings
-from .pipeline_runs import compare_pipelines
+from .pipeline_runs import PASSES, compare_pipelines
 
 MAX_REDUCED = 5
 """Programs that are made small and shown, at most."""
@@ -29,6 +30,10 @@ MAX_REDUCED = 5
     "--pipelines", type=click.IntRange(1), help="Run so many pipelines of launches, and no programs."
 )
 @click.option("--seed", default=1, show_default=True, help="The first seed; the others follow it.")
+@click.option("--adversarial", is_flag=True, help="With --pipelines: those that aim at the proofs of fusion.")
+@click.option(
+    "--passes", default=PASSES, show_default=True, help="With --pipelines: what to run, or `random`."
+)
 @click.option("--handoff", is_flag=True, help="Hand-off programs, for decode_scan_fuse.")
 @click.option("--statements", default=10, show_default=True, help="Statements of a program.")
 @click.option("--depth", default=3, show_default=True, help="How deep blocks nest.")
@@ -41,6 +46,8 @@ def main(
     programs: int,
     pipelines: int | None,
     seed: int,
+    adversarial: bool,
+    passes: str,
     handoff: bool,
     statements: int,
     depth: int,
@@ -57,8 +64,15 @@ def main(
     seeds = range(seed, seed + (programs if pipelines is None else pipelines))
     settings = Settings(statements=statements, depth=depth)
     if pipelines is not None:
-        done = compare_pipelines(target or "ref", seeds, jobs=jobs)
-        summary, failures = done.summary(target or "ref"), done.found
+        done = compare_pipelines(
+            target or "ref",
+            seeds,
+            jobs=jobs,
+            adversarial=adversarial,
+            passes=passes,
+            progress=lambda so_far: _show(so_far.pipelines, pipelines, len(so_far.found)),
+        )
+        summary, failures = done.summary(target or "ref", passes), done.found
         _save(save, f"pipeline-{target or 'ref'}", failures)
     elif target:
         summary, failures = _on_target(target, seeds, settings, jobs, save)
@@ -72,12 +86,13 @@ def main(
 
 
 def _progress(programs: int) -> Callable[[int, Report], None]:
-    def progress(done: int, report: Report) -> None:
-        if sys.stderr.isatty() or done % 1000 == 0:
-            end = "\r" if sys.stderr.isatty() else "\n"
-            print(f"{done}/{programs}, {len(report.failures)} failures", end=end, file=sys.stderr, flush=True)
+    return lambda done, report: _show(done, programs, len(report.failures))
 
-    return progress
+
+def _show(done: int, all: int, failures: int) -> None:
+    if sys.stderr.isatty() or done % 1000 == 0:
+        end = "\r" if sys.stderr.isatty() else "\n"
+        print(f"{done}/{all}, {failures} failures", end=end, file=sys.stderr, flush=True)
 
 
 def _on_target(

@@ -1,11 +1,14 @@
-"""Random pipelines before and after the default passes, on a target, against the interpreter.
+"""Random pipelines before and after passes, on a target, against the interpreter.
 
 Half of them hand buffers on in ways that may be joined or may not (`launch_pipeline`), half are
-generated programs with buffers bound at random (`bound_pipeline`).  Each is run three times:
+generated programs with buffers bound at random (`bound_pipeline`); or all of them aim at the proofs
+(`adversarial_pipeline`).  Each is run three times:
 
     as it is, on ref             what it means; a fault would be reported here
     as it is, on the target      the same
-    after `default`, there       the same again
+    after the passes, there      the same again; on ref, without a fault
+
+The passes are `default`, or drawn anew for each pipeline.
 
 Compared are the outputs and what the host reads on the way, bit by bit but for NaNs: no program
 here has an approximate op.
@@ -14,7 +17,7 @@ here has an approximate op.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,18 +26,22 @@ import numpy as np
 from ..ir.diagnostics import DiagnosticError
 from ..ir.parser import parse
 from ..ir.pipeline import KernelStage, Launch, Pipeline
+from ..ir.program import Module
 from ..passes.manager import PassFailure
+from ..passes.registry import all_names
 from ..runtime.binding import Signature
 from ..runtime.compiled import compile_module
 from ..runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline
 from .differential import OPTIONS, deal
 from .launch_pipelines import launch_pipeline
-from .properties import bits
+from .properties import bits, random_pipeline
 from .sample import random_array
 
 __all__ = [
     "PASSES",
+    "RANDOM",
     "PipelineRuns",
     "Seen",
     "any_inputs",
@@ -43,12 +50,15 @@ __all__ = [
     "difference",
     "pipeline_text",
     "plain_inputs",
+    "random_passes",
     "see",
+    "subject",
 ]
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 PASSES = "default"
+RANDOM = "random"
 SHARE = 16
 """Pipelines of one task."""
 
@@ -60,19 +70,23 @@ class Seen:
     arrays: tuple[tuple[str, str, np.ndarray[Any, Any]], ...]
     launches: int
     """In the pipeline as it was run, one in a repeat counted once."""
+    tiles: int
+    """Workgroup buffers of the programs that it launches."""
 
 
 @dataclass(slots=True)
 class PipelineRuns:
     """`pipelines` run, their `launches` before and how many were `joined` away, and what differs.
 
-    `changed`: pipelines with fewer launches than before.  `found`: seed, what, and the text.
+    `changed`: pipelines with fewer launches than before.  `tiles`: buffers that became workgroup memory.
+    `found`: seed, what, and the text.
     """
 
     pipelines: int = 0
     launches: int = 0
     joined: int = 0
     changed: int = 0
+    tiles: int = 0
     found: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, other: PipelineRuns) -> None:
@@ -80,26 +94,49 @@ class PipelineRuns:
         self.launches += other.launches
         self.joined += other.joined
         self.changed += other.changed
+        self.tiles += other.tiles
         self.found += other.found
 
-    def summary(self, target: str) -> str:
+    def summary(self, target: str, passes: str = PASSES) -> str:
         return (
-            f"{self.pipelines} pipelines on {target} before and after {PASSES} against ref:"
+            f"{self.pipelines} pipelines on {target} before and after {passes} passes against ref:"
             f" {self.joined} of {self.launches} launches joined away in {self.changed} of them,"
-            f" {len(self.found)} differ"
+            f" {self.tiles} buffers became tiles, {len(self.found)} differ"
         )
 
 
-def compare_pipelines(target: str, seeds: Sequence[int], *, jobs: int | None = None) -> PipelineRuns:
+def compare_pipelines(
+    target: str,
+    seeds: Sequence[int],
+    *,
+    jobs: int | None = None,
+    adversarial: bool = False,
+    passes: str = PASSES,
+    progress: Callable[[PipelineRuns], None] | None = None,
+) -> PipelineRuns:
     """The pipelines of `seeds` on a target, with its OPTIONS in turn.
 
-    `jobs`: processes, one for each CPU by default.
+    `jobs`: processes, one for each CPU by default.  `passes`: a pipeline, or RANDOM.  `progress` is
+    called with what is done after every SHARE of them.
     """
-    shares = [(target, list(seeds[at : at + SHARE])) for at in range(0, len(seeds), SHARE)]
+    shares = [
+        (target, list(seeds[at : at + SHARE]), adversarial, passes) for at in range(0, len(seeds), SHARE)
+    ]
     total = PipelineRuns()
     for part in deal(_share, shares, jobs):
         total.add(part)
+        if progress is not None:
+            progress(total)
     return total
+
+
+def subject(seed: int, adversarial: bool = False) -> tuple[str, Module, Arrays]:
+    """The pipeline of a seed, which runs clean on ref, as text and in memory, and its inputs."""
+    if adversarial:
+        drawn = adversarial_pipeline(seed)
+        return drawn.text, drawn.module, drawn.inputs
+    text = pipeline_text(seed)
+    return text, parse(text), any_inputs(text, seed)
 
 
 def pipeline_text(seed: int) -> str:
@@ -135,19 +172,25 @@ def plain_inputs(text: str, seed: int) -> Arrays:
     }
 
 
-def see(text: str, target: Dispatcher | str, inputs: Arrays, passes: str = "") -> Seen:
-    """Run @main on a target after `passes`.
+def see(source: str | Module, target: Dispatcher | str, inputs: Arrays, passes: str = "") -> Seen:
+    """Run @main on a target after `passes`, which work on a copy.
 
     Raises DispatchError, DiagnosticError or PassFailure.
     """
-    compiled: Any = compile_module(parse(text), "main", target, {}, passes)
+    module = parse(source) if isinstance(source, str) else source
+    compiled: Any = compile_module(module, "main", target, {}, passes)
     types = {b.name: b.dtype.element.name for b in compiled.signature.buffers}
     seen: list[tuple[str, str, np.ndarray[Any, Any]]] = []
     outputs = compiled(
         inputs, on_host_read=lambda name, array: seen.append((f"host_read {name}", types[name], array))
     )
     seen += [(name, types[name], array) for name, array in outputs.items()]
-    return Seen(tuple(seen), launches(compiled.pipeline))
+    return Seen(tuple(seen), launches(compiled.pipeline), _tiles(compiled.module, compiled.pipeline))
+
+
+def _tiles(module: Module, pipeline: Pipeline) -> int:
+    launched = {stage.program for stage in pipeline.walk() if isinstance(stage, Launch)}
+    return sum(b.is_workgroup for name in launched for b in module.programs[name].buffers.values())
 
 
 def launches(pipeline: Pipeline) -> int:
@@ -194,34 +237,46 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Seen,
 # --- in a process of the pool
 
 
-def _share(target: str, seeds: list[int]) -> PipelineRuns:
+def _share(target: str, seeds: list[int], adversarial: bool, passes: str) -> PipelineRuns:
     options = OPTIONS[target]
     made = [dispatcher(target, **chosen) for chosen in options]
     done = PipelineRuns()
     for seed in seeds:
         # half the seed, so that pipelines of both kinds meet all options
         at = seed // 2 % len(options)
-        _one(done, seed, made[at], options[at])
+        chosen = random_passes(seed) if passes == RANDOM else passes
+        _one(done, seed, adversarial, chosen, made[at], options[at])
     return done
 
 
-def _one(done: PipelineRuns, seed: int, target: Dispatcher, options: dict[str, Any]) -> None:
+def random_passes(seed: int) -> str:
+    """Every pass alone in turn, and a random sequence of passes as often."""
+    names = all_names()
+    return names[seed // 2 % len(names)] if seed % 2 else random_pipeline(random.Random(seed))
+
+
+def _one(
+    done: PipelineRuns, seed: int, adversarial: bool, passes: str, target: Dispatcher, options: dict[str, Any]
+) -> None:
     """Run the pipeline of one seed, and note what differs."""
-    text = pipeline_text(seed)
-    inputs = any_inputs(text, seed)
+    text, module, inputs = subject(seed, adversarial)
     done.pipelines += 1
     runs: list[Seen] = []
-    for passes, where, name in (("", "ref", "ref"), ("", target, target.name), (PASSES, target, target.name)):
+    steps: list[tuple[str, Dispatcher | str, str]] = [("", "ref", "ref"), (passes, target, target.name)]
+    if target.name != "ref":
+        steps.insert(1, ("", target, target.name))
+    for chosen, where, name in steps:
         try:
-            runs.append(see(text, where, inputs, passes))
+            runs.append(see(module, where, inputs, chosen))
             what = difference(runs[0], runs[-1])
         except (DispatchError, DiagnosticError, PassFailure) as failed:
             what = str(failed)
         if what:
-            step = f"{f'after {passes}' if passes else 'as it is'} on {name} {options if where is target else ''}"
+            step = f"{f'after {chosen}' if chosen else 'as it is'} on {name} {options if where is target else ''}"
             done.found.append((seed, f"{step.strip()}: {what}", text))
             return
-    before, after = runs[0].launches, runs[-1].launches
-    done.launches += before
-    done.joined += before - after
-    done.changed += after < before
+    before, after = runs[0], runs[-1]
+    done.launches += before.launches
+    done.joined += before.launches - after.launches
+    done.changed += after.launches < before.launches
+    done.tiles += max(0, after.tiles - before.tiles)

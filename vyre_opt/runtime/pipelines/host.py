@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.diagnostics import Diagnostic
 from ...ir.program import Access, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
@@ -29,6 +30,9 @@ class Memory:
     array: np.ndarray
     written: np.ndarray | None = None
 
+
+Rounds = tuple[tuple[int, int], ...]
+"""Which round of how many, of the repeats around a step, from the outermost in."""
 
 InPlace = Callable[[Program, Mapping[str, Memory], Dim3, Module, Scratch], Callable[[], None]]
 """(program, its bound buffers by name, grid, module, storage for the others) -> what runs it once.
@@ -138,7 +142,7 @@ class _Session:
                 found[buffer.name] = _shaped(buffer, array if own else array.copy())
         return found
 
-    def _walk(self, steps: list[AnyStep], rounds: tuple[tuple[int, int], ...]) -> None:
+    def _walk(self, steps: list[AnyStep], rounds: Rounds) -> None:
         for step in steps:
             if isinstance(step, Step):
                 with self.watch.lap(step):
@@ -147,10 +151,27 @@ class _Session:
                     except ProgramError as fault:
                         raise located(fault, self.plan, step, rounds) from None
             elif isinstance(step, Read):
+                self._check_written(step, rounds)
                 self._read(step)
             else:
                 for number in range(step.times):
                     self._walk(step.steps, (*rounds, (number + 1, step.times)))
+
+    def _check_written(self, read: Read, rounds: Rounds) -> None:
+        """Raises ProgramError for elements that the host reads and nobody has written or given."""
+        written = self.memory[read.buffer].written
+        if written is None or written.all() or isinstance(self.given.get(read.buffer), np.ndarray):
+            return
+        buffer = self.plan.buffers[read.buffer]
+        at = int(np.argmin(written)) // buffer.dtype.lanes
+        missing = len(written) - np.count_nonzero(written)
+        message = (
+            f"pipeline @{self.plan.pipeline.name}: host_read of @{buffer.name}, index {at}, length {buffer.count}, "
+            f"which nothing has written{_in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
+        )
+        help = "write every element before the host reads the buffer, or declare it live_in"
+        found = Diagnostic("error", message, read.stage.loc, help=help)
+        raise ProgramError("uninitialised", found.note(f"@{buffer.name} is declared here", buffer.loc))
 
     def _read(self, read: Read) -> None:
         buffer = self.plan.buffers[read.buffer]
@@ -165,16 +186,18 @@ class _Session:
             self.watch.on_read(read, seen.copy() if again else seen)
 
 
-def located(
-    fault: ProgramError, plan: Plan, step: Step, rounds: tuple[tuple[int, int], ...] = ()
-) -> ProgramError:
+def located(fault: ProgramError, plan: Plan, step: Step, rounds: Rounds = ()) -> ProgramError:
     """A fault of a program, with the launch at which it happened.
 
     `rounds`: which one of how many, of the repeats around it.
     """
-    where = "".join(f", round {number} of {times}" for number, times in rounds)
-    fault.diagnostic.note(f"launched here by pipeline @{plan.pipeline.name}{where}", step.launch.loc)
+    where = f"launched here by pipeline @{plan.pipeline.name}{_in_round(rounds)}"
+    fault.diagnostic.note(where, step.launch.loc)
     return fault
+
+
+def _in_round(rounds: Rounds) -> str:
+    return "".join(f", round {number} of {times}" for number, times in rounds)
 
 
 def _shaped(buffer: Buffer, array: np.ndarray) -> np.ndarray:

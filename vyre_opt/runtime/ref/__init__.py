@@ -68,13 +68,19 @@ class RefDispatcher:
         module: Module,
         scratch: Scratch,
     ) -> Callable[[], None]:
-        """See `HostRunner`.  What a launch wrote counts as written in those after it."""
+        """See `HostRunner`.  What a launch wrote counts as written in those after it.
+
+        What it leaves in a transient buffer does not, nor does what was there before.
+        """
         checked, specs = check_program(program, grid, module, None)
         call = Checked(checked, {}, specs)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
             for name, held in memory.items():
+                if self.checks and program.buffers[name].is_transient:
+                    held.written = np.zeros(len(held.array), np.bool_)
+                    continue
                 written = machine.storages[name].written
                 if held.written is not None and written is not None and written is not held.written:
                     held.written |= written
