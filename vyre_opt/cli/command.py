@@ -13,7 +13,9 @@ __all__ = [
     "checked",
     "complete_passes",
     "completion_script",
+    "default_passes",
     "flag",
+    "fusion_limits",
     "option",
 ]
 
@@ -79,6 +81,52 @@ def checked(check: Callable[[str], Any]) -> Callable[..., Any]:
             raise click.BadParameter(str(wrong)) from None
 
     return callback
+
+
+def _threshold(text: str) -> float:
+    """A number of elements above zero, `inf` among them.  Raises ValueError."""
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = 0.0
+    if not threshold > 0:
+        raise ValueError(f"{text!r} is not a number above zero")
+    return threshold
+
+
+def fusion_limits(group: str) -> Callable[[Any], Any]:
+    """The options of -O that limit what is fused."""
+
+    def add(command: Any) -> Any:
+        command = option(
+            "--max-group-bytes",
+            metavar="N",
+            type=click.IntRange(min=0),
+            help="With -O: join no launches whose buffers hold more bytes in all; 0 for any number.",
+            group=group,
+        )(command)
+        return option(
+            "--fusion-threshold",
+            metavar="T",
+            callback=checked(_threshold),
+            help="With -O: join no launches whose fusion pressure is above T elements a link.",
+            group=group,
+        )(command)
+
+    return add
+
+
+def default_passes(given: dict[str, Any]) -> str:
+    """The passes of -O within the limits of `fusion_limits`, which are taken out of `given`; empty without -O."""
+    limits = {name: given.pop(name) for name in ("fusion_threshold", "max_group_bytes")}
+    if not given.pop("optimize"):
+        for name, limit in limits.items():
+            if limit is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} is of -O")
+        return ""
+    from ..passes.pipeline_text import default_pipeline
+
+    return default_pipeline(**limits)
 
 
 def completion_script(command: click.Command, shell: str) -> str:

@@ -10,7 +10,17 @@ import click
 
 from .. import __version__
 from . import conduct
-from .command import SHELLS, GroupedCommand, checked, complete_passes, completion_script, flag, option
+from .command import (
+    SHELLS,
+    GroupedCommand,
+    checked,
+    complete_passes,
+    completion_script,
+    default_passes,
+    flag,
+    fusion_limits,
+    option,
+)
 from .emit import FORMS, check_form, join
 from .settings import Settings
 from .specs import read_assignment
@@ -62,6 +72,7 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
     help="Run the default passes, after those of --pass: join launches, keep hand-offs on chip, clean up.",
     group=PASSES,
 )
+@fusion_limits(PASSES)
 @flag("--list-passes", "List the passes and their options, and exit.", PASSES)
 @option(
     "--load-pass-plugin",
@@ -199,8 +210,8 @@ def command(ctx: click.Context, file: str | None, **given: Any) -> int:
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
     output, reproduces = given.pop("output"), given.pop("run_reproducer")
-    if given.pop("optimize"):
-        given["passes"] += ("default",)
+    default = default_passes(given)
+    given["passes"] += (default,) if default else ()
     try:
         check_form(given["emit"], given["target"], given["ptx_version"], given["split_input_file"])
     except ValueError as wrong:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import get_type_hints
 
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from ..passes.registry import Pass, all_names, find
+from ..passes.registry import Pass, all_names, find, option_type
 
 __all__ = ["pass_list"]
 
@@ -32,6 +32,7 @@ def _options(found: type[Pass]) -> list[str]:
     hints = get_type_hints(found.Options)
     shown = []
     for field in dataclasses.fields(found.Options):
-        default = str(field.default).lower() if isinstance(field.default, bool) else field.default
-        shown.append(f"{field.name}={hints[field.name].__name__.upper()}  (default {default})")
+        default = field.default if isinstance(field.default, str) else str(field.default).lower()
+        kind = option_type(hints[field.name]).__name__.upper()
+        shown.append(f"{field.name}={kind}  (default {default})")
     return shown

@@ -12,7 +12,16 @@ from .. import __version__
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.program import Module
 from . import conduct
-from .command import SHELLS, GroupedCommand, checked, completion_script, flag, option
+from .command import (
+    SHELLS,
+    GroupedCommand,
+    checked,
+    completion_script,
+    default_passes,
+    flag,
+    fusion_limits,
+    option,
+)
 from .conduct import ToolError
 from .reports import Clock
 from .specs import read_assignment
@@ -43,9 +52,6 @@ Completion: eval "$(vyre-run --completion bash)"
 
 Pairs = tuple[tuple[str, str], ...]
 
-OPTIMIZED = "specialize,default"
-"""Constants have their values when a program runs, so passes may know them."""
-
 
 @dataclass(slots=True)
 class Request:
@@ -58,7 +64,8 @@ class Request:
     grid: tuple[int, ...] | None
     entry: str | None
     spec: Pairs
-    optimize: bool
+    passes: str
+    check: bool
     check_against: str | None
     tolerance: float
     no_cache: bool
@@ -114,17 +121,25 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     help="Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.",
     group=RUN,
 )
+@fusion_limits(RUN)
 @option(
     "--check-against",
     type=click.Choice(("ref",)),
     help="Run again there, without -O, and compare the outputs.",
     group=RUN,
 )
+@flag(
+    "--check",
+    "Run again, launch by launch without -O, with some workgroups of each on ref beside: report races, "
+    "reads of what nobody wrote, accesses out of bounds, and outputs that differ.",
+    RUN,
+)
 @option(
     "--tolerance",
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Relative error that --check-against allows for floats. Without it, every bit counts.",
+    help="Relative error that --check and --check-against allow for floats. Without it, every bit counts, "
+    "but for --check where an op is approximate.",
     group=RUN,
 )
 @flag("--no-cache", "Compile anew, and keep nothing on disk.", RUN, "no_cache")
@@ -161,7 +176,9 @@ def command(ctx: click.Context, file: str | None, completion: str | None, **give
         raise click.UsageError("give a FILE, or - for stdin", ctx)
     if given["plot"] and not given["autotune"]:
         raise click.UsageError("--plot is of --autotune", ctx)
-    request = Request(**given)
+    default = default_passes(given)
+    # constants have their values when a program runs, so passes may know them
+    request = Request(**given, passes=f"specialize,{default}" if default else "")
     clock = Clock()
     module = _load(file, request)
     if request.target == "cuda":
@@ -195,7 +212,7 @@ def _run(module: Module, request: Request, clock: Clock) -> int:
 
     try:
         target = run_buffers.target(request.target, request.no_cache)
-        passes = OPTIMIZED if request.optimize else ""
+        passes = request.passes
         compiled = run_buffers.compiled(module, request.entry, target, request.spec, passes)
         if _gives_grid_to_pipeline(compiled, request):
             return 2
@@ -216,6 +233,9 @@ def _run(module: Module, request: Request, clock: Clock) -> int:
             buffers = [*compiled.signature.outputs, *reads.seen]
             got, wanted = [*outputs, *reads.arrays], [*expected, *theirs.arrays]
             run_report.compare(buffers, got, wanted, request.tolerance)
+            clock.lap("check against ref")
+        if request.check:
+            _check(module, compiled, arguments, [*outputs, *reads.arrays], reads, request)
             clock.lap("check")
     except ProgramError as fault:
         conduct.show([fault.diagnostic], request.color)
@@ -256,7 +276,8 @@ def _call(
 
     signature = compiled.signature
     files = frozenset(name for name, _ in request.outputs)
-    reads = HostReads({b.name: b for b in signature.buffers}, files, bool(request.check_against))
+    keeps = bool(request.check_against or request.check)
+    reads = HostReads({b.name: b for b in signature.buffers}, files, keeps)
     with Progress(f"@{compiled.name} on {compiled.target}"):
         if isinstance(compiled, Compiled):
             return compiled.run(arguments, request.grid), reads
@@ -265,6 +286,28 @@ def _call(
     if times is not None and clock is not None:
         clock.details = launch_table(times)
     return made, reads
+
+
+def _check(
+    module: Module,
+    compiled: Compiled | CompiledPipeline,
+    arguments: list[Any],
+    outputs: list[Any],
+    reads: HostReads,
+    request: Request,
+) -> None:
+    """--check; says on stderr what was run.  Raises ProgramError and ToolError."""
+    from . import run_buffers, run_report
+    from .spot_check import APPROXIMATE, SpotCheck
+
+    beside = SpotCheck(compiled.dispatcher, request.tolerance)
+    again = run_buffers.compiled(module, request.entry, beside, request.spec)
+    expected, theirs = _call(again, run_buffers.arguments_again(again, compiled, arguments), request)
+    buffers = [*compiled.signature.outputs, *reads.seen]
+    tolerance = request.tolerance or (APPROXIMATE["f32"] if beside.is_approximate else 0.0)
+    sides = ("as run", "launch by launch as written")
+    run_report.compare(buffers, outputs, [*expected, *theirs.arrays], tolerance, sides)
+    conduct.write_stderr(f"check: {', '.join(beside.checked)}: no fault, and the outputs agree\n")
 
 
 def _deliver(

@@ -20,7 +20,7 @@ from ..runtime.pipelines.watch import Times
 from .conduct import ToolError
 from .reports import Clock
 
-__all__ = ["HostReads", "book_compilations", "compare", "launch_table", "summary"]
+__all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "summary"]
 
 SHOWN_VALUES = 8
 CHECKSUM_DIGITS = 16
@@ -96,8 +96,12 @@ def compare(
     outputs: Sequence[np.ndarray],
     expected: Sequence[np.ndarray],
     tolerance: float,
+    sides: tuple[str, str] = ("here", "there"),
 ) -> None:
-    """Raises ToolError that shows the first difference of each output beyond the tolerance."""
+    """Raises ToolError that shows the first difference of each output beyond the tolerance.
+
+    `sides`: where `outputs` and `expected` are from.
+    """
     differences = []
     for buffer, got, wanted in zip(buffers, outputs, expected, strict=True):
         wrong = np.flatnonzero(_differ(got.reshape(-1), wanted.reshape(-1), buffer.dtype.element, tolerance))
@@ -105,10 +109,10 @@ def compare(
             at = int(wrong[0])
             element, lane = divmod(at, buffer.dtype.lanes)
             place = f"[{element}]" + (f"[{lane}]" if buffer.dtype.is_vec else "")
-            scalars = (_text(a.reshape(-1)[at], buffer.dtype.element) for a in (got, wanted))
+            scalars = [_text(a.reshape(-1)[at], buffer.dtype.element) for a in (got, wanted)]
             differences.append(
                 f"@{buffer.name}: {wrong.size} of {got.size} values differ, first {place}: "
-                "{} here, {} there".format(*scalars)
+                f"{scalars[0]} {sides[0]}, {scalars[1]} {sides[1]}"
             )
     if differences:
         raise ToolError("the outputs differ\n  " + "\n  ".join(differences))
@@ -119,14 +123,15 @@ def _differ(got: np.ndarray, wanted: np.ndarray, dtype: DataType, tolerance: flo
     different: np.ndarray = got.view(bits) != wanted.view(bits)
     if dtype.kind != "float" or not different.any():
         return different
-    a, b = _as_float(got, dtype), _as_float(wanted, dtype)
+    a, b = as_float(got, dtype.name), as_float(wanted, dtype.name)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * np.abs(b)
     both_nan = np.isnan(a) & np.isnan(b)
     return different & ~both_nan & ~(near if tolerance else np.zeros_like(near))
 
 
-def _as_float(array: np.ndarray, dtype: DataType) -> np.ndarray:
-    if dtype.name == "bf16":
+def as_float(array: np.ndarray, name: str) -> np.ndarray:
+    """The values of float scalars of type `name` as f64."""
+    if name == "bf16":
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(np.float64)

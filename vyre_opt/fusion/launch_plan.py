@@ -23,6 +23,7 @@ from .launch_groups import (
     StageOverBudget,
     ZeroBudget,
     byte_count,
+    check_sum,
     check_unique,
 )
 
@@ -40,8 +41,8 @@ def plan_launch_fusion(
     such plans one that moves the fewest bytes (see `launch_optimal.plan_optimal`).
 
     Raises, in this order: ZeroBudget; DuplicateStage for the first id that repeats; then, from
-    left to right, ByteCountOverflow for a sum beyond u64 and StageOverBudget for a stage that
-    does not fit alone.  What is no stage, budget or strategy at all is a LaunchFusionError.
+    left to right, ByteCountOverflow for what a group requires beyond u64 and StageOverBudget for a
+    stage that does not fit alone; last, ByteCountOverflow for what all groups avoid.  What is no stage, budget or strategy at all is a LaunchFusionError.
     """
     if strategy not in STRATEGIES:
         raise LaunchFusionError(f"unknown strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}")
@@ -94,9 +95,8 @@ def _plan_greedy(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusi
             avoided += stages[end - 1].output_bytes
             end += 1
         total_avoided += avoided
-        if total_avoided > U64_MAX:
-            raise ByteCountOverflow("avoided_intermediate_bytes")
         ids = [stage.id for stage in stages[first:end]]
         groups.append(LaunchFusionGroup(ids, leader.layout_hash, required, avoided))
         first = end
+    check_sum(total_avoided, "avoided_intermediate_bytes")
     return LaunchFusionPlan(groups, len(groups), count - len(groups), total_avoided)

@@ -19,7 +19,7 @@ from . import arith
 from .ops import OpDef
 from .program import NO_ATTRS, Buffer, Value
 from .shapes import ARITY
-from .types import DataType
+from .types import MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 
 if TYPE_CHECKING:
     from .builder import Builder
@@ -96,12 +96,18 @@ def _convert(b: Builder, row: OpDef, operand: Value, dtype: DataType) -> Value:
 
 
 def _splat(b: Builder, row: OpDef, operand: Value, lanes: int) -> Value:
-    return b.emit(row, (operand,), (DataType.vec(operand.type, lanes),)).result
+    return b.emit(row, (operand,), (_vector_of(operand.type, lanes),)).result
 
 
 def _vector(b: Builder, row: OpDef, *operands: Value | Number) -> Value:
     values = _alike(b, row, operands, len(operands))
-    return b.emit(row, values, (DataType.vec(values[0].type, len(values)),)).result
+    return b.emit(row, values, (_vector_of(values[0].type, len(values)),)).result
+
+
+def _vector_of(element: DataType, lanes: int) -> DataType:
+    if lanes < MIN_VECTOR_LANES:
+        raise TypeNameError(vector_lanes(lanes))
+    return DataType.vec(element, lanes)
 
 
 def _extract(b: Builder, row: OpDef, vector: Value, index: int) -> Value:

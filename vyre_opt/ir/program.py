@@ -144,9 +144,9 @@ class Buffer:
     @property
     def size_bytes(self) -> int | None:
         """Bytes of the whole buffer; None where the count or the element size is open."""
-        if self.count is None or self.dtype.size_bytes is None:
+        if self.count is None or self.dtype.element_bytes is None:
             return None
-        return self.count * self.dtype.size_bytes
+        return self.count * self.dtype.element_bytes
 
     @property
     def is_transient(self) -> bool:

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-__all__ = ["DTYPE", "DataType", "MAX_VECTOR_LANES", "TypeNameError", "UNKNOWN"]
+__all__ = [
+    "DTYPE",
+    "DataType",
+    "MAX_VECTOR_LANES",
+    "MIN_VECTOR_LANES",
+    "TypeNameError",
+    "UNKNOWN",
+    "vector_lanes",
+]
 
-MAX_VECTOR_LANES = 64
+MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
+"""Of a vector in a text."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
@@ -52,6 +61,11 @@ _PARAMETRIC: dict[str, tuple[int, str]] = {
     "device_mesh": (0x1E, "A0, A1, ..."),
     "opaque": (0x80, "an id"),
 }
+
+
+def vector_lanes(lanes: int) -> str:
+    """What is wrong with a vector of so many lanes in a text."""
+    return f"a vector has {MIN_VECTOR_LANES} to {MAX_VECTOR_LANES} lanes, not {lanes}"
 
 
 class TypeNameError(ValueError):
@@ -121,7 +135,10 @@ class DataType:
 
     @staticmethod
     def vec(element: DataType, lanes: int) -> DataType:
-        """`lanes` values of a scalar type, 2 to 64 of them."""
+        """`lanes` values of a scalar type, 1 to 64 of them.
+
+        A vector of one lane is a type that keys and tables may name; a text and its ops have none.
+        """
         return DataType.of("vec", lanes, element)
 
     @staticmethod
@@ -181,6 +198,13 @@ class DataType:
         """Bytes of one element; None without a static size or for a packed sub-byte type."""
         return None if self.bits is None or self.bits % 8 else self.bits // 8
 
+    @property
+    def element_bytes(self) -> int | None:
+        """Bytes that an element of a buffer takes: `size_bytes`, or 1 for `bytes` and the sub-byte types,
+        of which no op moves a single one."""
+        packed = self.name == "bytes" or (self.bits is not None and self.bits < 8)
+        return 1 if packed else self.size_bytes
+
     def with_element(self, element: DataType) -> DataType:
         """The same shape over another scalar type."""
         return DataType.vec(element, self.lanes) if self.kind == "vec" else element
@@ -228,8 +252,8 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         element, lanes = types[0], ints[0]
         if element.kind not in ("bool", "uint", "int", "float"):
             raise TypeNameError(f"a vector's element is a bool, an integer or a float, not {element}")
-        if not 2 <= lanes <= MAX_VECTOR_LANES:
-            raise TypeNameError(f"a vector has 2 to {MAX_VECTOR_LANES} lanes, not {lanes}")
+        if not 1 <= lanes <= MAX_VECTOR_LANES:
+            raise TypeNameError(f"a vector has 1 to {MAX_VECTOR_LANES} lanes, not {lanes}")
         assert element.bits is not None
         text = f"vec<{lanes} x {element.name}>"
         if element.is_open:
@@ -259,10 +283,6 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         bits = ints[0] * 8
     elif name == "handle":
         bits = 32
-    elif name == "tensor_shaped" and types[0].bits is not None:
-        bits = types[0].bits
-        for extent in ints:
-            bits *= extent
     text = f"{name}<{', '.join(p.name if isinstance(p, DataType) else str(p) for p in params)}>"
     return _make(text, tag, "opaque", bits, params)
 

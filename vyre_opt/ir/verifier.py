@@ -39,7 +39,7 @@ from .ops import NAMED_KERNELS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_contents
 from .program import Access, Buffer, Func, Module, Program, Spec
-from .types import DTYPE, DataType, TypeNameError
+from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
@@ -146,6 +146,8 @@ class _ModuleChecker:
         where, name = buffer.loc, f"buffer @{buffer.name}"
         if buffer.access is None:
             self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
+        if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
+            self.error(f"{name}: {vector_lanes(buffer.dtype.lanes)}", where)
         if buffer.access is Access.WORKGROUP:
             if buffer.count is None:
                 self.error(f"{name}: a workgroup buffer has a static count", where)
@@ -153,8 +155,8 @@ class _ModuleChecker:
                 self.error(f"{name}: a workgroup buffer has no binding", where, "remove the binding")
             if buffer.live_in or buffer.live_out:
                 self.error(f"{name}: a workgroup buffer is neither live_in nor live_out", where)
-            if buffer.dtype.size_bytes is None:
-                self.error(f"{name}: {buffer.dtype} has no size of whole bytes", where)
+            if buffer.dtype.element_bytes is None:
+                self.error(f"{name}: {buffer.dtype} has no static size", where)
         if buffer.access is Access.READ and buffer.live_out:
             self.error(f"{name} is read-only, so it cannot be live_out", where, "make it read_write")
         if buffer.access is Access.WRITE and buffer.live_in:

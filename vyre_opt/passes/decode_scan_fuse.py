@@ -58,7 +58,7 @@ class Decision:
     @property
     def bytes(self) -> int:
         """Bytes of the tile."""
-        size = self.dtype.size_bytes if self.dtype is not None else None
+        size = self.dtype.element_bytes if self.dtype is not None else None
         return self.count * (size or 0)
 
 
@@ -120,8 +120,8 @@ def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refus
         return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.loc)
     if buffer.count is None:
         return Refusal("open-size", f"{name} has an open size", buffer.loc)
-    if buffer.dtype.size_bytes is None:
-        return Refusal("unsized", f"elements of {buffer.dtype} have no size of whole bytes", buffer.loc)
+    if buffer.dtype.element_bytes is None:
+        return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.loc)
     if buffer.size_bytes == 0:
         return Refusal("empty", f"{name} has no elements", buffer.loc)
     return _seen_by_pipelines(buffer, program, uses) if uses is not None else None

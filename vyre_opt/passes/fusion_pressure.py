@@ -9,14 +9,18 @@ reads; its *rank* is the count of elements of those buffers, summed.  Edges in a
 
 What is read and what is written is seen by the programs' own ops.  Another stage in between
 ends a chain, and so does a neighbour that takes nothing, or a buffer of open size.  The pressure
-of a chain is the product of its ranks, from a dispatch of tt.contract_step for each; where it or
-a core is too large for that, it is the closed form of the same.  A chain is to be fused if its
-pressure is at most threshold^links (docs/fusion.md).
+of a chain is the product of its ranks, in closed form; a dispatcher computes it by a dispatch of
+tt.contract_step for each rank, where it and the cores are not too large for that.  A chain is to be
+fused if its pressure is at most threshold^links (docs/fusion.md).
 
-The launch at the end of an edge is given notes: `rank`, `pressure` and `fuse`, which are facts of
-the chain, and `bytes`, what goes through memory only because there is a cut here: the hand-off
-written and read, and what both launches read.  Where buffers of open size are among that, it is
-`least_bytes`.  Notes change nothing: they say what pays, and launch_fusion proves what may be.
+The launch at the end of an edge is given notes: `rank`, `pressure`, `fuse` and a finite `threshold`,
+which are facts of the chain, and `bytes`, what goes through memory only because there is a cut here:
+the hand-off written and read, and what both launches read.  Where buffers of open size are among
+that, it is `least_bytes`.  Notes change nothing in what is computed: they say what pays, and
+launch_fusion proves what may be.
+
+`fuse = false` is a veto.  One with a `threshold` is this pass's own: a run without `threshold=` asks
+again with that one, so that the veto outlives a pipe.  One without is a person's, and stays.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from ..analysis.launch_flow import Flows, LaunchRun
 from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
@@ -35,7 +40,7 @@ from .registry import Pass, register
 
 __all__ = ["Edge", "FusionPressure"]
 
-NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse")
+NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
 DISPATCHERS = ("cpu", "ref", "cuda", "closed")
 U32_MAX = (1 << 32) - 1
 SHOWN_BITS = 64
@@ -44,15 +49,17 @@ SHOWN_BITS = 64
 
 @dataclass(frozen=True)
 class PressureOptions:
-    """`threshold`: elements a link, in the geometric mean of a chain.  By default no link is too large:
-    what is fused hands over a workgroup's tile, however large the buffer was.  `dispatcher`: what runs the contraction: cpu, ref, cuda; closed for the closed form alone.
+    """`threshold`: elements a link, in the geometric mean of a chain.  By default what the notes of a
+    chain say, and where they say nothing no link is too large: what is fused hands over a workgroup's
+    tile, however large the buffer was.  `dispatcher`: closed for the closed form; cpu, ref or cuda to
+    run the contraction there.
     """
 
-    threshold: float = inf
-    dispatcher: str = "cpu"
+    threshold: float | None = None
+    dispatcher: str = "closed"
 
     def __post_init__(self) -> None:
-        if not self.threshold > 0:
+        if self.threshold is not None and not self.threshold > 0:
             raise ValueError(f"threshold is a number above zero, not {self.threshold}")
         if self.dispatcher not in DISPATCHERS:
             raise ValueError(f"dispatcher is {', '.join(DISPATCHERS)}, not {self.dispatcher}")
@@ -63,7 +70,8 @@ class Edge:
     """Two launches in a row, and what is known of what the first hands over to the second.
 
     `moved`: bytes that a cut here costs, or no less if `is_least`.  `ends`: why the chain ends
-    here; then there is no rank.  `computed`: by which dispatcher, or `closed`, and then `why`.
+    here; then there is no rank.  `computed`: by which dispatcher, or `closed`, and `why` if another
+    was asked for.
     """
 
     first: Launch
@@ -75,14 +83,22 @@ class Edge:
     ends: str = ""
     pressure: int = 0
     fuse: bool = False
+    threshold: int | float = inf
     computed: str = ""
     why: str = ""
+
+    @property
+    def is_vetoed(self) -> bool:
+        return _is_veto(self.second)
 
     def notes(self) -> dict[str, Note]:
         if self.ends:
             return {}
         moved = "least_bytes" if self.is_least else "bytes"
-        return {"rank": self.rank, "pressure": _noted(self.pressure), moved: self.moved, "fuse": self.fuse}
+        noted: dict[str, Note] = {"rank": self.rank, "pressure": _noted(self.pressure), moved: self.moved}
+        if self.is_vetoed:
+            return {**noted, "fuse": False}
+        return {**noted, "fuse": self.fuse, **_threshold_note(self.threshold)}
 
     def facts(self) -> dict[str, Note | list[str]]:
         found: dict[str, Note | list[str]] = {
@@ -119,7 +135,7 @@ class FusionPressure(Pass):
                 ctx.count("edges to fuse", sum(edge.fuse for edge in chain))
             changed |= _annotate(pipeline, edges)
             if edges:
-                _remark(ctx, pipeline, edges, self.options.threshold)
+                _remark(ctx, pipeline, edges)
         return changed
 
 
@@ -186,26 +202,32 @@ class _Contraction:
 
     def __init__(self, options: PressureOptions) -> None:
         self.options = options
-        self.known: dict[tuple[int, ...], tuple[int, bool, str]] = {}
+        self.known: dict[tuple[Any, ...], tuple[int, bool, str]] = {}
 
     def judge(self, chain: Sequence[Edge], pipeline: Pipeline) -> None:
         ranks = tuple(edge.rank for edge in chain)
-        if ranks not in self.known:
-            self.known[ranks] = self._contract(ranks, pipeline)
-        pressure, fuse, why = self.known[ranks]
+        threshold = self.options.threshold
+        if threshold is None:  # the strictest of those that made the notes
+            threshold = min(_noted_threshold(edge.second) for edge in chain)
+        if (ranks, threshold) not in self.known:
+            self.known[ranks, threshold] = self._contract(ranks, threshold, pipeline)
+        pressure, fuse, why = self.known[ranks, threshold]
         for edge in chain:
-            edge.pressure, edge.fuse, edge.why = pressure, fuse, why
+            edge.pressure, edge.why, edge.threshold = pressure, why, threshold
+            edge.fuse = fuse and not edge.is_vetoed
             edge.computed = "closed" if why else self.options.dispatcher
 
-    def _contract(self, ranks: tuple[int, ...], pipeline: Pipeline) -> tuple[int, bool, str]:
-        """The pressure, the decision, and why it is the closed form if it is."""
+    def _contract(
+        self, ranks: tuple[int, ...], threshold: int | float, pipeline: Pipeline
+    ) -> tuple[int, bool, str]:
+        """The pressure, the decision, and why it is the closed form where a dispatcher was asked for."""
         from ..fusion.pressure import fusion_pressure, pressure_of, should_fuse_chain
         from ..runtime.dispatcher import BadInputs, DispatchError
 
         chosen, why = self.options.dispatcher, ""
-        fuse = should_fuse_chain(ranks, self.options.threshold)
+        fuse = should_fuse_chain(ranks, threshold)
         if chosen == "closed":
-            return pressure_of(ranks), fuse, "as asked for"
+            return pressure_of(ranks), fuse, ""
         try:
             return int(fusion_pressure(ranks, dispatcher=chosen)), fuse, ""
         except BadInputs as too_large:
@@ -222,6 +244,31 @@ def _noted(pressure: int) -> Note:
     return pressure if bits <= SHOWN_BITS else f"at least 2^{bits - 1}"
 
 
+def _threshold_note(threshold: int | float) -> dict[str, Note]:
+    """As a note: an int, or a float's digits; none for infinity."""
+    if threshold == inf:
+        return {}
+    return {"threshold": int(threshold) if threshold == int(threshold) else repr(threshold)}
+
+
+def _noted_threshold(launch: Launch) -> int | float:
+    """The threshold that made the note of a launch.  Raises DiagnosticError."""
+    noted = launch.notes.get("threshold", inf)
+    try:
+        threshold = noted if isinstance(noted, int) else float(noted)
+        if not isinstance(noted, bool) and threshold > 0:
+            return threshold
+    except ValueError:
+        pass
+    message = f"the note threshold of @{launch.program} is a number above zero, not {noted}"
+    raise DiagnosticError([Diagnostic("error", message, launch.loc)])
+
+
+def _is_veto(launch: Launch) -> bool:
+    """Whether a person forbids to join a launch with the one before: no pass takes that away."""
+    return launch.notes.get("fuse") is False and "threshold" not in launch.notes
+
+
 # --- what is said of it
 
 
@@ -231,7 +278,7 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
     changed = False
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
-            new = wanted.get(id(stage), {})
+            new = wanted.get(id(stage)) or ({"fuse": False} if _is_veto(stage) else {})
             old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
             if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
                 changed = True
@@ -239,7 +286,7 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
     return changed
 
 
-def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]], threshold: float) -> None:
+def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) -> None:
     for edges in runs:
         for edge in edges:
             if edge.ends in _MISSING:
@@ -250,10 +297,10 @@ def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]], th
                 )
     flat = [edge for edges in runs for edge in edges]
     fused = sum(edge.fuse for edge in flat)
-    head = (
-        f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {threshold:.17g} a link"
-    )
-    closed = {edge.why: None for edge in flat if edge.why and edge.why != "as asked for"}
+    threshold = min(edge.threshold for edge in flat)
+    shown = threshold if isinstance(threshold, int) else f"{threshold:.17g}"
+    head = f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {shown} a link"
+    closed = {edge.why: None for edge in flat if edge.why}
     below = [f"in closed form: {why}" for why in closed]
     ctx.remark(
         "note",
@@ -301,5 +348,5 @@ def _row(edge: Edge) -> tuple[str, ...]:
     launches = f"@{edge.first.program} -> @{edge.second.program}"
     if edge.ends:
         return launches, buffers, "-", "-", "-", moved, _DECISIONS[edge.ends]
-    decision = "fuse" if edge.fuse else "leave"
+    decision = "fuse" if edge.fuse else "vetoed" if edge.is_vetoed else "leave"
     return launches, buffers, str(edge.rank), str(_noted(edge.pressure)), edge.computed, moved, decision

@@ -118,16 +118,27 @@ class JoinProofs:
 
 
 class Windows:
-    """The stretches of one run.  `max_group` launches and `budget` bytes of workgroup memory at most."""
+    """The stretches of one run.
+
+    Each of `max_group` launches, `budget` bytes of workgroup memory, and `max_group_bytes` in all at
+    most; 0 is no limit on these.
+    """
 
     def __init__(
-        self, run: Sequence[Link], proofs: JoinProofs, uses: BufferUses, budget: int, max_group: int
+        self,
+        run: Sequence[Link],
+        proofs: JoinProofs,
+        uses: BufferUses,
+        budget: int,
+        max_group: int,
+        max_group_bytes: int = 0,
     ) -> None:
         self.run = run
         self.proofs = proofs
         self.uses = uses
         self.budget = budget
         self.max_group = max_group
+        self.max_group_bytes = max_group_bytes
         self.lengths = uses.lengths
         self.halos: dict[int, list[Halo]] = {}
         """By consumer, those found so far; those that lie in a group that is made hold."""
@@ -156,7 +167,7 @@ class Windows:
         return self._floor[last] <= first and not self.too_much(first, last)
 
     def too_much(self, first: int, last: int) -> Refused | None:
-        """Whether a stretch has too many launches, or needs too much workgroup memory."""
+        """Whether a stretch has too many launches, or needs too much memory."""
         if last - first >= self.max_group:
             return Refused("max-group", f"a group has at most {self.max_group} launches")
         tiles = [
@@ -164,9 +175,21 @@ class Windows:
         ]
         needed = self._memory[last + 1] - self._memory[first] + sum(tiles)
         if needed <= self.budget:
-            return None
+            return self._too_many_bytes(first, last) if self.max_group_bytes else None
         message = f"together they need {needed} bytes of workgroup memory, the budget is {self.budget}"
         return Refused("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
+
+    def _too_many_bytes(self, first: int, last: int) -> Refused | None:
+        """Whether the launches hold more than max_group_bytes: each buffer once, and the largest scratch."""
+        links = self.run[first : last + 1]
+        buffers = self.uses.pipeline.buffers
+        held = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in links)))
+        held += max(link.member.workgroup_bytes for link in links)
+        if held <= self.max_group_bytes:
+            return None
+        message = f"together they hold {held} bytes, max_group_bytes is {self.max_group_bytes}"
+        facts = {"required_bytes": held, "max_group_bytes": self.max_group_bytes}
+        return Refused("max-group-bytes", message, facts=facts)
 
     def renewals(self, i: int, j: int) -> dict[str, int]:
         """The buffers that launches i and j both only read, and the first launch between that writes each."""
@@ -187,7 +210,11 @@ class Windows:
         """Why launches i and j may not be in one group; None if they may."""
         a, b = self.run[i], self.run[j]
         if b.launch.notes.get("fuse") is False:
-            return Refused("pressure", f"the fusion pressure before @{b.launch.program} is too high")
+            threshold = b.launch.notes.get("threshold")
+            if threshold is None:
+                return Refused("pressure", f"@{b.launch.program} has the note fuse = false")
+            message = f"the fusion pressure before @{b.launch.program} is above {threshold} elements a link"
+            return Refused("pressure", message, facts={"threshold": threshold})
         verdict, names, key = self.pair(i, j)
         for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
             taken = b.writes & a.reads

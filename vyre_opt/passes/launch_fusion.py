@@ -32,6 +32,7 @@ from .registry import Pass, register
 from .workgroup_memory import workgroup_budget
 
 NO_LIMIT = (1 << 64) - 1
+VETO = ("fuse", "threshold")
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,14 @@ class LaunchFusionOptions:
     """`max_group`: launches that one may be made of, at most.
 
     `budget`: bytes of workgroup memory a program may use in all; 0 asks the target (16 KiB by default).
+    `max_group_bytes`: bytes that the buffers of one may hold, each counted once, with the largest
+    workgroup memory; 0 for any number.  A buffer of open size counts as empty.
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
     """
 
     max_group: int = 32
     budget: int = 0
+    max_group_bytes: int = 0
     strategy: str = "optimal"
 
     def __post_init__(self) -> None:
@@ -51,6 +55,8 @@ class LaunchFusionOptions:
             raise ValueError(f"max_group is a number of launches, not {self.max_group}")
         if self.budget < 0:
             raise ValueError(f"budget is a number of bytes, not {self.budget}")
+        if self.max_group_bytes < 0:
+            raise ValueError(f"max_group_bytes is a number of bytes, not {self.max_group_bytes}")
         if self.strategy not in ("optimal", "greedy"):
             raise ValueError(f"strategy is optimal or greedy, not {self.strategy}")
 
@@ -103,7 +109,8 @@ class _Fusion:
 
     def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[Link]) -> list[Group]:
         """The groups of two and more launches, drafted and verified; remarks on all cuts."""
-        windows = Windows(run, self.proofs, uses, self.budget, self.options.max_group)
+        options = self.options
+        windows = Windows(run, self.proofs, uses, self.budget, options.max_group, options.max_group_bytes)
         cuts = self.plan(uses, run, windows)
         found: list[Group] = []
         for start, end in pairwise([*cuts, len(run)]):
@@ -205,7 +212,9 @@ class _Fusion:
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.links[0].launch
-        first.program, first.notes = program.name, {}
+        # what is said of the edge before the group goes on to hold
+        kept = {key: first.notes[key] for key in VETO if key in first.notes}
+        first.program, first.notes = program.name, kept if kept.get("fuse") is False else {}
         first.buffers = tuple(name for name in names if name not in dropped)
         self.saved += len(group.links) - 1
         self.internal += len(dropped)

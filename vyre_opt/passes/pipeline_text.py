@@ -6,7 +6,7 @@ import re
 
 from .registry import Pass, PassError, make
 
-__all__ = ["DEFAULT", "DEFAULT_PIPELINE", "read", "show"]
+__all__ = ["DEFAULT", "DEFAULT_PIPELINE", "default_pipeline", "read", "show"]
 
 DEFAULT = "default"
 
@@ -34,6 +34,22 @@ DEFAULT_PIPELINE = (
     "vectorize_access",
 )
 """What `default` stands for: each a pass as text, with options in braces where it has any."""
+
+
+def default_pipeline(fusion_threshold: float | None = None, max_group_bytes: int | None = None) -> str:
+    """The default pipeline as text, with the two limits that a user may set on what is fused.
+
+    `fusion_threshold`: elements a link, for `fusion_pressure`.  `max_group_bytes`: what the launches of
+    one may hold, for `launch_fusion`.  Raises PassError for values that these do not take.
+    """
+    options = {
+        "fusion_pressure": {} if fusion_threshold is None else {"threshold": f"{fusion_threshold!r}"},
+        "launch_fusion": {} if max_group_bytes is None else {"max_group_bytes": str(max_group_bytes)},
+    }
+    if not any(options.values()):
+        return DEFAULT
+    return ",".join(str(make(name, options.get(name))) for name in DEFAULT_PIPELINE)
+
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}=,]|[^\s{}=,]+)")
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from ..ir.diagnostics import suggest
 from ..ir.program import Module
@@ -19,7 +19,7 @@ from ..ir.program import Module
 if TYPE_CHECKING:
     from .manager import Context
 
-__all__ = ["NoOptions", "Pass", "PassError", "all_names", "find", "make", "register"]
+__all__ = ["NoOptions", "Pass", "PassError", "all_names", "find", "make", "option_type", "register"]
 
 ENTRY_POINTS = "vyre_opt.passes"
 
@@ -62,7 +62,8 @@ class Pass:
     `preserves`    analyses that stay true whatever this pass changes; all others
                    are dropped after a change.
     `takes_type_parameters`  whether it may run on a program whose types are still open.
-    `Options`      a frozen dataclass of int, float, bool and str fields with defaults.
+    `Options`      a frozen dataclass of int, float, bool and str fields with defaults; a field
+                   that is None unless it is given is `float | None`.
     """
 
     name: ClassVar[str]
@@ -149,13 +150,19 @@ def make(name: str, options: Mapping[str, str] | None = None) -> Pass:
             known = f"; it has {', '.join(hints)}" if hints else "; it has none"
             raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else known))
         try:
-            given[key] = _READERS[hints[key]](text)
+            given[key] = _READERS[option_type(hints[key])](text)
         except ValueError:
-            raise PassError(f"option {key} of {cls.name} is {hints[key].__name__}, not {text!r}") from None
+            kind = option_type(hints[key]).__name__
+            raise PassError(f"option {key} of {cls.name} is {kind}, not {text!r}") from None
     try:
         return cls(cls.Options(**given))
     except ValueError as wrong:
         raise PassError(f"pass {cls.name}: {wrong}") from None
+
+
+def option_type(hint: Any) -> type:
+    """The type of an option that is given."""
+    return next((one for one in get_args(hint) if one is not type(None)), hint)
 
 
 def _read_bool(text: str) -> bool:

@@ -99,7 +99,7 @@ class PipelineRuns:
 
     def summary(self, target: str, passes: str = PASSES) -> str:
         return (
-            f"{self.pipelines} pipelines on {target} before and after {passes} passes against ref:"
+            f"{self.pipelines} pipelines on {target} before and after {passes} against ref:"
             f" {self.joined} of {self.launches} launches joined away in {self.changed} of them,"
             f" {self.tiles} buffers became tiles, {len(self.found)} differ"
         )

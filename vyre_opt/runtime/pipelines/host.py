@@ -158,9 +158,9 @@ class _Session:
                     self._walk(step.steps, (*rounds, (number + 1, step.times)))
 
     def _check_written(self, read: Read, rounds: Rounds) -> None:
-        """Raises ProgramError for elements that the host reads and nobody has written or given."""
+        """Raises ProgramError for elements that the host reads and no launch has written."""
         written = self.memory[read.buffer].written
-        if written is None or written.all() or isinstance(self.given.get(read.buffer), np.ndarray):
+        if written is None or written.all():
             return
         buffer = self.plan.buffers[read.buffer]
         at = int(np.argmin(written)) // buffer.dtype.lanes

@@ -87,6 +87,24 @@ class RefDispatcher:
 
         return run
 
+    def sample(
+        self,
+        program: Program,
+        memory: Mapping[str, Memory],
+        grid: Dim3,
+        module: Module,
+        workgroups: Sequence[range],
+    ) -> dict[str, np.ndarray]:
+        """Run some workgroups of a dispatch, by linear number, in place on `memory`.
+
+        Returns, for each bound buffer that the program writes, a bool for each scalar: whether they
+        wrote it.
+        """
+        checked, specs = check_program(program, grid, module, None)
+        machine = self._run(program, Checked(checked, {}, specs), module, Scratch(), memory, workgroups)
+        shadows = ((name, machine.storages[name].shadow) for name in memory)
+        return {name: shadow.written() for name, shadow in shadows if shadow is not None}
+
     def pipeline(self, plan: Plan) -> HostRunner:
         """What runs a pipeline; see `Runner`."""
         from ..pipelines.host import HostRunner
@@ -100,10 +118,11 @@ class RefDispatcher:
         module: Module | None,
         scratch: Scratch,
         memory: Mapping[str, Memory],
+        workgroups: Sequence[range] | None = None,
     ) -> Machine:
         try:
             machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
-            machine.run()
+            machine.run(workgroups or [range(call.workgroups)])
         except MemoryError as short:
             raise BackendError(
                 f"program @{program.name}: not enough memory to interpret it: {short}"

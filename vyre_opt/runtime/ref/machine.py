@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,13 +108,12 @@ class Machine:
 
     # --- running
 
-    def run(self) -> None:
-        """The whole dispatch.  Raises ProgramError where the program is at fault."""
-        workgroups, rows = self.call.workgroups, self._rows_per_batch()
+    def run(self, workgroups: Sequence[range]) -> None:
+        """Run these workgroups, by linear number.  Raises ProgramError where the program is at fault."""
+        rows = self._rows_per_batch()
         tiles = [b for b in self.program.buffers.values() if b.is_workgroup]
         with np.errstate(all="ignore"):
-            for first in range(0, workgroups, rows):
-                count = min(rows, workgroups - first)
+            for first, count in ((at, min(rows, w.stop - at)) for w in workgroups for at in w[::rows]):
                 batch = Batch(first, count, self.program.workgroup, self.call.grid)
                 self.clock.enter(batch)
                 for tile in tiles:

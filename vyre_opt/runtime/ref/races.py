@@ -96,6 +96,11 @@ class Shadow:
     def atomic(self, frame: Frame, places: Array, op: int) -> Collision | None:
         return self._access(frame, places, op, "atomic", ("read", "write"))
 
+    def written(self) -> Array:
+        """For each scalar, whether anybody wrote it."""
+        sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
+        return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
+
     def _access(
         self, frame: Frame, places: Array, op: int, kind: str, against: tuple[str, ...]
     ) -> Collision | None:
