@@ -241,6 +241,6 @@ def test_facts_are_in_the_remark() -> None:
         "rank": 64,
         "pressure": 1024,
         "fuse": True,
-        "computed": "cpu",
+        "computed": "closed",
     }
     assert remark.certificate["threshold"] == "inf"

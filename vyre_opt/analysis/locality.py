@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any
 
-from ..ir.program import Op
+from ..ir.program import Dim3, Op
 from .affine import Affine, SymbolKind
 from .congruence import modulus, same_element
 from .coverage import Refusal, Walk
 from .elements import EMPTY, Elements
 from .footprint import Access, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
+from .hazards import workgroup_axis
 
-__all__ = ["Local", "Refusal", "Verdict", "prove_local"]
+__all__ = ["Local", "Refusal", "Verdict", "prove_local", "stores_meet"]
 
 GROUP, _, _, VALUE = SymbolKind
 
@@ -82,6 +83,30 @@ def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdi
         else:
             found[name] = _tile(walk, name, accesses)
     return found
+
+
+def stores_meet(local: Local, grid: Dim3 | None) -> bool:
+    """Whether neighbouring workgroups store to the same elements of what they read, where that is known.
+
+    Between workgroups nothing orders them, so the program as written has a race; as a tile it has none.
+    """
+    if all(access.is_write for access in local.accesses):
+        return False
+    strides = {workgroup_axis(symbol): abs(c) for symbol, c in local.base.terms.items()}
+    stored: Elements | None = EMPTY
+    for access in local.accesses:
+        found = _extent(access) if access.is_write and not access.atoms else None
+        stored = stored.union(found[1]) if stored is not None and found is not None else stored
+    if not stored or None in strides:  # the base moves with something else than the workgroup
+        return False
+    for axis in [0] if grid is None else [axis for axis in range(3) if grid[axis] > 1]:
+        stride = strides.get(axis, 0)
+        if not stride:
+            return True
+        for distance in range(stride, stored.high - stored.low + 1, stride):
+            if len(stored.minus(stored.shifted(distance))) < len(stored):
+                return True
+    return False
 
 
 def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bool) -> Refusal:

@@ -101,7 +101,7 @@ class Session:
         self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
         for key, number in result.statistics.items():
             self.statistics[key] = self.statistics.get(key, 0) + number
-        found += [r.diagnostic() for r in result.remarks if self._wants(r.pass_name)]
+        found += [r.diagnostic() for r in result.remarks if r.kind == "warning" or self._wants(r.pass_name)]
         self._roundtrip(module)
         return result.remarks
 

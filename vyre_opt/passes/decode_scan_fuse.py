@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.footprint import Footprints
-from ..analysis.locality import Local, Refusal, prove_local
+from ..analysis.locality import Local, Refusal, prove_local, stores_meet
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses
 from ..ir.program import Access, Buffer, Module, Op, Program
@@ -50,6 +50,8 @@ class Decision:
     refusal: Refusal | None = None
     dtype: DataType | None = None
     count: int = 0
+    is_unordered: bool = False
+    """Whether several workgroups store to one element, as the program is written."""
 
     @property
     def promoted(self) -> bool:
@@ -175,6 +177,7 @@ def _judge(
         narrowed = narrow_element(buffer, verdict, footprints.forms.ranges) if narrow else None
         decision.dtype = narrowed or buffer.dtype
         decision.count = verdict.extent.high - verdict.extent.low + 1 if verdict.extent else buffer.count or 0
+        decision.is_unordered = stores_meet(verdict, program.grid)
 
 
 def _grid_sync(program: Program) -> Op | None:
@@ -226,6 +229,14 @@ def _remark(ctx: Context, program: Program, decision: Decision) -> None:
     narrowed = f", as {decision.dtype}" if decision.dtype is not buffer.dtype else ""
     base = f"base {decision.local.base}" if decision.local.base.terms else "base 0"
     ctx.remark("applied", f"@{buffer.name}: {shown}{narrowed} ({base}); {proof}", buffer.loc, **facts)
+    if decision.is_unordered and decision.local is not None:
+        store = next(access for access in decision.local.accesses if access.is_write)
+        message = (
+            f"@{buffer.name}: as written, workgroups store to the same elements ({store.describe()}) with no "
+            "order between them, which is a race if there is more than one; now each has its own"
+        )
+        facts = {"program": program.name, "buffer": buffer.name, "reason": "unordered-stores"}
+        ctx.remark("note", message, store.op.loc, **facts)
 
 
 def _drop_argument(uses: PipelineUses, program: Program, buffer: Buffer) -> None:

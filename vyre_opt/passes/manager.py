@@ -56,7 +56,7 @@ class Analyses:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A decision of a pass: `kind` is applied, refused or note.
+    """A decision of a pass: `kind` is applied, refused or note; or a warning, which is always shown.
 
     `certificate` holds the facts it rests on, as JSON values.
     """
@@ -68,6 +68,8 @@ class Remark:
     certificate: dict[str, Any] = field(default_factory=dict)
 
     def diagnostic(self) -> Diagnostic:
+        if self.kind == "warning":
+            return Diagnostic("warning", f"[{self.pass_name}] {self.message}", self.loc)
         return Diagnostic("remark", f"[{self.pass_name}] {self.kind}: {self.message}", self.loc)
 
 
@@ -82,7 +84,7 @@ class Context:
     target: str = ""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
-        """Say what was done (applied), what was not (refused), and on which facts it rests."""
+        """Say what was done (applied), what was not (refused) or is worth a warning, and on which facts it rests."""
         self.remarks.append(Remark(self.running, kind, message, loc, certificate))
 
     def count(self, what: str, number: int = 1) -> None:

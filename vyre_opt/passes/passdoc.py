@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import get_type_hints
 
 from .pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from .registry import BUILTIN, Pass, find
+from .registry import BUILTIN, Pass, find, option_type
 
 __all__ = ["page"]
 
@@ -77,7 +77,7 @@ def _section(described: type[Pass]) -> Iterator[str]:
     yield "\n| Option | Type | Default |\n|---|---|---|"
     for option in fields:
         default = str(option.default).lower() if isinstance(option.default, bool) else repr(option.default)
-        yield f"| `{option.name}` | {hints[option.name].__name__} | `{default}` |"
+        yield f"| `{option.name}` | {option_type(hints[option.name]).__name__} | `{default}` |"
     more = inspect.getdoc(described.Options) or ""
     if not more.startswith(f"{described.Options.__name__}("):  # what a dataclass says if its author does not
         yield f"\n{more}"

@@ -1,8 +1,14 @@
-"""The verifier as a pass: for the middle of a pipeline that does not verify after each pass."""
+"""The verifier as a pass: for the middle of a pipeline that does not verify after each pass.
+
+It also warns of workgroup memory that a lane loads while another stores, which no rule of the
+language tells from the text alone: see unordered.
+"""
 
 from __future__ import annotations
 
-from ..ir.program import Module
+from ..analysis.footprint import Footprints
+from ..analysis.unordered import unordered_loads
+from ..ir.program import Module, Program
 from ..ir.verifier import check
 from .manager import Context
 from .registry import Pass, register
@@ -12,10 +18,24 @@ from .registry import Pass, register
 class Verify(Pass):
     name = "verify"
     takes_type_parameters = True
-    summary = "Check the module; stop with its errors if it has any."
+    summary = "Check the module; stop with its errors if it has any, and warn of a barrier that may lack."
 
     def run(self, module: Module, ctx: Context) -> bool:
-        """Raises DiagnosticError.  Warnings become remarks."""
+        """Raises DiagnosticError.  Warnings of the verifier become remarks; the lint's are warnings."""
         for warning in check(module):
             ctx.remark("note", warning.message, warning.loc)
+        for program in module.programs.values():
+            if not program.type_parameters and any(b.is_workgroup for b in program.buffers.values()):
+                _lint(program, ctx)
         return False
+
+
+def _lint(program: Program, ctx: Context) -> None:
+    for store, load in unordered_loads(ctx.analyses.get(Footprints, program)):
+        message = (
+            f"{load.describe()} may give what another lane stores ({store.describe()}"
+            f"{f', {store.op.loc}' if store.op.loc else ''}): no barrier is between them; "
+            "put `barrier workgroup` there"
+        )
+        facts = {"program": program.name, "buffer": load.buffer, "reason": "no-barrier"}
+        ctx.remark("warning", message, load.op.loc, store=store.describe(), load=load.describe(), **facts)

@@ -102,22 +102,48 @@ CHOICES: Choices = {
 SIMPLE = {"offset": "", "clamp": "", "condition": "", "other": "", "loop": "", "dtype": "u32", "scale": 1}
 
 
-def _recipe(rng: random.Random) -> Recipe:
-    """Most parts plain, so that many pipelines run without a fault."""
-    drawn = {name: rng.choice(some) for name, some in CHOICES.items()}
-    plain = {name: value for name, value in SIMPLE.items() if rng.random() < 0.6}
-    return Recipe(**{**drawn, **plain})
+AIMS: Mapping[str, tuple[dict[str, tuple[Any, ...]], ...]] = {
+    "anything": ({},),
+    # what is loaded says where, whether or how often
+    "control": (
+        {"offset": ("z_group", "z_row", "z_first", "z_lane")},
+        {"row": ("loaded",)},
+        {"condition": ("z_group", "z_group", "z_first", "z_lane")},
+        {"loop": ("z_group", "z_lane"), "column": ("counter", "counter_and_lane", "carried")},
+    ),
+    # an index that passes the end of its type
+    "wrap": (
+        {"dtype": ("u8", "u8", "i8", "u8_wide"), "scale": (3, 37, 64, 100), "stride": ("lanes", "hundred")},
+        {"dtype": ("u8", "u16"), "stride": ("hundred",), "scale": (1, 3), "row": ("own", "reversed")},
+    ),
+}
+"""What a pipeline aims at: parts that its recipes have, one of these sets of them."""
 
 
-def _near(recipe: Recipe, rng: random.Random) -> Recipe:
-    """The same recipe, or with one part changed, or any."""
-    chance = rng.random()
-    if chance < 0.5:
-        return recipe
-    if chance < 0.85:
+@dataclass(frozen=True, slots=True)
+class _Recipes:
+    """Draws recipes for a pipeline that aims at something."""
+
+    rng: random.Random
+    aim: str
+
+    def any(self) -> Recipe:
+        """Most parts plain, so that many pipelines run without a fault."""
+        rng = self.rng
+        drawn = {name: rng.choice(some) for name, some in CHOICES.items()}
+        plain = {name: value for name, value in SIMPLE.items() if rng.random() < 0.6}
+        aimed = rng.choice(AIMS[self.aim])
+        return Recipe(**{**drawn, **plain, **{name: rng.choice(some) for name, some in aimed.items()}})
+
+    def near(self, recipe: Recipe | None) -> Recipe:
+        """The same recipe, or with one part changed, or any."""
+        rng, chance = self.rng, self.rng.random()
+        if recipe is None or chance > 0.85:
+            return self.any()
+        if chance < 0.5:
+            return recipe
         part = rng.choice(fields(recipe)).name
         return replace(recipe, **{part: rng.choice(CHOICES[part])})
-    return _recipe(rng)
 
 
 class _Body:
@@ -411,6 +437,7 @@ class _Draft:
     """
 
     rng: random.Random
+    recipes: _Recipes
     shape: Shape
     counts: dict[str, int]
     dtypes: dict[str, str]
@@ -453,18 +480,17 @@ SHAPES = (
 def draw(seed: int) -> tuple[str, dict[str, np.ndarray[Any, Any]]]:
     """The text of a pipeline @main that may be at fault, and an array for each buffer that takes one."""
     rng = random.Random(seed)
+    aim = rng.choice(tuple(AIMS))
     shape = rng.choice(SHAPES)
     whole = shape.size * shape.count
+    sizes = [*(whole,) * 5, whole - 1, whole - shape.size, 2 * whole, 3 * whole, 512]
+    if aim == "wrap":
+        sizes += [512] * 10
     names = ("x", "y", *TEMPORARIES)
-    counts = {
-        n: rng.choice((whole,) * 5 + (whole - 1, whole - shape.size, 2 * whole, 3 * whole, 512))
-        for n in names
-    }
-    counts |= dict.fromkeys(CONTROLS, whole)
-    dtypes = {n: rng.choice(("u32", "u32", "u32", "u8", "u16")) for n in names} | dict.fromkeys(
-        CONTROLS, "u32"
-    )
-    draft = _Draft(rng, shape, counts, dtypes, _inputs(counts, dtypes, seed))
+    counts = {name: rng.choice(sizes) for name in names} | dict.fromkeys(CONTROLS, whole)
+    dtypes = {name: rng.choice(("u32", "u32", "u32", "u8", "u16")) for name in names}
+    dtypes |= dict.fromkeys(CONTROLS, "u32")
+    draft = _Draft(rng, _Recipes(rng, aim), shape, counts, dtypes, _inputs(counts, dtypes, seed))
     held = {name for name in TEMPORARIES if rng.random() < 0.35}
     stages = _stages(draft, held)
     head = [f"buffer @x : {dtypes['x']}[{counts['x']}] read"]
@@ -498,9 +524,9 @@ def _stages(draft: _Draft, held: set[str]) -> list[str]:
     for _ in range(rng.choice((2, 2, 3, 3, 4))):
         stages.append(str(_stage(draft, held)))
         chance = rng.random()
-        if chance < 0.45:
+        if chance < (0.8 if draft.recipes.aim == "control" else 0.4):
             stages.append(str(_control_change(draft)))
-        elif chance < 0.5 and draft.made[-1] != "x":
+        elif chance > 0.95 and draft.made[-1] != "x":
             stages.append(f"host_read @{draft.made[-1]}")
     if rng.random() < 0.15:
         stages.append(str(rng.choice(draft.launches)))
@@ -527,25 +553,28 @@ def _stage(draft: _Draft, held: set[str]) -> _Launch:
 
 def _drawn(draft: _Draft, target: str, known: list[str], held: set[str]) -> tuple[Recipe, _Launch]:
     """A launch that writes `target`, and the recipe by which it does."""
-    rng, shape = draft.rng, draft.shape
+    rng, recipes, shape = draft.rng, draft.recipes, draft.shape
     if rng.random() < 0.07:
         (width, _), (x, y) = shape.lanes, shape.groups
         shape = rng.choice((Shape(shape.lanes, (max(1, x - 1), y)), Shape((2 * width, 1), (x, y))))
     sources = [known[-1] if rng.random() < 0.75 else rng.choice(known)]
     if rng.random() < 0.25:
         sources.append(rng.choice(known))  # perhaps one array twice
-    body = _Body(shape, rng, CONTROLS[: rng.choice((1, 1, 2))])
+    body = _Body(shape, rng, CONTROLS[: rng.choice((1, 1, 1, 2))])
     value = body.add(body.id, body.mul(body.lane, 7))
     formals: list[tuple[str, str]] = []
     for at, name in enumerate(sources):
-        recipe = _near(draft.last.get(name) or _recipe(rng), rng)
+        recipe = recipes.near(draft.last.get(name))
         value = body.load(recipe, f"in{at}", draft.dtypes[name], value)
         formals.append((name, f"@in{at} : {draft.dtypes[name]}[?] read"))
     own: list[str] = []
     if rng.random() < 0.25:
-        value, own = _own_handoff(rng, body, value)
-    recipe = _near(draft.last.get(sources[0]) or _recipe(rng), rng) if rng.random() < 0.7 else _recipe(rng)
+        value, own = _own_handoff(recipes, body, value)
+    recipe = recipes.near(draft.last.get(sources[0])) if rng.random() < 0.7 else recipes.any()
     body.store(recipe, "out", draft.dtypes[target], value)
+    if rng.random() < (0.5 if recipes.aim == "wrap" else 0.1):
+        other = replace(recipes.near(recipe), dtype="u32", other="one_group")
+        body.store(other, "out", draft.dtypes[target], body.add(value, 1))
     access = rng.choice(("write live_out",) * 3 + ("read_write live_in live_out", "read_write live_out"))
     if target in TEMPORARIES and target not in held and rng.random() < 0.05:
         access = "read_write"  # what it leaves there is nobody's
@@ -554,16 +583,17 @@ def _drawn(draft: _Draft, target: str, known: list[str], held: set[str]) -> tupl
     return recipe, draft.launch(body, formals, own, shape)
 
 
-def _own_handoff(rng: random.Random, body: _Body, value: str) -> tuple[str, list[str]]:
+def _own_handoff(recipes: _Recipes, body: _Body, value: str) -> tuple[str, list[str]]:
     """Values handed over within the program, through storage or a workgroup buffer."""
-    name, dtype, recipe = "own", rng.choice(("u32", "u32", "u16")), _recipe(rng)
+    rng = recipes.rng
+    name, dtype, recipe = "own", rng.choice(("u32", "u32", "u16")), recipes.any()
     body.store(recipe, name, dtype, value)
     if rng.random() < 0.8:
         body.lines.append("barrier workgroup")
-    value = body.load(_near(recipe, rng), name, dtype, value)
+    value = body.load(recipes.near(recipe), name, dtype, value)
     if rng.random() < 0.15:
         body.lines.append("barrier workgroup")
-        body.store(_near(recipe, rng), name, dtype, value)
+        body.store(recipes.near(recipe), name, dtype, value)
     kind, count = rng.choice((("read_write", 512), ("read_write", 4096), ("workgroup", 64)))
     return value, [f"buffer @{name} : {dtype}[{count}] {kind}"]
 
@@ -592,7 +622,7 @@ def _control_change(draft: _Draft) -> _Launch:
     else:
         new = body.const(rng.choice((0, 1, 2, shape.size)))
     body.lines += [f"store {new}, @z[{index}] : u32", "}"]
-    formals = [(rng.choice(CONTROLS), "@z : u32[?] read_write live_in live_out")]
+    formals = [(rng.choice((*CONTROLS[:1] * 3, *CONTROLS)), "@z : u32[?] read_write live_in live_out")]
     launch = draft.launch(body, formals, [], shape)
     draft.launches.append(launch)
     return launch

@@ -1,0 +1,86 @@
+"""Accesses of workgroup memory that nothing orders: a lane loads what another one stores.
+
+    store %v, @t[%l]
+                            no barrier: which comes first is not said
+    %r = load @t[%mirror]
+
+This looks for a store and a load of different elements' places with no barrier on the way from one to
+the other, once through the body or once around a loop.  It warns and proves nothing: an index that
+cannot be followed is taken at its word, and the interpreter tells for sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..ir.program import Op
+from ..ir.uniformity import Level
+from .clamped import near_form
+from .footprint import Access, Barrier, Event, Footprints, LoopEnd, LoopStart
+from .forms import Unknown
+from .hazards import Hazards
+
+__all__ = ["unordered_loads"]
+
+
+def unordered_loads(footprints: Footprints) -> Iterator[tuple[Access, Access]]:
+    """A store and a load of a workgroup buffer that no barrier orders, the first such store for each load."""
+    buffers = footprints.program.buffers
+    events = [_near(footprints, event) for event in footprints.events]
+    hazards = Hazards(footprints, (1, 1, 1))
+    told: set[Op] = set()
+    for store, load in _unparted(events):
+        if buffers[load.buffer].is_workgroup and load.op not in told and _may_meet(hazards, store, load):
+            told.add(load.op)
+            yield store, load
+
+
+def _near(footprints: Footprints, event: Event) -> Event:
+    """An access, at an index that is looked into where it is clamped."""
+    form = near_form(footprints.forms, event.op.index) if isinstance(event, Access) else None
+    return replace(event, index=form) if isinstance(event, Access) and form is not None else event
+
+
+def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
+    """Stores, and loads of the same buffer with no barrier between.
+
+    A loop is walked twice, so that what a round stores meets what the next one loads.
+    """
+    stores: list[Access] = []
+    open_loops: list[int] = []
+    again: set[int] = set()
+    at = 0
+    while at < len(events):
+        event = events[at]
+        if isinstance(event, Barrier):
+            stores = []
+        elif isinstance(event, LoopStart):
+            open_loops.append(at)
+        elif isinstance(event, LoopEnd):
+            start = open_loops.pop()
+            if start not in again:
+                again.add(start)
+                at = start
+                continue
+        elif isinstance(event, Access) and not event.is_atomic:
+            if event.is_write:
+                stores.append(event)
+            else:
+                yield from ((store, event) for store in stores if store.buffer == event.buffer)
+        at += 1
+
+
+def _may_meet(hazards: Hazards, store: Access, load: Access) -> bool:
+    """Whether different lanes touch one element, as far as the indices tell."""
+    if store.op.index is load.op.index or _exclude(store, load):
+        return False
+    if isinstance(store.index, Unknown) or isinstance(load.index, Unknown):
+        return not (store.lanes or load.lanes or store.guards or load.guards)
+    return not hazards.same_lane(store, load)
+
+
+def _exclude(store: Access, load: Access) -> bool:
+    """Whether a workgroup makes one of the two at most: under a condition, and under its opposite."""
+    taken = {(guard.value, guard.holds) for guard in store.guards if guard.level <= Level.WORKGROUP}
+    return any((guard.value, not guard.holds) in taken for guard in load.guards)
