@@ -6,8 +6,9 @@
     every 2nd .. 4th    a wide load, then a shuffle     scatter
     anything            gather                          scatter
 
-A wide access needs one comparison: all that it may touch is in bounds.  Where that does
-not hold (at the end of a buffer), lanes are checked and served one by one.
+A wide access needs one comparison: all that it may touch is in bounds, and no lane's index wraps
+around its type on the way.  Where that does not hold (at the end of a buffer), lanes are checked
+and served one by one.
 """
 
 from __future__ import annotations
@@ -108,6 +109,19 @@ def _limit(frame: Frame, a: Access, reach: int) -> str:
     return frame.w.call("llvm.usub.sat.i64", "i64", [("i64", a.count), ("i64", str(reach - 1))])
 
 
+def _limit_run(frame: Frame, a: Access) -> str:
+    """Indices below this leave room for the elements of all lanes, and no lane's index wraps on the way."""
+    assert a.stride is not None
+    reach = a.stride * SUBGROUP_SIZE
+    limit = _limit(frame, a, reach)
+    bits = (a.index.type.bits or 0) - a.index.type.is_signed
+    if bits >= 63 or (a.count.isdigit() and int(a.count) <= 1 << bits):
+        return limit
+    # behind its largest value an index goes on at its least, not at the next element
+    last = max(0, (1 << bits) - reach + 1)
+    return frame.w.call("llvm.umin.i64", "i64", [("i64", limit), ("i64", str(last))])
+
+
 def _pointer(frame: Frame, a: Access, index: str, part: int = 0) -> str:
     """The address of a scalar of the element at a scalar index."""
     w = frame.w
@@ -201,7 +215,7 @@ def _load_near(c: Chunk, a: Access, spread: int) -> Words:
     if a.proven and c.mask is None and spread == a.parts:
         return _load_run(frame, a, _base(c, a), spread)
     base = _base(c, a)
-    fine = w.emit(f"icmp ult i64 {base}, {_limit(frame, a, a.stride * SUBGROUP_SIZE)}")
+    fine = w.emit(f"icmp ult i64 {base}, {_limit_run(frame, a)}")
     near, far, end = w.label("near"), w.label("far"), w.label("loaded")
     w.branch_if(fine, near, far)
     w.start(near)
@@ -279,7 +293,7 @@ def _store_near(c: Chunk, a: Access, raw: Words) -> None:
     if a.proven and c.mask is None:
         _store_run(frame, a, base, raw)
         return
-    fine = w.emit(f"icmp ult i64 {base}, {_limit(frame, a, a.stride * SUBGROUP_SIZE)}")
+    fine = w.emit(f"icmp ult i64 {base}, {_limit_run(frame, a)}")
     masked = c.mask is not None and a.parts == 1 and a.bits in frame.features.masked_moves
     if c.mask is not None and not masked:
         full = w.emit(f"icmp eq i32 {c.active_bits()}, -1")
