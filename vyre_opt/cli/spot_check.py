@@ -93,45 +93,65 @@ class SpotCheck:
     ) -> Callable[[], None]:
         """See `HostRunner`."""
 
+        workgroups = _sample(program, grid)
+
         def run() -> None:
             before = {name: _copy(held) for name, held in memory.items()}
-            arguments = [memory[b.name].array for b in program.bound_buffers]
-            outputs = iter(self.target.dispatch(program, arguments, grid, module=module))
+            self._launch(program, memory, grid, module)
+            total = grid[0] * grid[1] * grid[2]
+            count = sum(map(len, workgroups))
+            self._note(program, count, total)
+            unsettled = before if count == total else {name: _copy(held) for name, held in before.items()}
+            written: Mapping[str, np.ndarray] = {}
+            if count:
+                written = self._ref.sample(program, before, grid, module, workgroups)
+                self._compare(program, before, memory, written)
+            if count < total and any(held.written is not None for held in memory.values()):
+                written = self._written(program, unsettled, memory, grid, module)
             for buffer in program.bound_buffers:
-                if buffer.is_output:
-                    memory[buffer.name].array[:] = next(outputs).reshape(-1)
-            self._beside(program, before, memory, grid, module)
+                held = memory[buffer.name]
+                if held.written is not None and buffer.is_transient:
+                    held.written[:] = False
+                elif held.written is not None and buffer.name in written:
+                    held.written |= written[buffer.name]
 
         return run
 
-    def _beside(
+    def _launch(self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module) -> None:
+        """All workgroups, on the target."""
+        arguments = [memory[b.name].array for b in program.bound_buffers]
+        outputs = iter(self.target.dispatch(program, arguments, grid, module=module))
+        for buffer in program.bound_buffers:
+            if buffer.is_output:
+                memory[buffer.name].array[:] = next(outputs).reshape(-1)
+
+    def _note(self, program: Program, count: int, total: int) -> None:
+        what = f"all {total}" if count == total else f"{count} of {total}" if count else f"none of {total}"
+        why = "" if count else " (they exchange values, and are too many to run them all)"
+        self.checked[f"@{program.name} {what} workgroups{why}"] = None
+
+    def _written(
         self,
         program: Program,
         before: dict[str, Memory],
         after: Mapping[str, Memory],
         grid: Dim3,
         module: Module,
-    ) -> None:
-        """Run a sample on the memory of before, and compare with that of after."""
-        total = grid[0] * grid[1] * grid[2]
-        workgroups = _sample(program, total)
-        count = sum(map(len, workgroups))
-        what = f"all {total}" if count == total else f"{count} of {total}" if count else f"none of {total}"
-        why = "" if count else " (they exchange values, and are too many to run them all)"
-        self.checked[f"@{program.name} {what} workgroups{why}"] = None
-        written: Mapping[str, np.ndarray] = {}
-        if count:
-            written = self._ref.sample(program, before, grid, module, workgroups)
-            self._compare(program, before, after, written)
+    ) -> dict[str, np.ndarray]:
+        """What a launch wrote of what held nothing: there the target makes the same of other bytes."""
+        held_before = {name: _copy(held) for name, held in before.items()}
+        for held in before.values():
+            if held.written is not None:
+                flat = held.array.view(np.uint8).reshape(len(held.array), -1)
+                flat[~held.written] ^= 1
+        self._launch(program, before, grid, module)
+        found = {}
         for buffer in program.bound_buffers:
-            held = after[buffer.name]
-            if held.written is None:
-                continue
-            if buffer.is_transient:
-                held.written[:] = False
-            elif buffer.name in written or not count:
-                # of workgroups that were not run it is not known
-                held.written |= written[buffer.name] if count == total else True
+            old, again, now = held_before[buffer.name], before[buffer.name], after[buffer.name]
+            if old.written is not None and buffer.is_output:
+                kept = _same(now.array, old.array) & ~_same(again.array, now.array)
+                found[buffer.name] = ~kept
+        return found
 
     def _compare(
         self,
@@ -172,8 +192,15 @@ def _near(got: np.ndarray, wanted: np.ndarray, name: str) -> np.ndarray:
     return np.where(near, got, wanted)
 
 
-def _sample(program: Program, total: int) -> list[range]:
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Where the bytes of two arrays are equal."""
+    equal: np.ndarray = (a.view(np.uint8) == b.view(np.uint8)).reshape(len(a), -1).all(axis=1)
+    return equal
+
+
+def _sample(program: Program, grid: Dim3) -> list[range]:
     """The workgroups to run: both ends of the grid, and neighbours from anywhere between."""
+    total = grid[0] * grid[1] * grid[2]
     if total <= SAMPLE:
         return [range(total)]
     if _exchanges(program):

@@ -111,10 +111,21 @@ AIMS: Mapping[str, tuple[dict[str, tuple[Any, ...]], ...]] = {
         {"condition": ("z_group", "z_group", "z_first", "z_lane")},
         {"loop": ("z_group", "z_lane"), "column": ("counter", "counter_and_lane", "carried")},
     ),
-    # an index that passes the end of its type
+    # an index that passes the end of its type; a guard would compare it after it has
     "wrap": (
-        {"dtype": ("u8", "u8", "i8", "u8_wide"), "scale": (3, 37, 64, 100), "stride": ("lanes", "hundred")},
-        {"dtype": ("u8", "u16"), "stride": ("hundred",), "scale": (1, 3), "row": ("own", "reversed")},
+        {
+            "dtype": ("u8", "u8", "i8", "u16"),
+            "scale": (3, 37, 64, 100),
+            "stride": ("lanes", "hundred"),
+            "guarded": (False,),
+            **{part: ("",) for part in ("clamp", "loop", "condition", "other", "offset")},
+        },
+        {
+            "dtype": ("u8", "u8_wide", "i8"),
+            "stride": ("hundred",),
+            "scale": (1, 3),
+            "row": ("own", "reversed"),
+        },
     ),
 }
 """What a pipeline aims at: parts that its recipes have, one of these sets of them."""
@@ -491,7 +502,7 @@ def draw(seed: int) -> tuple[str, dict[str, np.ndarray[Any, Any]]]:
     dtypes = {name: rng.choice(("u32", "u32", "u32", "u8", "u16")) for name in names}
     dtypes |= dict.fromkeys(CONTROLS, "u32")
     draft = _Draft(rng, _Recipes(rng, aim), shape, counts, dtypes, _inputs(counts, dtypes, seed))
-    held = {name for name in TEMPORARIES if rng.random() < 0.35}
+    held = {name for name in TEMPORARIES if rng.random() < (0.8 if aim == "wrap" else 0.35)}
     stages = _stages(draft, held)
     head = [f"buffer @x : {dtypes['x']}[{counts['x']}] read"]
     for name in (*CONTROLS, *TEMPORARIES, "y"):
@@ -565,6 +576,8 @@ def _drawn(draft: _Draft, target: str, known: list[str], held: set[str]) -> tupl
     formals: list[tuple[str, str]] = []
     for at, name in enumerate(sources):
         recipe = recipes.near(draft.last.get(name))
+        if recipes.aim == "wrap" and rng.random() < 0.5:
+            recipe = replace(recipe, dtype="u32")  # where the index would be if it did not wrap
         value = body.load(recipe, f"in{at}", draft.dtypes[name], value)
         formals.append((name, f"@in{at} : {draft.dtypes[name]}[?] read"))
     own: list[str] = []
@@ -573,7 +586,8 @@ def _drawn(draft: _Draft, target: str, known: list[str], held: set[str]) -> tupl
     recipe = recipes.near(draft.last.get(sources[0])) if rng.random() < 0.7 else recipes.any()
     body.store(recipe, "out", draft.dtypes[target], value)
     if rng.random() < (0.5 if recipes.aim == "wrap" else 0.1):
-        other = replace(recipes.near(recipe), dtype="u32", other="one_group")
+        row = rng.choice(("reversed", "next", recipe.row))
+        other = replace(recipes.near(recipe), dtype="u32", row=row, other="one_group")
         body.store(other, "out", draft.dtypes[target], body.add(value, 1))
     access = rng.choice(("write live_out",) * 3 + ("read_write live_in live_out", "read_write live_out"))
     if target in TEMPORARIES and target not in held and rng.random() < 0.05:

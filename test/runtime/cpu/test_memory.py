@@ -322,3 +322,33 @@ def test_an_atomic_that_adds_nothing_reads(agree: Callable[..., Any], kind: str,
     a = np.arange(40, dtype=np.uint64) << np.uint64(33)
     _, y = agree(text, [a, np.zeros(40, np.uint64)], 1)
     np.testing.assert_array_equal(y, a + np.uint64(5))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16"])
+@pytest.mark.parametrize("step", [1, 3])
+def test_an_index_that_wraps_between_lanes(agree: Any, dtype: str, step: int) -> None:
+    """Behind its largest value an index goes on at its least, also where the next element exists."""
+    bits = int(dtype[1:])
+    first = (1 << bits) - 40 if dtype[0] == "u" else 0
+    text = f"""
+program @p workgroup(64) {{
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  buffer @z : u32[?] read_write binding(2) live_in live_out
+  %g = global_id x
+  %first = const {first} : u32
+  %step = const {step} : u32
+  %ahead = mul %g, %step : u32
+  %far = add %first, %ahead : u32
+  %i = cast %far : u32 -> {dtype}
+  %zero = const 0 : {dtype}
+  %fine = ge %i, %zero : {dtype}
+  if %fine {{
+    %v = load @x[%i] : u32
+    store %v, @y[%g] : u32
+    store %g, @z[%i] : u32
+  }}
+}}
+"""
+    x = np.arange((1 << bits) + 300, dtype=np.uint32)
+    agree(text, [x, np.zeros(64, np.uint32), np.zeros_like(x)], 1)

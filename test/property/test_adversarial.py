@@ -1,0 +1,69 @@
+"""Pipelines that aim at the proofs of fusion, before and after passes; `make campaign` runs many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vyre_opt.passes import join_windows
+from vyre_opt.testing.adversarial import adversarial_pipeline, draw
+from vyre_opt.testing.pipeline_runs import RANDOM, compare_pipelines, random_passes
+
+FOUND = (201151, 203620)
+"""Seeds whose pipelines change what a joined pair loads in the launch between."""
+
+
+def compared(target: str, seeds: Any, **options: Any) -> Any:
+    done = compare_pipelines(target, seeds, jobs=1, adversarial=True, **options)
+    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    return done
+
+
+def test_default_passes() -> None:
+    """Outputs and host reads stay, no fault is new, and a good part of the launches is joined."""
+    done = compared("ref", range(60))
+    assert done.joined > 50
+    assert done.tiles > 5
+
+
+def test_random_passes() -> None:
+    compared("ref", range(1000, 1030), passes=RANDOM)
+    assert len({random_passes(seed) for seed in range(1, 61, 2)}) > 10
+
+
+def test_on_cpu() -> None:
+    compared("cpu", range(2000, 2010))
+
+
+def test_a_seed_gives_one_pipeline_that_runs() -> None:
+    one, again = adversarial_pipeline(3), adversarial_pipeline(3)
+    assert one.text == again.text != adversarial_pipeline(4).text
+    assert all((one.inputs[name] == again.inputs[name]).all() for name in one.inputs)
+
+
+def test_pipelines_vary() -> None:
+    """Of what they aim at, a good part is in a few of them."""
+    texts = "".join(draw(seed)[0] for seed in range(40))
+    for word in (
+        "while",
+        " : u8",
+        "i8",
+        "vec<2",
+        "host_read",
+        "repeat",
+        "barrier",
+        "local_id y",
+        "sub_sat",
+        "select",
+    ):
+        assert word in texts, word
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_wrong_proof_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign that never finds anything would pass every other test here."""
+    compared("ref", [seed])
+    monkeypatch.setattr(join_windows.Windows, "renewals", lambda *_: {})
+    done = compare_pipelines("ref", [seed], jobs=1, adversarial=True)
+    assert [failed for failed, _, _ in done.found] == [seed]
