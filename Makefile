@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test lint format types docs bench ci clean
+.PHONY: help install check test mutants campaign lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,17 @@ check: lint types test  ## All that must pass before a commit
 
 test: install  ## Run the tests, lit tests included
 	$(BIN)/pytest
+
+mutants: install  ## Plant mistakes in the proofs, one by one, and see that tests notice them (a minute)
+	$(BIN)/python test/mutants.py
+
+# What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
+SEED ?= 1
+N ?= 200000
+campaign: install  ## Random pipelines before and after passes: ref, random passes, cpu (hours; N=2000 for less)
+	$(BIN)/python -m vyre_opt.testing --pipelines $(N) --seed $(SEED) --adversarial
+	$(BIN)/python -m vyre_opt.testing --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
+	$(BIN)/python -m vyre_opt.testing --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
 
 lint: install  ## Check style and format
 	$(BIN)/ruff check .

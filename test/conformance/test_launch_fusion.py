@@ -167,3 +167,21 @@ def test_65536_stages_in_a_second(strategy: str, budget: int) -> None:
             break
     assert fastest < 1
     check_plan(plan, stages, budget)
+
+
+def test_what_all_groups_avoid_is_summed_at_the_end() -> None:
+    """A stage that does not fit is told before a total beyond u64 is."""
+    half = 1 << 63
+    stages = [
+        stage(1, 0, half, 0),
+        stage(2, 0, 0, 0),
+        stage(3, 0, half, 0, layout=8),
+        stage(4, 0, 0, 0, layout=8),
+    ]
+    last = stage(5, half, 5, 0, layout=9)
+    with pytest.raises(LaunchFusionError.StageOverBudget) as over:
+        plan_launch_fusion([*stages, last], half)
+    assert (over.value.id, over.value.required_bytes, over.value.budget_bytes) == (5, half + 5, half)
+    with pytest.raises(LaunchFusionError.ByteCountOverflow) as beyond:
+        plan_launch_fusion(stages, half)
+    assert beyond.value.field == "avoided_intermediate_bytes"

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vyre_opt import DataType, SpecCacheKey, SpecMap, SpecValue, parse, vsa_specialization_key
+from vyre_opt import (
+    DataType,
+    DiagnosticError,
+    SpecCacheKey,
+    SpecMap,
+    SpecValue,
+    parse,
+    vsa_specialization_key,
+)
 from vyre_opt.ir.types import UNKNOWN
 from vyre_opt.specialization.values import dtype_tag
 
@@ -152,3 +160,17 @@ def test_every_type_that_exists_has_a_tag() -> None:
     for name in DataType.all_names():
         if name in DataType._interned:
             dtype_tag(DataType.of(name))
+
+
+def test_a_vector_of_one_lane_is_a_type_for_keys_alone() -> None:
+    one = DataType.vec(DataType.U32, 1)
+    assert SpecValue.dtype(one).cache_hash() == SpecValue.dtype(DataType.vec(DataType.U32, 2)).cache_hash()
+    digests = {
+        SpecMap({"T": SpecValue.dtype(t)}).digest()
+        for t in (one, DataType.U32, DataType.vec(DataType.U32, 2))
+    }
+    assert len(digests) == 3
+    with pytest.raises(DiagnosticError, match="a vector has 2 to 64 lanes, not 1"):
+        parse("vyre 1\nprogram @p workgroup(1) {\n  %v = const 1 : vec<1 x u32>\n}\n")
+    with pytest.raises(ValueError, match="lanes, not 0"):
+        DataType.vec(DataType.U32, 0)

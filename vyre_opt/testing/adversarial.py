@@ -118,7 +118,7 @@ AIMS: Mapping[str, tuple[dict[str, tuple[Any, ...]], ...]] = {
             "scale": (3, 37, 64, 100),
             "stride": ("lanes", "hundred"),
             "guarded": (False,),
-            **{part: ("",) for part in ("clamp", "loop", "condition", "other", "offset")},
+            **dict.fromkeys(("clamp", "loop", "condition", "other", "offset"), ("",)),
         },
         {
             "dtype": ("u8", "u8_wide", "i8"),
