@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vyre_opt.testing.launch_kinds import KINDS
@@ -22,6 +23,7 @@ from vyre_opt.testing.pipeline_runs import (
 
 pytestmark = pytest.mark.gpu
 
+SOUNDNESS = Path(__file__).parents[1] / "conformance" / "soundness"
 FILES = sorted((Path(__file__).parents[2] / "examples" / "pipelines").glob("*.vyre"))
 PIPELINES = int(os.environ.get("VYRE_PIPELINES", "64"))
 JOBS = int(os.environ.get("VYRE_JOBS", "0")) or None
@@ -41,6 +43,30 @@ def test_kind(kind, cuda):
     wanted = see(kind.text, "ref", inputs)
     for passes in ("", PASSES):
         assert difference(wanted, see(kind.text, cuda(), inputs, passes)) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("third_launch_moves_the_offset", {"z": [0, 4]}),
+        ("third_launch_moves_the_condition", {"z": [0, 0]}),
+        ("narrow_index_wraps", {}),
+    ],
+)
+def test_soundness(name, inputs, cuda):
+    """Pipelines that were once miscompiled; test/conformance has what they give."""
+    text = (SOUNDNESS / f"{name}.vyre").read_text()
+    given = {buffer: np.array(values, np.uint32) for buffer, values in inputs.items()}
+    wanted = see(text, "ref", given)
+    for passes in ("", PASSES):
+        assert difference(wanted, see(text, cuda(), given, passes)) == ""
+
+
+def test_adversarial_pipelines():
+    """Those that aim at the proofs; `--adversarial` runs more of them."""
+    done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS, adversarial=True)
+    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert done.joined > PIPELINES // 4
 
 
 def test_random_pipelines(request):
