@@ -100,7 +100,7 @@ def test_sets_of_arrays_take_turns(gpu: Gpu) -> None:
     workload = kernel_workload("math.softmax", [1024] * 2, [D.F32] * 2, {"columns": 64})
     space = workload.space("cuda")
     bench = DispatchBench(workload, space, gpu)
-    bench.samples([0, 1], 2)
+    bench.samples([0, 1], 10)
     assert bench.failures == {}
     pairs = {(arrays[0].ctypes.data, arrays[1].ctypes.data) for arrays in gpu.launches}
     assert len(pairs) == 5  # of 8,192 bytes each

@@ -12,12 +12,13 @@ cannot be followed is taken at its word, and the interpreter tells for sure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ..ir.program import Op
 from ..ir.uniformity import Level
+from .affine import SymbolKind
 from .clamped import near_form
-from .footprint import Access, Barrier, Event, Footprints, LoopEnd, LoopStart
+from .footprint import Access, Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart
 from .forms import Unknown
 from .hazards import Hazards
 
@@ -42,19 +43,41 @@ def _near(footprints: Footprints, event: Event) -> Event:
     return replace(event, index=form) if isinstance(event, Access) and form is not None else event
 
 
+@dataclass(slots=True)
+class _Branches:
+    """An `if` on the way: the stores before it, and those after each of its blocks."""
+
+    op: Op
+    before: list[Access]
+    after: list[list[Access]] = field(default_factory=list)
+
+    def merged(self) -> list[Access]:
+        ways = self.after if len(self.after) > 1 else [self.before, *self.after]
+        return list({id(store): store for way in ways for store in way}.values())
+
+
 def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
-    """Stores, and loads of the same buffer with no barrier between.
+    """Stores, and loads of the same buffer with no barrier between, on some way from one to the other.
 
     A loop is walked twice, so that what a round stores meets what the next one loads.
     """
     stores: list[Access] = []
+    branches: list[_Branches] = []
     open_loops: list[int] = []
     again: set[int] = set()
     at = 0
     while at < len(events):
         event = events[at]
         if isinstance(event, Barrier):
-            stores = []
+            stores = []  # of any scope: who writes one within a subgroup, means to exchange there
+        elif isinstance(event, BranchStart):
+            if not branches or branches[-1].op is not event.op:
+                branches.append(_Branches(event.op, stores))
+            stores = list(branches[-1].before)
+        elif isinstance(event, BranchEnd):
+            branches[-1].after.append(stores)
+            if len(branches[-1].after) == len(event.op.regions):
+                stores = branches.pop().merged()
         elif isinstance(event, LoopStart):
             open_loops.append(at)
         elif isinstance(event, LoopEnd):
@@ -73,11 +96,17 @@ def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
 
 def _may_meet(hazards: Hazards, store: Access, load: Access) -> bool:
     """Whether different lanes touch one element, as far as the indices tell."""
-    if store.op.index is load.op.index or _exclude(store, load):
+    if _exclude(store, load):
         return False
+    if store.op.index is load.op.index and _is_data(store):
+        return False  # a lane's own place, wherever it is
     if isinstance(store.index, Unknown) or isinstance(load.index, Unknown):
         return not (store.lanes or load.lanes or store.guards or load.guards)
     return not hazards.same_lane(store, load)
+
+
+def _is_data(access: Access) -> bool:
+    return isinstance(access.index, Unknown) or bool(access.form.part(SymbolKind.VALUE).terms)
 
 
 def _exclude(store: Access, load: Access) -> bool:

@@ -14,7 +14,7 @@ from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
 from ..program import Access, Block, Buffer, Func, Module, Op, Program, Spec, Value
-from ..types import DTYPE, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
+from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 from .stage_actions import StageActions
 
 FORMAT_VERSION = 1
@@ -286,10 +286,13 @@ class ModuleActions(StageActions):
         if UNKNOWN in params:
             return UNKNOWN
         try:
-            found = DataType.of(name, *params)
-            if found.is_vec and found.lanes < MIN_VECTOR_LANES:
-                raise TypeNameError(vector_lanes(found.lanes))
-            return found
+            if (
+                name == "vec"
+                and isinstance(params[0], int)
+                and not MIN_VECTOR_LANES <= params[0] <= MAX_VECTOR_LANES
+            ):
+                raise TypeNameError(vector_lanes(params[0]))
+            return DataType.of(name, *params)
         except TypeNameError as wrong:
             known = DataType.all_names()
             self.error(str(wrong), place, end, help=None if name in known else suggest(name, known))
