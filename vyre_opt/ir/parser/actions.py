@@ -286,12 +286,9 @@ class ModuleActions(StageActions):
         if UNKNOWN in params:
             return UNKNOWN
         try:
-            if (
-                name == "vec"
-                and isinstance(params[0], int)
-                and not MIN_VECTOR_LANES <= params[0] <= MAX_VECTOR_LANES
-            ):
-                raise TypeNameError(vector_lanes(params[0]))
+            lanes = params[0] if name == "vec" and params else None
+            if isinstance(lanes, int) and not MIN_VECTOR_LANES <= lanes <= MAX_VECTOR_LANES:
+                raise TypeNameError(vector_lanes(lanes))
             return DataType.of(name, *params)
         except TypeNameError as wrong:
             known = DataType.all_names()
