@@ -70,6 +70,13 @@ def numbers(count: int) -> np.ndarray[Any, Any]:
     return np.arange(count, dtype=np.uint32) + 1000
 
 
+def stays_two(writer: str, reader: str, m: int, y: int) -> None:
+    """Two launches of two workgroups, over so many elements of @m and @y, are not joined, and give the same."""
+    text = writer + reader + pipeline(2, {"m": m, "y": y}, "writer m", "reader m y")
+    is_same(text, m=numbers(m), y=numbers(y))
+    assert saved(text) == 0
+
+
 # --- hazards
 
 
@@ -119,9 +126,7 @@ def test_a_divisor_must_divide_the_modulus_too() -> None:
   %i = add %triple, %one : u8"""
     writer = program("writer", 64, "m:both", body + "  store %g, @m[%triple] : u32")
     reader = program("reader", 64, "m:read y:write", body + "  %v = load @m[%i] : u32 store %v, @y[%g] : u32")
-    text = writer + reader + pipeline(2, {"m": 256, "y": 128}, "writer m", "reader m y")
-    is_same(text, m=numbers(256), y=numbers(128))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=256, y=128)
 
 
 def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
@@ -140,9 +145,7 @@ def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
   %v = load @m[%i] : u32
   store %v, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 64, "y": 64}, "writer m", "reader m y")
-    is_same(text, m=numbers(64), y=numbers(64))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=64, y=64)
 
 
 def test_a_vector_meets_what_lies_behind_its_index() -> None:
@@ -166,9 +169,7 @@ def test_a_vector_meets_what_lies_behind_its_index() -> None:
   %v = extract %pair[1] : vec<2 x u32>
   store %v, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 16, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(16), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=16, y=8)
 
 
 def test_a_vector_reaches_beyond_its_range() -> None:
@@ -192,9 +193,7 @@ def test_a_vector_reaches_beyond_its_range() -> None:
   %v = extract %pair[1] : vec<2 x u32>
   store %v, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 16, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(16), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=16, y=8)
 
 
 def test_a_written_vector_reaches_beyond_its_range() -> None:
@@ -219,9 +218,7 @@ def test_a_written_vector_reaches_beyond_its_range() -> None:
   %v = load @m[%i] : u32
   store %v, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 16, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(16), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=16, y=8)
 
 
 # --- coverage: rows of 16 elements, those that their own workgroup does not write are the other's
@@ -267,9 +264,7 @@ def test_only_the_rounds_that_surely_ran_are_written() -> None:
   }
   store %sum, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 16, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(16), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=16, y=8)
 
 
 def test_all_rounds_that_may_run_are_read() -> None:
@@ -307,9 +302,7 @@ def test_all_rounds_that_may_run_are_read() -> None:
   }
   store %sum, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 16, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(16), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=16, y=8)
 
 
 FLAGGED = program(
@@ -363,9 +356,7 @@ def test_a_comparison_is_narrowed_to_what_it_says() -> None:
   %low = le %l, %c2 : u32
   if %low { %v = load @m[%g] : u32 store %v, @y[%g] : u32 }""",
     )
-    text = writer + reader + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(8), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=8, y=8)
 
 
 def test_a_condition_on_the_element_is_one_of_its_type() -> None:
@@ -386,9 +377,7 @@ def test_a_condition_on_the_element_is_one_of_its_type() -> None:
         program("writer", 4, "m:both", guarded("i32", write)),
         program("reader", 4, "m:read y:write", guarded("i8", read)),
     )
-    text = writer + reader + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(8), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=8, y=8)
 
 
 def test_an_index_that_wraps_covers_nothing_beyond_its_type() -> None:
@@ -422,9 +411,7 @@ def test_an_index_that_wraps_covers_nothing_beyond_its_type() -> None:
   %v = load @m[%i] : u32
   store %v, @y[%g] : u32""",
     )
-    text = writer + reader + pipeline(2, {"m": 260, "y": 8}, "writer m", "reader m y")
-    is_same(text, m=numbers(260), y=numbers(8))
-    assert saved(text) == 0
+    stays_two(writer, reader, m=260, y=8)
 
 
 # --- launches

@@ -125,7 +125,9 @@ def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bo
     if scattered is not None:
         message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)
-    wraps = next((a for a in before if isinstance(a.index, Affine) and not _is_alike(a, read)), None)
+    wraps = next(
+        (a for a in before if isinstance(a.index, Affine) and not same_element(a.residue, read.residue)), None
+    )
     if wraps is not None and _covers(read, before):
         message = (
             f"an index of @{name} may wrap around its type, {wraps.op.index.type} where it is written and "
@@ -207,10 +209,6 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
         elif isinstance(event, BranchEnd | LoopEnd):
             depth -= 1
     return before or after
-
-
-def _is_alike(write: Access, read: Access) -> bool:
-    return same_element(write.residue, read.residue)
 
 
 def _missing(read: Access, writes: list[Access]) -> Elements | None:

@@ -10,7 +10,7 @@ import click
 
 from .. import __version__
 from ..ir.diagnostics import DiagnosticError, Source
-from ..ir.program import Module
+from ..ir.program import Buffer, Module
 from . import conduct
 from .command import (
     SHELLS,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..runtime.binding import Signature
     from ..runtime.compiled import Compiled
+    from ..runtime.dispatcher import Dispatcher
     from ..runtime.pipelines.entry import CompiledPipeline
     from .run_report import HostReads
 
@@ -226,16 +227,13 @@ def _run(module: Module, request: Request, clock: Clock) -> int:
             clock.lap("tune", less=run_report.book_compilations(compiled.dispatcher, clock))
         outputs, reads = _call(compiled, arguments, request, clock)
         clock.lap("dispatch", less=run_report.book_compilations(compiled.dispatcher, clock))
+        buffers, arrays = [*compiled.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
         if request.check_against:
-            again = run_buffers.compiled(module, request.entry, request.check_against, request.spec)
-            arguments = run_buffers.arguments_again(again, compiled, arguments)
-            expected, theirs = _call(again, arguments, request)
-            buffers = [*compiled.signature.outputs, *reads.seen]
-            got, wanted = [*outputs, *reads.arrays], [*expected, *theirs.arrays]
-            run_report.compare(buffers, got, wanted, request.tolerance)
+            expected = _as_written(module, compiled, arguments, request.check_against, request)
+            run_report.compare(buffers, arrays, expected, request.tolerance)
             clock.lap("check against ref")
         if request.check:
-            _check(module, compiled, arguments, [*outputs, *reads.arrays], reads, request)
+            _check(module, compiled, arguments, buffers, arrays, request)
             clock.lap("check")
     except ProgramError as fault:
         conduct.show([fault.diagnostic], request.color)
@@ -288,26 +286,42 @@ def _call(
     return made, reads
 
 
+def _as_written(
+    module: Module,
+    compiled: Compiled | CompiledPipeline,
+    arguments: list[Any],
+    target: str | Dispatcher,
+    request: Request,
+) -> list[np.ndarray]:
+    """What a target gives without -O: the outputs, and what the host read before the end."""
+    from . import run_buffers
+
+    again = run_buffers.compiled(module, request.entry, target, request.spec)
+    outputs, reads = _call(again, run_buffers.arguments_again(again, compiled, arguments), request)
+    return [*outputs, *reads.arrays]
+
+
 def _check(
     module: Module,
     compiled: Compiled | CompiledPipeline,
     arguments: list[Any],
-    outputs: list[Any],
-    reads: HostReads,
+    buffers: list[Buffer],
+    arrays: list[np.ndarray],
     request: Request,
 ) -> None:
-    """--check; says on stderr what was run.  Raises ProgramError and ToolError."""
-    from . import run_buffers, run_report
+    """--check, of what the `buffers` were found to hold; says on stderr what was run.
+
+    Raises ProgramError and ToolError.
+    """
+    from . import run_report
     from .spot_check import APPROXIMATE, SpotCheck
 
     beside = SpotCheck(compiled.dispatcher, request.tolerance)
-    again = run_buffers.compiled(module, request.entry, beside, request.spec)
-    expected, theirs = _call(again, run_buffers.arguments_again(again, compiled, arguments), request)
-    buffers = [*compiled.signature.outputs, *reads.seen]
-    tolerance = request.tolerance or (APPROXIMATE["f32"] if beside.is_approximate else 0.0)
+    expected = _as_written(module, compiled, arguments, beside, request)
     if beside.is_ordered:
+        tolerance = request.tolerance or (APPROXIMATE["f32"] if beside.is_approximate else 0.0)
         sides = ("as run", "launch by launch as written, with other bytes where nobody wrote")
-        run_report.compare(buffers, outputs, [*expected, *theirs.arrays], tolerance, sides)
+        run_report.compare(buffers, arrays, expected, tolerance, sides)
     done = ", ".join(beside.checked.values())
     agree = ", and the outputs agree" if beside.is_ordered else ""
     conduct.write_stderr(f"check: {done}: no fault{agree}\n")

@@ -11,12 +11,12 @@ from what the target made of those before, so that a difference is found at the 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.program import Dim3, Module, Program
+from ..ir.program import Dim3, Module, Op, Program
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
 from ..runtime.pipelines.host import HostRunner, Memory
@@ -102,16 +102,16 @@ class SpotCheck:
         workgroups = _sample(program, grid)
 
         def run() -> None:
-            before = {name: _copy(held) for name, held in memory.items()}
+            before = _copies(memory)
             self._launch(program, memory, grid, module)
             total = grid[0] * grid[1] * grid[2]
             count = sum(map(len, workgroups))
-            unsettled = before if count == total else {name: _copy(held) for name, held in before.items()}
+            sampled = _copies(before)
             written: Mapping[str, np.ndarray] = {}
             why = "its workgroups wait for each other, and are too many to run them all"
             if count:
                 try:
-                    written = self._ref.sample(program, before, grid, module, workgroups)
+                    written = self._ref.sample(program, sampled, grid, module, workgroups)
                 except ProgramError as fault:
                     if fault.kind != "limit":
                         raise
@@ -119,11 +119,11 @@ class SpotCheck:
             if not count:
                 self.checked[program.name] = f"none of @{program.name} ({why})"
             else:
-                left_out = self._compare(program, before, memory, written, count == total)
+                left_out = self._compare(program, sampled, memory, written, count == total)
                 what = f"all {total}" if count == total else f"{count} of {total}"
                 self.checked[program.name] = f"@{program.name} {what} workgroups{left_out}"
             if count < total and any(held.written is not None for held in memory.values()):
-                written = self._written(program, unsettled, memory, grid, module)
+                written = self._written(program, before, memory, grid, module)
             for buffer in program.bound_buffers:
                 held = memory[buffer.name]
                 if held.written is not None and buffer.is_transient:
@@ -144,21 +144,21 @@ class SpotCheck:
     def _written(
         self,
         program: Program,
-        before: dict[str, Memory],
+        before: Mapping[str, Memory],
         after: Mapping[str, Memory],
         grid: Dim3,
         module: Module,
     ) -> dict[str, np.ndarray]:
         """What a launch wrote of what held nothing: there the target makes the same of other bytes."""
-        held_before = {name: _copy(held) for name, held in before.items()}
-        for held in before.values():
+        other = _copies(before)
+        for held in other.values():
             if held.written is not None:
                 flat = held.array.view(np.uint8).reshape(len(held.array), -1)
                 flat[~held.written] ^= 1
-        self._launch(program, before, grid, module)
+        self._launch(program, other, grid, module)
         found = {}
         for buffer in program.bound_buffers:
-            old, again, now = held_before[buffer.name], before[buffer.name], after[buffer.name]
+            old, again, now = before[buffer.name], other[buffer.name], after[buffer.name]
             if old.written is not None and buffer.is_output:
                 kept = _same(now.array, old.array) & ~_same(again.array, now.array)
                 found[buffer.name] = ~kept
@@ -167,7 +167,7 @@ class SpotCheck:
     def _compare(
         self,
         program: Program,
-        before: Mapping[str, Memory],
+        sampled: Mapping[str, Memory],
         after: Mapping[str, Memory],
         written: Mapping[str, np.ndarray],
         is_whole: bool,
@@ -188,7 +188,7 @@ class SpotCheck:
                 left_out.append(f"@{buffer.name}")
                 continue
             got = after[buffer.name].array
-            wanted = np.where(mask, before[buffer.name].array, got)
+            wanted = np.where(mask, sampled[buffer.name].array, got)
             if approximate and not self.tolerance:
                 wanted = _near(got, wanted, buffer.dtype.element.name)
             try:
@@ -209,13 +209,15 @@ def _is_approximate(program: Program) -> bool:
 
 def _depends_on_order(program: Program) -> bool:
     """Whether an atomic's old value is used, so that outputs depend on which workgroup comes first."""
-    found = [op for op in program.walk() if "atomic" in op.definition.effects]
-    old = {op.results[0] for op in found if not program.buffers[op.attrs["buffer"]].is_workgroup}
+    old = {op.results[0] for op in _storage_atomics(program)}
     return bool(old) and any(operand in old for op in program.walk() for operand in op.operands)
 
 
-def _copy(held: Memory) -> Memory:
-    return Memory(held.array.copy(), None if held.written is None else held.written.copy())
+def _copies(memory: Mapping[str, Memory]) -> dict[str, Memory]:
+    return {
+        name: Memory(held.array.copy(), None if held.written is None else held.written.copy())
+        for name, held in memory.items()
+    }
 
 
 def _near(got: np.ndarray, wanted: np.ndarray, name: str) -> np.ndarray:
@@ -260,10 +262,13 @@ def _sample(program: Program, grid: Dim3) -> list[range]:
 
 def _exchanges(program: Program) -> bool:
     """Whether a workgroup may wait for another, or add to what another did."""
-    return _waits_for_grid(program) or any(
-        "atomic" in op.definition.effects and not program.buffers[op.attrs["buffer"]].is_workgroup
-        for op in program.walk()
-    )
+    return _waits_for_grid(program) or any(True for _ in _storage_atomics(program))
+
+
+def _storage_atomics(program: Program) -> Iterator[Op]:
+    for op in program.walk():
+        if "atomic" in op.definition.effects and not program.buffers[op.attrs["buffer"]].is_workgroup:
+            yield op
 
 
 def _waits_for_grid(program: Program) -> bool:

@@ -206,7 +206,7 @@ class _Body:
 
     # --- the parts of a recipe
 
-    def row(self, kind: str, counter: str | None) -> str:
+    def row(self, kind: str) -> str:
         groups, group = self.shape.count, self.group
         if kind == "reversed":
             return self.two("sub", self.const(groups - 1), group)
@@ -258,7 +258,7 @@ class _Body:
 
     def index(self, recipe: Recipe, buffer: str, counter: str | None, carried: str | None) -> tuple[str, str]:
         """The index and its type."""
-        row, column = self.row(recipe.row, counter), self.column(recipe.column, counter, carried)
+        row, column = self.row(recipe.row), self.column(recipe.column, counter, carried)
         dtype = recipe.dtype.removesuffix("_wide")
         stride = self.stride(recipe.stride)
         if dtype == "u32":
@@ -644,12 +644,11 @@ def _control_change(draft: _Draft) -> _Launch:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A pipeline that runs on ref without a fault, its inputs, and how many texts were drawn for it."""
+    """A pipeline that runs on ref without a fault, and its inputs."""
 
     text: str
     module: Module
     inputs: dict[str, np.ndarray[Any, Any]]
-    draws: int
 
 
 def adversarial_pipeline(seed: int) -> Drawn:
@@ -661,5 +660,5 @@ def adversarial_pipeline(seed: int) -> Drawn:
             compile_module(module, "main", _REF, {})(inputs)
         except DispatchError:
             continue
-        return Drawn(text, module, inputs, number + 1)
+        return Drawn(text, module, inputs)
     raise RuntimeError(f"seed {seed}: none of {MAX_DRAWS} pipelines runs without a fault")
