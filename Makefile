@@ -28,9 +28,9 @@ mutants: install  ## Plant mistakes in the proofs, one by one, and see that test
 SEED ?= 1
 N ?= 200000
 campaign: install  ## Random pipelines before and after passes: ref, random passes, cpu (hours; N=2000 for less)
-	$(BIN)/python -m vyre_opt.testing --pipelines $(N) --seed $(SEED) --adversarial
-	$(BIN)/python -m vyre_opt.testing --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
-	$(BIN)/python -m vyre_opt.testing --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
+	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
+	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
+	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
 
 lint: install  ## Check style and format
 	$(BIN)/ruff check .

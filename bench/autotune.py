@@ -26,10 +26,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process for each core, a
 
 import numpy as np
 from measure import machine, save, today
+from recorded_costs import RECORDINGS, RecordedBench, Recording, recordings
 
-from vyre_opt.tuning.ledger import Ledger
+from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.measure import INFINITE
-from vyre_opt.tuning.recording import RECORDINGS, RecordedBench, Recording, recordings
 from vyre_opt.tuning.tuner import DEFAULT_STRATEGY, STRATEGIES, search
 
 RESULT = Path(__file__).parent / "results" / "autotune.json"
@@ -39,7 +39,7 @@ STARTS, NEAR = 100, 1.05
 def outcome(recording: Recording, strategy: str, seed: int) -> tuple[float, float, int]:
     """The choice's cost over the best of the space, as judged and as shown; the configurations compiled."""
     count, rounds = len(recording.space), recording.rounds
-    ledger = Ledger(RecordedBench(recording), count, max(1, count // 4) * rounds, rounds)
+    ledger = Budget(RecordedBench(recording), count, max(1, count // 4) * rounds, rounds)
     search(ledger, np.random.default_rng(seed), recording.space, strategy)
     best = ledger.best
     if best is None:

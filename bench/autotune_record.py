@@ -2,7 +2,7 @@
 
     python bench/autotune_record.py [--target cuda|cpu] [--rounds 10] [NAME ...]
 
-Writes vyre_opt/tuning/recordings/DEVICE-NAME.json for each workload of autotune_workloads.py, or for
+Writes bench/recordings/DEVICE-NAME.json for each workload of autotune_workloads.py, or for
 those named.  All configurations of a space take turns in every round; each is checked before its
 times count, and one that fails is recorded with its reason.
 
@@ -22,10 +22,10 @@ from typing import Any
 
 import autotune_workloads
 from measure import machine, today
+from recorded_costs import RECORDINGS, Recording, record
 
 from vyre_opt.runtime.dispatcher import Dispatcher
 from vyre_opt.tuning.measure import DispatchBench
-from vyre_opt.tuning.recording import RECORDINGS, Recording, record
 from vyre_opt.tuning.workload import Workload
 
 

@@ -29,11 +29,11 @@ from gpu_timing import target
 from measure import machine, save, today
 from scan_inputs import Corpus, corpus
 
+from vyre_opt.driver.text_kernels import fused_decode_scan
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.automaton import Automaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
 from vyre_opt.kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
-from vyre_opt.kernels.texts import fused_decode_scan
 
 RESULT = Path(__file__).parent / "results" / "decode_scan_gpu.json"
 MIB = 1 << 20

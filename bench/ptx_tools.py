@@ -58,8 +58,8 @@ class Vyre:
         import vyre_opt.ir.parser
         import vyre_opt.ir.verifier
         import vyre_opt.kernels.softmax_rows
-        import vyre_opt.lowering.backend
-        import vyre_opt.lowering.nvptx
+        import vyre_opt.lowering.nvptx.kernel
+        import vyre_opt.lowering.nvptx.ptx
         import vyre_opt.passes.expand_kernels  # noqa: F401
 
         llvmlite.binding.initialize_all_targets()
@@ -76,10 +76,10 @@ class Vyre:
         return module
 
     def ptx(self, columns: int) -> tuple[str, Split]:
-        from vyre_opt.lowering.abi import Unit
-        from vyre_opt.lowering.backend import emit_ptx
-        from vyre_opt.lowering.nvptx import lower
-        from vyre_opt.lowering.targets import gpu
+        from vyre_opt.lowering.common.abi import Unit
+        from vyre_opt.lowering.nvptx.kernel import lower
+        from vyre_opt.lowering.nvptx.ptx import emit_ptx
+        from vyre_opt.lowering.nvptx.targets import gpu
 
         clock = Clock()
         module = self.module(columns, clock)

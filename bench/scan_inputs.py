@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from vyre_opt.testing.kernel_cases.texts import occurrences
+from support.kernel_cases.texts import occurrences
 
 ROOT = Path(__file__).resolve().parents[1]
 Match = tuple[int, int]

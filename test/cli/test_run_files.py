@@ -75,7 +75,7 @@ def test_mistakes(args, message, run_run, tmp_path):
 
 def test_comparison_shows_the_first_difference():
     from vyre_opt import parse
-    from vyre_opt.cli.conduct import ToolError
+    from vyre_opt.cli.errors import ToolError
     from vyre_opt.cli.run_report import compare
 
     outputs = [parse(PROGRAM.format("f32")).programs["copy"].buffers["y"]]
@@ -139,10 +139,10 @@ def test_a_grid_for_a_pipeline_is_a_wrong_command_line(run_run, tmp_path):
 def test_targets_that_disagree_on_what_the_host_reads():
     """`--check-against` looks at what was read in the middle too."""
     from vyre_opt import parse
-    from vyre_opt.cli.conduct import ToolError
+    from vyre_opt.cli.errors import ToolError
     from vyre_opt.cli.run_report import HostReads, compare
     from vyre_opt.ir.pipeline import HostRead
-    from vyre_opt.runtime.pipelines.plan import Read
+    from vyre_opt.runtime.pipelines.steps import Read
 
     buffers = parse(PIPELINE).pipelines["twice"].buffers
     here, there = (HostReads(buffers, keeps=True) for _ in range(2))

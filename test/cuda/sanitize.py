@@ -49,9 +49,9 @@ def exact_gpu() -> Any:
 
 def programs() -> Iterator[tuple[str, Any, Any, Any, Any]]:
     """Name, program, module, grid, inputs."""
-    from vyre_opt.testing.differential import random_cases
-    from vyre_opt.testing.kernel_cases import kernel_cases
-    from vyre_opt.testing.op_programs import op_programs
+    from support.differential import random_cases
+    from support.kernel_cases import kernel_cases
+    from support.op_programs import op_programs
 
     for case in kernel_cases():
         use = case.make()
@@ -68,7 +68,7 @@ def _is_new(made: Any) -> bool:
 
 def run_all() -> None:
     """Dispatch them; that the results are right, other tests see to."""
-    from vyre_opt.lowering.abi import Unit
+    from vyre_opt.lowering.common.abi import Unit
 
     gpu = exact_gpu()
     waiting = list(programs())

@@ -9,8 +9,7 @@ import os
 import time
 
 import pytest
-
-from vyre_opt.testing.differential import Comparison, compare_ops, compare_random
+from support.differential import Comparison, compare_ops, compare_random
 
 pytestmark = pytest.mark.gpu
 
@@ -36,7 +35,7 @@ def test_every_op(report):
 
 
 def test_random_programs(report):
-    """`python -m vyre_opt.testing --target cuda` makes small programs of those that differ."""
+    """`python -m support --target cuda` makes small programs of those that differ."""
     done = compare_random("cuda", range(PROGRAMS), jobs=JOBS)
     assert done.programs == PROGRAMS
     report(done)

@@ -10,16 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from vyre_opt.testing.launch_kinds import KINDS
-from vyre_opt.testing.pipeline_runs import (
-    PASSES,
-    any_inputs,
-    check_example,
-    compare_pipelines,
-    difference,
-    see,
-)
+from support.launch_kinds import KINDS
+from support.pipeline_runs import PASSES, any_inputs, check_example, compare_pipelines, difference, see
 
 pytestmark = pytest.mark.gpu
 
@@ -70,7 +62,7 @@ def test_adversarial_pipelines():
 
 
 def test_random_pipelines(request):
-    """`python -m vyre_opt.testing --pipelines 2000 --target cuda` runs more of them."""
+    """`python -m support --pipelines 2000 --target cuda` runs more of them."""
     done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS)
     terminal = request.config.pluginmanager.get_plugin("terminalreporter")
     terminal.write_line(f"\n{done.summary('cuda')}")

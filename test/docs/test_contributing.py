@@ -13,8 +13,8 @@ import pytest
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.ops import NAMED_KERNELS, OPS, Kernel, OpDef, Role
-from vyre_opt.ir.program import Access, Module
+from vyre_opt.ir.ops import NAMED_KERNELS, OPS, KernelDef, OpDef, Role
+from vyre_opt.ir.program import AccessMode, Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.passes import registry
 from vyre_opt.passes.manager import Context
@@ -169,9 +169,9 @@ program @p workgroup(32) {
 
 def test_a_kernel_row_and_its_function_make_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     words = (DataType.U32,)
-    roles = (Role("x", Access.READ, words), Role("y", Access.WRITE, words))
+    roles = (Role("x", AccessMode.READ, words), Role("y", AccessMode.WRITE, words))
     row = OpDef("math.plus", "kernel", "x + amount.", effects=frozenset({"read", "write"}),
-                kernel=Kernel(roles, {"amount": None}))  # fmt: skip
+                kernel=KernelDef(roles, {"amount": None}))  # fmt: skip
     monkeypatch.setitem(OPS, row.name, row)
     monkeypatch.setitem(NAMED_KERNELS, row.name, row.kernel)
     module = parse(ADDS_FIVE)

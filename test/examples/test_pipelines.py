@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.pipeline_runs import PASSES, check_example
 
 import vyre_opt
 from vyre_opt import parse_file, verify
-from vyre_opt.testing.pipeline_runs import PASSES, check_example
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "examples" / "pipelines").glob("*.vyre"))

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from support import Settings, random_program
 
 from vyre_opt import DiagnosticError, parse, parse_file, print_program
-from vyre_opt.testing import Settings, random_program
 
 HEAD = """vyre 1
 program @p workgroup(4) {

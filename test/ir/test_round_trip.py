@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from support.op_samples import op_samples
 
 from vyre_opt import DataType, fingerprint, parse, print_program
 from vyre_opt.ir.literals import encode, show
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.program import Program
-from vyre_opt.testing.op_samples import op_samples
 
 
 @pytest.mark.parametrize("row", OPS.values(), ids=list(OPS))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.kernel_cases import KernelCase, kernel_cases
 
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import verify
 from vyre_opt.runtime.dispatcher import Dispatcher
-from vyre_opt.testing.kernel_cases import KernelCase, kernel_cases
 
 CASES = kernel_cases()
 

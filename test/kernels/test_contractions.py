@@ -1,5 +1,5 @@
 """The array functions matvec_fixed, tt_contract_step, tt_chain and tt_embedding; their programs are in
-vyre_opt/testing/kernel_cases."""
+test/support/kernel_cases."""
 
 from __future__ import annotations
 

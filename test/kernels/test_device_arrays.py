@@ -15,8 +15,8 @@ from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
 import vyre_opt
 from vyre_opt import BadInputs, kernels
 from vyre_opt.cuda import DeviceArray
-from vyre_opt.ir.program import Access
-from vyre_opt.runtime.dispatcher import Room, dispatcher
+from vyre_opt.ir.program import AccessMode
+from vyre_opt.runtime.dispatcher import OutputAlloc, dispatcher
 
 # --- what comes back
 
@@ -94,7 +94,8 @@ def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> Non
 
 def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look-back needs zeros: memory that nobody cleared would be read as finished tiles."""
-    from vyre_opt.kernels import arrays, scan
+    from vyre_opt.driver import numeric_kernels as arrays
+    from vyre_opt.kernels import scan
 
     look_back = scan.ScanSchedule(32, 1, 1)
     monkeypatch.setattr(arrays, "_prefix", arrays._prefix.__wrapped__)  # no plan is kept
@@ -191,21 +192,24 @@ def test_room_on_the_gpu(gpu: Fake) -> None:
     """An output for which there is room is made like the first array; in place nothing has room."""
     program = vyre_opt.parse(SCALE).programs["scale"]
     x = cupy(np.arange(8, dtype=np.float32))
-    y, n = gpu.dispatch(program, [x, Room(8), Room(8)])
+    y, n = gpu.dispatch(program, [x, OutputAlloc(8), OutputAlloc(8)])
     assert (type(y), y.dtype, y.shape) == (CupyArray, np.float32, (8,))
     assert (type(n), n.dtype, n.shape) == (CupyArray, np.uint16, (8, 2))
     assert np.array_equal(y.array, 2 * x.array)
     assert n.array[:, 1].tolist() == list(range(8))
-    for room, said in ((Room(-1), "room for -1 elements"), (Room(True), "room for True elements")):
+    for room, said in (
+        (OutputAlloc(-1), "room for -1 elements"),
+        (OutputAlloc(True), "room for True elements"),
+    ):
         with pytest.raises(BadInputs, match=said):
-            gpu.dispatch(program, [x, room, Room(8)])
+            gpu.dispatch(program, [x, room, OutputAlloc(8)])
     with pytest.raises(BadInputs, match="7 elements given, the program declares 8"):
-        gpu.dispatch(program, [x, Room(8), Room(7)])
+        gpu.dispatch(program, [x, OutputAlloc(8), OutputAlloc(7)])
     with pytest.raises(BadInputs, match="pass an array"):
-        gpu.dispatch(program, [Room(8), x, Room(8)])
+        gpu.dispatch(program, [OutputAlloc(8), x, OutputAlloc(8)])
     with pytest.raises(BadInputs, match="launch takes arrays on the GPU"):
-        gpu.bind(program, [x, Room(8), Room(8)])
-    assert [b.access for b in program.bound_buffers] == [Access.READ, Access.WRITE, Access.WRITE]
+        gpu.bind(program, [x, OutputAlloc(8), OutputAlloc(8)])
+    assert [b.access for b in program.bound_buffers] == [AccessMode.READ, AccessMode.WRITE, AccessMode.WRITE]
 
 
 def test_run_on_the_gpu(gpu: Fake) -> None:

@@ -12,7 +12,7 @@ import vyre_opt
 from vyre_opt import BadInputs, ProgramError
 from vyre_opt.cuda.submissions import MAX_UNROLLED, Again, Batch, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
-from vyre_opt.runtime.pipelines.plan import Loop, Read, Step
+from vyre_opt.runtime.pipelines.steps import Loop, Read, Step
 from vyre_opt.runtime.pipelines.watch import Times, Watch
 
 PIPELINE = """vyre 1

@@ -1,5 +1,5 @@
 """scan.prefix over any grid, and the array function; the other programs are in
-vyre_opt/testing/kernel_cases."""
+test/support/kernel_cases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The array functions softmax and softmax_step, and schedules that cannot be; their programs are in
-vyre_opt/testing/kernel_cases."""
+test/support/kernel_cases."""
 
 from __future__ import annotations
 

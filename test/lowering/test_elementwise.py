@@ -18,13 +18,13 @@ import pytest
 from vyre_opt.ir import arith
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
-from vyre_opt.lowering import conversions, elementwise
-from vyre_opt.lowering.shape import SCALAR, Shape
-from vyre_opt.lowering.text import ModuleText, Writer
+from vyre_opt.lowering.common import conversions, elementwise
+from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
+from vyre_opt.lowering.common.llvm_text import ModuleText, Writer
 
 INTS = [DataType.of(name) for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64")]
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
-SHAPES = [SCALAR, Shape(8)]
+SHAPES = [SCALAR, LaneShape(8)]
 RNG = np.random.default_rng(11)
 
 
@@ -52,7 +52,7 @@ def jit() -> Callable[[str], int]:
 
 
 def kernel(
-    shape: Shape, sources: list[DataType], target: DataType, body: Callable[[Writer, list[str]], str]
+    shape: LaneShape, sources: list[DataType], target: DataType, body: Callable[[Writer, list[str]], str]
 ) -> str:
     """A loop over packed bit patterns: reads each source, writes the result."""
     import llvmlite.binding as llvm
@@ -92,7 +92,7 @@ end:
 
 
 def run(
-    jit: Any, shape: Shape, sources: list[DataType], target: DataType, body: Any, columns: list[list[int]]
+    jit: Any, shape: LaneShape, sources: list[DataType], target: DataType, body: Any, columns: list[list[int]]
 ) -> list[int]:
     """The encoded results of a body on columns of encoded inputs."""
     address = jit(kernel(shape, sources, target, body))
@@ -180,7 +180,7 @@ EXACT = [
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
 @pytest.mark.parametrize(("row", "dtype"), EXACT, ids=[f"{r.name}-{t}" for r, t in EXACT])
-def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: Shape) -> None:
+def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
     values = edges(dtype)
     arity = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[row.form]
     if arity == 1:
@@ -209,7 +209,7 @@ ALL = [*INTS, *FLOATS, DataType.BOOL]
 @pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])
 @pytest.mark.parametrize("source", ALL, ids=str)
 @pytest.mark.parametrize("target", ALL, ids=str)
-def test_cast(jit: Any, source: DataType, target: DataType, shape: Shape) -> None:
+def test_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) -> None:
     values = edges(source)
     if source.bits == 64 and not source.is_float:  # near ties of every precision
         values += [
@@ -260,9 +260,9 @@ def has_avx512() -> bool:
 AVX512 = pytest.mark.skipif("not has_avx512()", reason="this CPU has no AVX-512")
 WAYS = [
     pytest.param(SCALAR, "host", id="scalar"),
-    pytest.param(Shape(8), "host", id="vector"),
+    pytest.param(LaneShape(8), "host", id="vector"),
     pytest.param(SCALAR, "avx512", id="scalar-avx512", marks=AVX512),
-    pytest.param(Shape(32), "avx512", id="vector-avx512", marks=AVX512),
+    pytest.param(LaneShape(32), "avx512", id="vector-avx512", marks=AVX512),
 ]
 
 
@@ -270,7 +270,7 @@ WAYS = [
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", REFERENCE)
 def test_approximate_ops_keep_their_bound(
-    jit: Any, name: str, dtype: DataType, shape: Shape, target: str
+    jit: Any, name: str, dtype: DataType, shape: LaneShape, target: str
 ) -> None:
     """Guards against an error above the op table's, at the type's edges, infinities and NaN too."""
     values = edges(dtype)
@@ -301,7 +301,7 @@ def test_approximate_ops_keep_their_bound(
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", ["min", "max"])
 def test_a_zero_of_either_sign_is_all_that_nsz_allows(
-    jit: Any, name: str, dtype: DataType, shape: Shape
+    jit: Any, name: str, dtype: DataType, shape: LaneShape
 ) -> None:
     """Guards against a shortcut that takes a NaN for a number, or the wrong one of two numbers."""
     values = edges(dtype)
@@ -323,7 +323,7 @@ def test_a_zero_of_either_sign_is_all_that_nsz_allows(
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_memory_and_bits_round_trip(jit: Any, dtype: DataType) -> None:
     """To memory and back changes nothing but the bits of a NaN."""
-    shape = Shape(8)
+    shape = LaneShape(8)
 
     def body(w: Writer, args: list[str]) -> str:
         raw = conversions.store_value(w, shape, dtype, args[0])

@@ -7,10 +7,10 @@ import pytest
 
 import vyre_opt
 from vyre_opt import parse
-from vyre_opt.lowering.abi import Unit
-from vyre_opt.lowering.guards import Guards
-from vyre_opt.lowering.nvptx import lower
-from vyre_opt.lowering.targets import gpu
+from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.common.guards import Guards
+from vyre_opt.lowering.nvptx.kernel import lower
+from vyre_opt.lowering.nvptx.targets import gpu
 
 TEXT = """vyre 1
 program @p workgroup(64) grid(4) {{

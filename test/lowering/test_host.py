@@ -8,11 +8,11 @@ import pytest
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
-from vyre_opt.lowering.host import HostCode, UnloweredKernel, lower
-from vyre_opt.lowering.host_facts import Facts
-from vyre_opt.lowering.host_flatten import flatten
-from vyre_opt.lowering.host_frame import Features
-from vyre_opt.lowering.host_plan import Item, Phase, Segment, plan
+from vyre_opt.lowering.host.barrier_split import Item, Phase, Segment, plan
+from vyre_opt.lowering.host.flatten import flatten
+from vyre_opt.lowering.host.frame import Features
+from vyre_opt.lowering.host.lane_facts import Facts
+from vyre_opt.lowering.host.program import HostCode, UnloweredKernel, lower
 
 WIDE = Features(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
 

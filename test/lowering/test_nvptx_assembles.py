@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from support.generator import random_program
+from support.kernel_cases import kernel_cases
+from support.op_programs import op_programs
 
 from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.ops import OPS
-from vyre_opt.lowering.abi import Unit
-from vyre_opt.lowering.backend import emit_ptx
-from vyre_opt.lowering.nvptx import lower
-from vyre_opt.lowering.targets import gpu
-from vyre_opt.testing.generator import random_program
-from vyre_opt.testing.kernel_cases import kernel_cases
-from vyre_opt.testing.op_programs import op_programs
+from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.nvptx.kernel import lower
+from vyre_opt.lowering.nvptx.ptx import emit_ptx
+from vyre_opt.lowering.nvptx.targets import gpu
 
 BATCH = 100
 KERNEL_PARTS = 4

@@ -9,7 +9,7 @@ import pytest
 
 from vyre_opt import dispatcher
 from vyre_opt.ir.pipeline import HostRead, Launch, Repeat, Stage
-from vyre_opt.ir.program import Access, Module
+from vyre_opt.ir.program import AccessMode, Module
 from vyre_opt.runtime.arrays import storage_type
 
 Seen = list[tuple[str, bytes]]
@@ -50,7 +50,7 @@ def run_stages(module: Module, name: str = "main", lengths: Mapping[str, int] | 
 
     run(pipeline.stages)
     for buffer in pipeline.buffers.values():
-        if buffer.live_out or buffer.access is Access.WRITE:
+        if buffer.live_out or buffer.access is AccessMode.WRITE:
             seen.append((buffer.name, memory[buffer.name].tobytes()))
     return seen
 

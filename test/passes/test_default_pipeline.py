@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import Settings, random_program
+from support.handoff import handoff_program
+from support.properties import check_pipeline
 
 import vyre_opt
 from vyre_opt import PassManager, parse
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE, read, show
 from vyre_opt.passes.registry import PassError
-from vyre_opt.testing import Settings, random_program
-from vyre_opt.testing.handoff import handoff_program
-from vyre_opt.testing.properties import check_pipeline
 
 DECODE_SCAN = """vyre 1
 program @decode workgroup(64) {

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.pipeline import Launch, Pipeline
@@ -16,7 +17,6 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import Context, Remark, Result
 from vyre_opt.passes.registry import PassError
-from vyre_opt.testing.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
 DECODE_AND_SUM = """vyre 1
 program @decode workgroup(256) {

@@ -12,24 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.launch_kinds import BUMP, COUNT, KINDS, MIRROR, REVERSE, TRIPLE, pipeline, stage, window
+from support.launch_pipelines import launch_pipeline
 
 from vyre_opt import PassManager, parse, print_program
-from vyre_opt.passes import halo, join, join_proofs, join_windows, launch_fusion
-from vyre_opt.passes.join_proofs import Refused
+from vyre_opt.fusion import halo, join, join_windows
+from vyre_opt.fusion import proofs as join_proofs
+from vyre_opt.fusion.proofs import Refused
+from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import PassFailure
 from vyre_opt.runtime.dispatcher import DispatchError
-from vyre_opt.testing.launch_kinds import (
-    BUMP,
-    COUNT,
-    KINDS,
-    MIRROR,
-    REVERSE,
-    TRIPLE,
-    pipeline,
-    stage,
-    window,
-)
-from vyre_opt.testing.launch_pipelines import launch_pipeline
 
 Run = Callable[..., list[tuple[str, bytes]]]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.adversarial import adversarial_pipeline, draw
+from support.pipeline_runs import RANDOM, compare_pipelines, random_passes
 
-from vyre_opt.passes import join_windows
-from vyre_opt.testing.adversarial import adversarial_pipeline, draw
-from vyre_opt.testing.pipeline_runs import RANDOM, compare_pipelines, random_passes
+from vyre_opt.fusion import join_windows
 
 FOUND = (201151, 203620)
 """Seeds whose pipelines change what a joined pair loads in the launch between."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from support import Settings, random_program
+from support.campaign import reduced
+from support.properties import Broken, baseline, check_pipeline
+from support.reduce import reduce_text
 
 from vyre_opt import parse, print_program
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Access, Module, Program
+from vyre_opt.ir.program import AccessMode, Module, Program
 from vyre_opt.passes import registry
 from vyre_opt.passes.manager import Context
 from vyre_opt.passes.registry import Pass
-from vyre_opt.testing import Settings, random_program
-from vyre_opt.testing.campaign import reduced
-from vyre_opt.testing.properties import Broken, baseline, check_pipeline
-from vyre_opt.testing.reduce import reduce_text
 
 
 class Mirror(Pass):
@@ -40,7 +40,7 @@ class Promote(Pass):
         for program in module.programs.values():
             for buffer in program.buffers.values():
                 if buffer.is_transient and buffer.count is not None:
-                    buffer.access, buffer.binding = Access.WORKGROUP, None
+                    buffer.access, buffer.binding = AccessMode.WORKGROUP, None
                     buffer.count, changed = max(1, buffer.count - 1), True
         return changed
 

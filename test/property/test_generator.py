@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support import Settings, handoff_program, random_inputs, random_program
+from support.expressions import LANES, PURE_FORMS, SCALARS
+from support.properties import baseline
 
 from vyre_opt import print_program, verify
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Func, Op
-from vyre_opt.testing import Settings, handoff_program, random_inputs, random_program
-from vyre_opt.testing.expressions import LANES, PURE_FORMS, SCALARS
-from vyre_opt.testing.properties import baseline
 
 
 def ops_of(seed: int) -> list[Op]:

@@ -1,20 +1,20 @@
 """Pipelines before and after the default passes, run by the real runner: the named kinds, and random ones.
 
-`python -m vyre_opt.testing --pipelines 2000 --target cpu` runs more of the random ones.
+`python -m support --pipelines 2000 --target cpu` runs more of the random ones.
 """
 
 from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
+from support.__main__ import main
+from support.bound_programs import bound_pipeline
+from support.launch_kinds import KINDS, Kind
+from support.launch_pipelines import launch_pipeline
+from support.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, see
 
 from vyre_opt import parse, verify
-from vyre_opt.passes import join_proofs
-from vyre_opt.testing.__main__ import main
-from vyre_opt.testing.bound_programs import bound_pipeline
-from vyre_opt.testing.launch_kinds import KINDS, Kind
-from vyre_opt.testing.launch_pipelines import launch_pipeline
-from vyre_opt.testing.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, see
+from vyre_opt.fusion import proofs as join_proofs
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -1,15 +1,16 @@
 """Random programs keep their text and their meaning.
 
 A failure shows a reduced program.  For more programs, set VYRE_PROPERTY_PROGRAMS, or run
-`python -m vyre_opt.testing --programs 20000`.
+`python -m support --programs 20000`.
 """
 
 from __future__ import annotations
 
+from support import Settings, random_program
+from support.campaign import Report, campaign
+from support.properties import baseline, check_pipeline, check_text
+
 from vyre_opt.passes.registry import all_names
-from vyre_opt.testing import Settings, random_program
-from vyre_opt.testing.campaign import Report, campaign
-from vyre_opt.testing.properties import baseline, check_pipeline, check_text
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
 NOTATION = Settings(statements=5, depth=2, bitcast_nan=True, fastmath=True)

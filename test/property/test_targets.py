@@ -9,11 +9,11 @@ import os
 from typing import Any
 
 import pytest
+from support import differential
+from support.differential import Difference, compare_ops, compare_random, random_cases, smallest
 
 from vyre_opt.ir.program import Module
 from vyre_opt.runtime.dispatcher import Dispatcher
-from vyre_opt.testing import differential
-from vyre_opt.testing.differential import Difference, compare_ops, compare_random, random_cases, smallest
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
 PART = 500
@@ -32,7 +32,7 @@ def test_every_op() -> None:
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, PART))
 def test_random_programs(start: int) -> None:
-    """In turn with no and with full optimisation; `python -m vyre_opt.testing --target cpu` does both for each."""
+    """In turn with no and with full optimisation; `python -m support --target cpu` does both for each."""
     seeds = range(start, min(start + PART, PROGRAMS))
     done = compare_random("cpu", seeds, in_turn=True)
     assert done.runs == done.programs == len(seeds)

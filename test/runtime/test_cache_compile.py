@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import Settings, random_program
+from support.properties import named_inputs
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
-from vyre_opt.cuda import kept as gpu_kept
+from vyre_opt.cuda import ptx_cache as gpu_kept
 from vyre_opt.cuda.kernels import KernelCache, Options
-from vyre_opt.lowering.abi import Unit
-from vyre_opt.lowering.nvptx import lower
-from vyre_opt.lowering.targets import gpu
+from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.nvptx.kernel import lower
+from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache import keys
 from vyre_opt.runtime.cache.compilations import new_log
 from vyre_opt.runtime.cache.keys import compile_key
 from vyre_opt.runtime.cache.store import Store
-from vyre_opt.runtime.cpu import CpuDispatcher, compiler, kept
+from vyre_opt.runtime.cpu import CpuDispatcher, compiler, object_cache
 from vyre_opt.runtime.cpu.jit import Host
-from vyre_opt.testing import Settings, random_program
-from vyre_opt.testing.properties import named_inputs
 
 TEXT = """vyre 1
 
@@ -103,7 +103,7 @@ def test_damage_costs_a_compile(cpu: Any, tmp_path: Path) -> None:
 def test_entry_of_another_form_is_dropped(cpu: Any) -> None:
     """A whole entry whose payload this version cannot read is as good as none."""
     module = parse(TEXT)
-    key = kept.key_of(module.programs["p"], module, {"k": 3}, Host.this())
+    key = object_cache.key_of(module.programs["p"], module, {"k": 3}, Host.this())
     for payload in (b"", b"\xff" * 10, b"\2\0\0\0{}", b"\2\0\0\0[]", b'\x0d\0\0\0{"buffers":1}'):
         cpu().store.put(key, "cpu", payload)
         assert call(cpu()) == ([6 * n for n in range(64)], False)

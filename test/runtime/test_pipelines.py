@@ -332,8 +332,8 @@ def test_torch_in_main_memory() -> None:
 
 def test_what_is_kept_between_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program is compiled once, whatever launches it; calls with known lengths plan nothing."""
+    from vyre_opt.driver import pipeline as entry
     from vyre_opt.runtime.cpu import compiler
-    from vyre_opt.runtime.pipelines import entry
 
     lowered: list[Any] = []
     lower = compiler.lower

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.runtime.dispatcher import BackendError, BadInputs, ProgramError, Room, dispatcher
+from vyre_opt.runtime.dispatcher import BackendError, BadInputs, OutputAlloc, ProgramError, dispatcher
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n"
 SOME = (
@@ -48,7 +48,7 @@ def run(text: str, inputs: list, target: str = "ref", grid: int = 1) -> np.ndarr
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_gives_the_length(target: str) -> None:
     """What is written is there; what is not may be anything, and is not 0 on ref."""
-    y = run(SOME, [X, Room(6)], target)
+    y = run(SOME, [X, OutputAlloc(6)], target)
     assert y.shape == (6,)
     np.testing.assert_array_equal(y[:4], X)
     if target == "ref":
@@ -57,27 +57,27 @@ def test_gives_the_length(target: str) -> None:
 
 def test_its_elements_count_as_unwritten() -> None:
     with pytest.raises(ProgramError) as caught:
-        run(OWN, [X, Room(4)])
+        run(OWN, [X, OutputAlloc(4)])
     assert caught.value.kind == "uninitialised"
 
 
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_bounds_are_those_of_the_room(target: str) -> None:
     with pytest.raises(ProgramError, match="out of bounds of @y: index 3, length 3"):
-        run(SOME, [X, Room(3)], target)
+        run(SOME, [X, OutputAlloc(3)], target)
 
 
 @pytest.mark.parametrize(
     ("text", "inputs", "said"),
     [
-        (SOME, [Room(4), Room(4)], "may read what @x holds, which is only read; pass an array"),
-        (KEPT, [X, Room(4)], "may read what @y holds, which is live_in; pass an array"),
-        (SOME, [X, Room(-1)], "room for -1 elements"),
-        (SOME, [X, Room(True)], "room for True elements"),
-        (SOME, [X, Room(1.5)], "room for 1.5 elements"),  # type: ignore[arg-type]
+        (SOME, [OutputAlloc(4), OutputAlloc(4)], "may read what @x holds, which is only read; pass an array"),
+        (KEPT, [X, OutputAlloc(4)], "may read what @y holds, which is live_in; pass an array"),
+        (SOME, [X, OutputAlloc(-1)], "room for -1 elements"),
+        (SOME, [X, OutputAlloc(True)], "room for True elements"),
+        (SOME, [X, OutputAlloc(1.5)], "room for 1.5 elements"),  # type: ignore[arg-type]
         (
             SOME.replace("u32[?] write", "u32[9] write"),
-            [X, Room(4)],
+            [X, OutputAlloc(4)],
             "4 elements given, the program declares 9",
         ),
     ],
@@ -90,11 +90,11 @@ def test_bad_room(text: str, inputs: list, said: str) -> None:
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_no_memory_for_it(target: str) -> None:
     with pytest.raises(BackendError, match="no memory for @y"):
-        run(SOME, [X, Room(1 << 61)], target)
+        run(SOME, [X, OutputAlloc(1 << 61)], target)
 
 
 def test_nothing_is_copied() -> None:
     """An output of room for 4 GiB, of which a few elements are written, takes no time and hardly any memory."""
-    y = run(SOME, [X, Room(1 << 30)], "cpu")
+    y = run(SOME, [X, OutputAlloc(1 << 30)], "cpu")
     assert y.shape == (1 << 30,)
     np.testing.assert_array_equal(y[:4], X)

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from support import Settings, random_program
 
 from vyre_opt import fingerprint, parse, print_program
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Module, Op, Program
-from vyre_opt.testing import Settings, random_program
 
 SETTINGS = Settings(statements=5, depth=2, fastmath=True)
 SEEDS = range(300, 330)
@@ -113,7 +113,7 @@ def test_parameters_of_a_kernel_have_no_order() -> None:
 def test_the_same_in_every_process() -> None:
     """Whatever the seed of Python's own hashes: the cache lives longer than a process."""
     script = (
-        "from vyre_opt import fingerprint; from vyre_opt.testing import Settings, random_program;"
+        "from vyre_opt import fingerprint; from support import Settings, random_program;"
         "print(fingerprint(random_program(301, Settings(statements=5, depth=2, fastmath=True)).module).hex())"
     )
     found = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import Settings, random_program
+from support.properties import baseline, check_pipeline
 
 import vyre_opt
 from vyre_opt import (
@@ -17,8 +19,6 @@ from vyre_opt import (
     print_program,
 )
 from vyre_opt.specialization.binding import bind
-from vyre_opt.testing import Settings, random_program
-from vyre_opt.testing.properties import baseline, check_pipeline
 
 GENERIC = """vyre 1
 

@@ -20,11 +20,11 @@ import vyre_opt
 from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.device import Record
-from vyre_opt.lowering.abi import RECORD_BYTES, FaultSite, storage_buffers
-from vyre_opt.runtime import places
+from vyre_opt.lowering.common.abi import RECORD_BYTES, FaultSite, storage_buffers
+from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
-from vyre_opt.runtime.pipelines.host import Memory as Held
+from vyre_opt.runtime.pipelines.host_runner import Memory as Held
 
 
 class Memory:
@@ -287,7 +287,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     cuda = Driver()
     monkeypatch.setattr(driver, "load", lambda: cuda)
     fake = Fake(Gpu(cuda))
-    monkeypatch.setitem(places._kept, ("cuda", ("device", 0)), fake)
+    monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
     monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
     monkeypatch.setattr(Graph, "submitted", [], raising=False)
     module = ModuleType("cupy")

@@ -11,8 +11,8 @@ import pytest
 
 from vyre_opt import BackendError, Space, autotune
 from vyre_opt.tuning import tuner
-from vyre_opt.tuning.duel import FLOOR, RIVALS, ROUNDS, beats, duel, rounds_to_win
 from vyre_opt.tuning.measure import INFINITE, FunctionBench
+from vyre_opt.tuning.paired_test import FLOOR, RIVALS, ROUNDS, beats, duel, rounds_to_win
 
 SPACE = Space({"a": tuple(range(40))})
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recorded_costs import RECORDINGS, RecordedBench, load_recording, recordings
 
 from vyre_opt import BadInputs, kernel_workload
 from vyre_opt.ir.types import DataType
-from vyre_opt.tuning.ledger import Ledger
-from vyre_opt.tuning.recording import RECORDINGS, RecordedBench, load_recording, recordings
+from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.search_workload import SearchWorkload
 from vyre_opt.tuning.tuner import DEFAULT_STRATEGY, search
 from vyre_opt.tuning.workload import Workload
@@ -57,7 +57,7 @@ def test_default_strategy_ends_near_the_best() -> None:
     for recording in recordings():
         count, rounds = len(recording.space), recording.rounds
         for strategy in near:
-            ledger = Ledger(RecordedBench(recording), count, count // 4 * rounds, rounds)
+            ledger = Budget(RecordedBench(recording), count, count // 4 * rounds, rounds)
             search(ledger, np.random.default_rng(500), recording.space, strategy)
             assert ledger.spent <= count // 4 * rounds
             assert len(ledger.order) <= max(3, -(-count // 3))

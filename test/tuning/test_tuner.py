@@ -14,7 +14,7 @@ import pytest
 
 from vyre_opt import BackendError, BadInputs, Space, Tuning, autotune, dispatcher
 from vyre_opt.runtime.cache.store import Store
-from vyre_opt.tuning.ledger import Ledger
+from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.measure import DispatchBench, FunctionBench
 from vyre_opt.tuning.plot import svg
 from vyre_opt.tuning.tuner import STRATEGIES, search
@@ -35,7 +35,7 @@ def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], 
             asked.append(config)
             return bowl_cost_of(config)
 
-        ledger = Ledger(FunctionBench(bowl, cost), len(bowl), budget, 5)
+        ledger = Budget(FunctionBench(bowl, cost), len(bowl), budget, 5)
         search(ledger, np.random.default_rng(0), bowl, strategy)
         assert ledger.spent == len(asked) <= budget
         assert budget < 5 or ledger.best is not None
@@ -181,7 +181,7 @@ def test_drift_does_not_count() -> None:
         def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
             return [[(1 + pick) * slow[0]] * rounds for pick in picks]
 
-    ledger = Ledger(Drifting(space, None), 8, 80, 5, anchored=True)
+    ledger = Budget(Drifting(space, None), 8, 80, 5, anchored=True)
     assert ledger.measure([4, 2]) == [5, 3]
     slow[0] = 2.0
     assert ledger.measure([1, 7]) == [2, 8]

@@ -31,7 +31,17 @@ from ..ir.program import Op
 from .affine import Affine, Range, Symbol, SymbolKind
 from .congruence import Residue, same_element
 from .elements import Elements
-from .footprint import Access, Atom, Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart
+from .footprint import (
+    Atom,
+    Barrier,
+    BranchEnd,
+    BranchStart,
+    Event,
+    Footprints,
+    LoopEnd,
+    LoopStart,
+    MemoryAccess,
+)
 from .forms import Counter, Unknown
 
 __all__ = ["Refusal", "Walk", "covered"]
@@ -64,7 +74,7 @@ def covered(
     wanted: set[Op] = set()
     for asked, events in ((False, writing), (True, asking)):
         for event in events:
-            if not isinstance(event, Access):
+            if not isinstance(event, MemoryAccess):
                 walk.event(event)
             elif event.buffer != buffer or event.is_atomic or not walk.follows(event):
                 continue
@@ -85,7 +95,7 @@ class _Condition(NamedTuple):
     residue: Residue
     lanes: frozenset[tuple[Symbol, Range]] = frozenset()
 
-    def holds(self, access: Access, atoms: Atoms, residue: Residue) -> bool:
+    def holds(self, access: MemoryAccess, atoms: Atoms, residue: Residue) -> bool:
         """`atoms`, `residue`: those of the access."""
         return (
             self.atoms <= atoms
@@ -97,7 +107,7 @@ class _Condition(NamedTuple):
 class _Asked(NamedTuple):
     """A read, with what `_Condition.holds` asks of it."""
 
-    access: Access
+    access: MemoryAccess
     atoms: Atoms
     residue: Residue
 
@@ -163,14 +173,14 @@ class Walk:
         self.pending: list[_Pending] = []
         self.floors: list[int] = []
         self.frames: list[_Frame] = []
-        self.accesses: dict[str, list[Access]] = {}
+        self.accesses: dict[str, list[MemoryAccess]] = {}
         self.order: dict[Op, str] = {}
         self.refused: dict[str, Refusal] = {}
-        self.failed: dict[str, tuple[Access, bool]] = {}
+        self.failed: dict[str, tuple[MemoryAccess, bool]] = {}
 
     def run(self) -> None:
         for event in self.footprints.events:
-            if not isinstance(event, Access):
+            if not isinstance(event, MemoryAccess):
                 self.event(event)
             elif event.buffer in self.names and event.buffer not in self.refused:
                 self.access(event)
@@ -191,14 +201,14 @@ class Walk:
         elif isinstance(event, BranchEnd):
             self.floors.pop()
 
-    def follows(self, access: Access) -> bool:
+    def follows(self, access: MemoryAccess) -> bool:
         """Whether the index is a form that no data enters."""
         data = access.op.index in self.footprints.forms.loaded
         return isinstance(access.index, Affine) and not data
 
     # --- events -----------------------------------------------------------------------
 
-    def access(self, access: Access) -> None:
+    def access(self, access: MemoryAccess) -> None:
         self.accesses.setdefault(access.buffer, []).append(access)
         if access.is_atomic:
             message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
@@ -214,10 +224,10 @@ class Walk:
         elif access.buffer not in self.failed:
             self.read(access)
 
-    def refuse(self, access: Access, code: str, message: str, **facts: Any) -> None:
+    def refuse(self, access: MemoryAccess, code: str, message: str, **facts: Any) -> None:
         self.refused[access.buffer] = Refusal(code, message, access.op.loc, facts)
 
-    def write(self, access: Access) -> None:
+    def write(self, access: MemoryAccess) -> None:
         elements = access.elements()
         if elements is None:
             self.refuse(access, "too-large", "the elements this store touches span too far to track")
@@ -292,7 +302,7 @@ class Walk:
 
     # --- reads ------------------------------------------------------------------------
 
-    def read(self, access: Access) -> None:
+    def read(self, access: MemoryAccess) -> None:
         """Look for the read's elements among what is written, over more and more of its loops."""
         whole = access.elements()
         lane = Elements.single(access.form.const).spread(1, access.width)
@@ -332,6 +342,6 @@ class Walk:
         return wanted
 
 
-def _within(access: Access, symbol: Symbol, limits: Range) -> bool:
+def _within(access: MemoryAccess, symbol: Symbol, limits: Range) -> bool:
     least, most = access.lanes.get(symbol, symbol.range)
     return limits[0] <= least and most <= limits[1]

@@ -23,7 +23,7 @@ from .elements import Elements
 from .forms import Counter, Cut, Forms, Unknown
 
 __all__ = [
-    "Access",
+    "MemoryAccess",
     "Atom",
     "Barrier",
     "BranchEnd",
@@ -94,7 +94,7 @@ def _is_group(form: Affine) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """A load, store or atomic.
 
     `index` is the form of the element index (of the first element of a vector),
@@ -183,7 +183,7 @@ class BranchEnd:
     op: Op
 
 
-Event = Access | Barrier | LoopStart | LoopEnd | BranchStart | BranchEnd
+Event = MemoryAccess | Barrier | LoopStart | LoopEnd | BranchStart | BranchEnd
 
 
 class Footprints:
@@ -211,9 +211,9 @@ class Footprints:
                 if all(at % other == 0 or other % at == 0 for other in others):
                     cuts |= {(axis, at)}
 
-    def accesses(self, buffer: str) -> list[Access]:
+    def accesses(self, buffer: str) -> list[MemoryAccess]:
         """The accesses of one buffer, in program order."""
-        return [e for e in self.events if isinstance(e, Access) and e.buffer == buffer]
+        return [e for e in self.events if isinstance(e, MemoryAccess) and e.buffer == buffer]
 
     # --- the walk ---------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Footprints:
         buffer = self.program.buffers[op.attrs["buffer"]]
         width = moved.type.lanes if moved.type is not buffer.dtype else 1
         self.events.append(
-            Access(
+            MemoryAccess(
                 op,
                 buffer.name,
                 writes,

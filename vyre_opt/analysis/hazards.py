@@ -29,7 +29,7 @@ from ..ir.program import Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import Affine, Range, Symbol, SymbolKind
 from .congruence import modulus
-from .footprint import Access, Footprints
+from .footprint import Footprints, MemoryAccess
 
 __all__ = ["Extents", "Hazards", "workgroup_axis"]
 
@@ -69,15 +69,15 @@ class Hazards:
         self.groups = {f"w{axis}": n for axis, n in zip(AXES, known, strict=True) if n > 1}
         self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
 
-    def apart(self, p: Access, q: Access) -> bool:
+    def apart(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by `p` in one workgroup and by `q` in another."""
         return self.disjoint(p, q) or self._tells(p, q, self.groups)
 
-    def same_lane(self, p: Access, q: Access) -> bool:
+    def same_lane(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by `p` in one invocation and by `q` in another."""
         return self.disjoint(p, q) or self._tells(p, q, {**self.groups, **self.lanes})
 
-    def disjoint(self, p: Access, q: Access) -> bool:
+    def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by both, in any workgroups."""
         found = self._differences(p, q, {})
         if found is None:
@@ -93,7 +93,7 @@ class Hazards:
 
     # --- the element tells the coordinates --------------------------------------------------
 
-    def _tells(self, p: Access, q: Access, counts: Mapping[str, int]) -> bool:
+    def _tells(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
         """Whether equal elements have equal coordinates: `counts` tells how many values each takes.
 
         With coordinates d apart, the elements are sum(stride * d) + rest apart.  The coordinate
@@ -117,7 +117,7 @@ class Hazards:
         return not wrap or reach < wrap
 
     def _differences(
-        self, p: Access, q: Access, counts: Mapping[str, int]
+        self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]
     ) -> tuple[Range, int, list[int]] | None:
         """Elements of `p` less those of `q` at equal coordinates: bounds, the constant, and all strides.
 
@@ -137,7 +137,7 @@ class Hazards:
             strides += [c for symbol, c in form.terms.items() if not self._is_shared(symbol)]
         return (low, high), shared.const, strides
 
-    def _parted(self, access: Access, counts: Mapping[str, int]) -> _Parted:
+    def _parted(self, access: MemoryAccess, counts: Mapping[str, int]) -> _Parted:
         strides: dict[str, int] = {}
         shared, low, high = Affine(access.form.const), 0, 0
         ids = access.form.by_id()[0] if any(name in self.lanes for name in counts) else {}
@@ -156,7 +156,7 @@ class Hazards:
                 high += max(coefficient * least, coefficient * most)
         return _Parted(strides, shared, (low, high))
 
-    def _range(self, access: Access, symbol: Symbol) -> Range:
+    def _range(self, access: MemoryAccess, symbol: Symbol) -> Range:
         axis = workgroup_axis(symbol)
         if axis is not None:
             return 0, self.groups.get(f"w{AXES[axis]}", 1) - 1
@@ -171,7 +171,7 @@ class Hazards:
         return isinstance(value, Value) and self.uniformity.level(value) is Level.GRID
 
 
-def _one_lane(p: Access, q: Access, name: str) -> bool:
+def _one_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
     """Whether both accesses are made by one lane only along a local axis, the same."""
     if not name.startswith("l"):
         return False
@@ -179,7 +179,7 @@ def _one_lane(p: Access, q: Access, name: str) -> bool:
     return bool(found[0]) and found[0] == found[1] and len(found[0]) == 1
 
 
-def _only(access: Access, axis: str) -> Iterator[int]:
+def _only(access: MemoryAccess, axis: str) -> Iterator[int]:
     """The local id along an axis that alone makes the access, if it is a whole id that is narrowed so."""
     for symbol, (least, most) in access.lanes.items():
         digit = symbol.digit

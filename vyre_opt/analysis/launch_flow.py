@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Access, Buffer, Module, Program
+from ..ir.program import AccessMode, Buffer, Module, Program
 
 __all__ = ["Border", "BufferUses", "Flow", "Flows", "LaunchRun", "Run", "consecutive"]
 
@@ -94,9 +94,9 @@ class BufferUses:
 
 def _declared_use(buffer: Buffer) -> str | None:
     """Whether the caller gives a buffer of a pipeline or gets it back, by its declaration."""
-    if buffer.live_out or buffer.access is Access.WRITE:
+    if buffer.live_out or buffer.access is AccessMode.WRITE:
         return "live-out"
-    return "live-in" if buffer.live_in or buffer.access is Access.READ else None
+    return "live-in" if buffer.live_in or buffer.access is AccessMode.READ else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Flows:
         if isinstance(stage, KernelStage):
             row = NAMED_KERNELS[stage.kernel]
             uses = [
-                (name, role.access is not Access.WRITE, role.access is not Access.READ)
+                (name, role.access is not AccessMode.WRITE, role.access is not AccessMode.READ)
                 for name, role in zip(stage.buffers, row.roles, strict=True)
             ]
         else:
@@ -177,9 +177,9 @@ class Flows:
             kernel = op.definition.kernel
             if kernel is not None:
                 for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):
-                    if role.access is not Access.WRITE:
+                    if role.access is not AccessMode.WRITE:
                         read.add(name)
-                    if role.access is not Access.READ:
+                    if role.access is not AccessMode.READ:
                         written.add(name)
             elif isinstance(name := op.attrs.get("buffer"), str):
                 if "read" in op.definition.effects:

@@ -18,7 +18,7 @@ from .affine import Affine, SymbolKind
 from .congruence import modulus, same_element
 from .coverage import Refusal, Walk
 from .elements import EMPTY, Elements
-from .footprint import Access, Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart
+from .footprint import Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart, MemoryAccess
 from .hazards import workgroup_axis
 
 __all__ = ["Local", "Refusal", "Verdict", "prove_local", "stores_meet"]
@@ -36,7 +36,7 @@ class Local:
 
     base: Affine
     extent: Elements
-    accesses: list[Access]
+    accesses: list[MemoryAccess]
     order: dict[Op, str]
 
     def certificate(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Local:
         }
 
 
-def _place(access: Access) -> dict[str, Any]:
+def _place(access: MemoryAccess) -> dict[str, Any]:
     ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP}
     place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
     if ranges:
@@ -109,7 +109,7 @@ def stores_meet(local: Local, grid: Dim3 | None) -> bool:
     return False
 
 
-def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bool) -> Refusal:
+def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_unordered: bool) -> Refusal:
     """The nearest thing to a proof of a failed read, and what it lacks."""
     place = accesses.index(read)
     before = [a for a in accesses[:place] if a.is_write]
@@ -157,7 +157,7 @@ def _failure(name: str, accesses: list[Access], read: Access, only_unordered: bo
     )
 
 
-def _tile(walk: Walk, name: str, accesses: list[Access]) -> Verdict:
+def _tile(walk: Walk, name: str, accesses: list[MemoryAccess]) -> Verdict:
     """One base for all accesses, and the span of the rest."""
     first, extent = accesses[0], EMPTY
     base = first.form.part(GROUP)
@@ -182,7 +182,7 @@ def _tile(walk: Walk, name: str, accesses: list[Access]) -> Verdict:
     return Local(base, extent, accesses, reads)
 
 
-def _tells_elements(accesses: list[Access], extent: Elements) -> bool:
+def _tells_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
     """Whether two accesses of one workgroup meet in an element exactly if their places in `extent` are equal."""
     residues = {access.residue for access in accesses}
     for a, b in combinations_with_replacement(residues, 2):
@@ -200,7 +200,7 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
     for event in events[start + 1 :]:
         if isinstance(event, LoopEnd) and event.op is loop:
             break
-        if isinstance(event, Access) and event.buffer == name:
+        if isinstance(event, MemoryAccess) and event.buffer == name:
             touched, after = True, False
         elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:
             before, after = before or not touched, True
@@ -211,7 +211,7 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
     return before or after
 
 
-def _missing(read: Access, writes: list[Access]) -> Elements | None:
+def _missing(read: MemoryAccess, writes: list[MemoryAccess]) -> Elements | None:
     """What `writes` would leave of a read if they were not conditional; None if they lie at other bases."""
     wanted = _extent(read)
     if wanted is None:
@@ -224,12 +224,12 @@ def _missing(read: Access, writes: list[Access]) -> Elements | None:
     return left if comparable else None
 
 
-def _covers(read: Access, writes: list[Access]) -> bool:
+def _covers(read: MemoryAccess, writes: list[MemoryAccess]) -> bool:
     missing = _missing(read, writes)
     return missing is not None and not missing
 
 
-def _extent(access: Access) -> tuple[Affine, Elements] | None:
+def _extent(access: MemoryAccess) -> tuple[Affine, Elements] | None:
     """The group's part of the index, and all that the rest may be."""
     found = access.elements()
     for counter in access.loops:

@@ -18,14 +18,14 @@ from ..ir.program import Op
 from ..ir.uniformity import Level
 from .affine import SymbolKind
 from .clamped import near_form
-from .footprint import Access, Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart
+from .footprint import Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart, MemoryAccess
 from .forms import Unknown
 from .hazards import Hazards
 
 __all__ = ["unordered_loads"]
 
 
-def unordered_loads(footprints: Footprints) -> Iterator[tuple[Access, Access]]:
+def unordered_loads(footprints: Footprints) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
     """A store and a load of a workgroup buffer that no barrier orders, the first such store for each load."""
     buffers = footprints.program.buffers
     events = [_near(footprints, event) for event in footprints.events]
@@ -39,8 +39,8 @@ def unordered_loads(footprints: Footprints) -> Iterator[tuple[Access, Access]]:
 
 def _near(footprints: Footprints, event: Event) -> Event:
     """An access, at an index that is looked into where it is clamped."""
-    form = near_form(footprints.forms, event.op.index) if isinstance(event, Access) else None
-    return replace(event, index=form) if isinstance(event, Access) and form is not None else event
+    form = near_form(footprints.forms, event.op.index) if isinstance(event, MemoryAccess) else None
+    return replace(event, index=form) if isinstance(event, MemoryAccess) and form is not None else event
 
 
 @dataclass(slots=True)
@@ -48,20 +48,20 @@ class _Branches:
     """An `if` on the way: the stores before it, and those after each of its blocks."""
 
     op: Op
-    before: list[Access]
-    after: list[list[Access]] = field(default_factory=list)
+    before: list[MemoryAccess]
+    after: list[list[MemoryAccess]] = field(default_factory=list)
 
-    def merged(self) -> list[Access]:
+    def merged(self) -> list[MemoryAccess]:
         ways = self.after if len(self.after) > 1 else [self.before, *self.after]
         return list({id(store): store for way in ways for store in way}.values())
 
 
-def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
+def _unparted(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
     """Stores, and loads of the same buffer with no barrier between, on some way from one to the other.
 
     A loop is walked twice, so that what a round stores meets what the next one loads.
     """
-    stores: list[Access] = []
+    stores: list[MemoryAccess] = []
     branches: list[_Branches] = []
     open_loops: list[int] = []
     again: set[int] = set()
@@ -86,7 +86,7 @@ def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
                 again.add(start)
                 at = start
                 continue
-        elif isinstance(event, Access) and not event.is_atomic:
+        elif isinstance(event, MemoryAccess) and not event.is_atomic:
             if event.is_write:
                 stores.append(event)
             else:
@@ -94,7 +94,7 @@ def _unparted(events: list[Event]) -> Iterator[tuple[Access, Access]]:
         at += 1
 
 
-def _may_meet(hazards: Hazards, store: Access, load: Access) -> bool:
+def _may_meet(hazards: Hazards, store: MemoryAccess, load: MemoryAccess) -> bool:
     """Whether different lanes touch one element, as far as the indices tell."""
     if _exclude(store, load):
         return False
@@ -105,11 +105,11 @@ def _may_meet(hazards: Hazards, store: Access, load: Access) -> bool:
     return not hazards.same_lane(store, load)
 
 
-def _is_data(access: Access) -> bool:
+def _is_data(access: MemoryAccess) -> bool:
     return isinstance(access.index, Unknown) or bool(access.form.part(SymbolKind.VALUE).terms)
 
 
-def _exclude(store: Access, load: Access) -> bool:
+def _exclude(store: MemoryAccess, load: MemoryAccess) -> bool:
     """Whether a workgroup makes one of the two at most: under a condition, and under its opposite."""
     taken = {(guard.value, guard.holds) for guard in store.guards if guard.level <= Level.WORKGROUP}
     return any((guard.value, not guard.holds) in taken for guard in load.guards)

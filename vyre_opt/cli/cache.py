@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from .. import __version__
-from . import conduct
+from . import errors
 from .command import SHELLS, completion_script
 
 __all__ = ["command", "main"]
@@ -29,7 +29,7 @@ What is removed is compiled again when it is needed.
 def command(ctx: click.Context, completion: str | None) -> int:
     """Show, empty or check the cache of compiled programs."""
     if completion:
-        conduct.write_stdout(completion_script(command, completion))
+        errors.write_stdout(completion_script(command, completion))
         ctx.exit(0)
     if ctx.invoked_subcommand is None:
         raise click.UsageError("give a command: info, clear or verify", ctx)
@@ -49,7 +49,7 @@ def info() -> int:
     lines.append(f"total    {_entries(found.count, found.size)}")
     if found.tables:
         lines.append(f"parser   {found.tables} tables of the grammar")
-    conduct.write_stdout("\n".join(lines) + "\n")
+    errors.write_stdout("\n".join(lines) + "\n")
     return 0
 
 
@@ -62,10 +62,10 @@ def clear() -> int:
     store = default_store()
     count, size = store.clear()
     remove_tables(store)
-    conduct.write_stdout(f"removed {_entries(count, size)}\n")
+    errors.write_stdout(f"removed {_entries(count, size)}\n")
     left = sum(1 for _ in store.entries())
     if left:
-        raise conduct.ToolError(f"{left} entries in {store.folder} cannot be removed")
+        raise errors.ToolError(f"{left} entries in {store.folder} cannot be removed")
     return 0
 
 
@@ -79,8 +79,8 @@ def verify(remove: bool) -> int:
     store = default_store()
     whole, damaged = check(store)
     for path, reason in damaged:
-        conduct.complain(f"{path}: {reason}{_removed(path) if remove else ''}")
-    conduct.write_stdout(f"{whole} entries are whole, {len(damaged)} damaged\n")
+        errors.complain(f"{path}: {reason}{_removed(path) if remove else ''}")
+    errors.write_stdout(f"{whole} entries are whole, {len(damaged)} damaged\n")
     return int(bool(damaged))
 
 
@@ -110,4 +110,4 @@ def _size(count: int) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-cache script."""
-    return conduct.run(command, args)
+    return errors.run(command, args)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.pipeline import Pipeline
-from ..ir.program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..report.decisions import decisions
 from ..report.graph import pipeline_graph, quote
 from ..report.pictures import PipelinePicture, pictures
@@ -103,8 +103,8 @@ class _Writer:
             for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):
                 self.access(node, f"{key}@{name}", role.access)
 
-    def access(self, node: str, buffer: str, access: Access) -> None:
-        if access is not Access.WRITE:
+    def access(self, node: str, buffer: str, access: AccessMode) -> None:
+        if access is not AccessMode.WRITE:
             self.edge(buffer, node)
-        if access is not Access.READ:
+        if access is not AccessMode.READ:
             self.edge(node, buffer)

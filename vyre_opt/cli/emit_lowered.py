@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module, Program
-from ..lowering.targets import GPUS, TargetError, ptx_version
-from .conduct import ToolError
+from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
+from .errors import ToolError
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def lowered(module: Module, settings: Settings) -> str:
 
 
 def _for_gpu(module: Module, settings: Settings, target: str) -> str:
-    from ..lowering.abi import Unit
-    from ..lowering.nvptx import lower
+    from ..lowering.common.abi import Unit
+    from ..lowering.nvptx.kernel import lower
 
     gpu = GPUS[target]
     lowered = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds)
     if settings.emit == "llvm":
         return lowered.text
-    from ..lowering.backend import emit_ptx
+    from ..lowering.nvptx.ptx import emit_ptx
 
     try:
         return emit_ptx(lowered, gpu, settings.ptx_version)
@@ -84,7 +84,7 @@ def _for_cpu(module: Module, settings: Settings) -> str:
 
 
 def _specs(program: Program) -> Mapping[str, Any]:
-    from ..lowering.spec_values import spec_values
+    from ..lowering.common.spec_values import spec_values
 
     return spec_values(program, {})
 

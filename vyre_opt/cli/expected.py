@@ -35,13 +35,13 @@ UNPLACED = 0
 """The line of a message without a place; lines count from 1."""
 
 
-Place = tuple[str, int]
+ArrayBackend = tuple[str, int]
 """Kind and line: what a message and its expectation have in common."""
 
 
 @dataclass(slots=True, eq=False)
 class _Expectation:
-    place: Place
+    place: ArrayBackend
     text: str
     least: int
     has_more: bool
@@ -51,10 +51,10 @@ class _Expectation:
 def compare(source: Source, produced: list[Diagnostic]) -> list[Diagnostic]:
     """The differences between what `source` expects and what was produced, as errors."""
     wrong: list[Diagnostic] = []
-    expected: dict[Place, list[_Expectation]] = {}
+    expected: dict[ArrayBackend, list[_Expectation]] = {}
     for expectation in _expectations(source, wrong):
         expected.setdefault(expectation.place, []).append(expectation)
-    messages: dict[Place, list[tuple[str, Location | None]]] = {}
+    messages: dict[ArrayBackend, list[tuple[str, Location | None]]] = {}
     for kind, message, loc in _flat(produced):
         messages.setdefault((kind, UNPLACED if loc is None else loc.line), []).append((message, loc))
     for place in {**messages, **expected}:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.printer import print_program
 from ..ir.program import Module
-from .conduct import write_stderr
+from .errors import write_stderr
 from .settings import Settings
 
 if TYPE_CHECKING:

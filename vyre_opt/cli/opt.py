@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import __version__
-from . import conduct
+from . import errors
 from .command import (
     SHELLS,
     GroupedCommand,
@@ -134,7 +134,7 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
     type=click.Choice(("auto", "always", "never")),
     default="auto",
     show_default=True,
-    callback=lambda ctx, param, value: conduct.use_color(value),
+    callback=lambda ctx, param, value: errors.use_color(value),
     help="Colour messages; auto minds NO_COLOR.",
     group=OUTPUT,
 )
@@ -200,12 +200,12 @@ def command(ctx: click.Context, file: str | None, **given: Any) -> int:
         load_plugin(name)
     shell, lists = given.pop("completion"), given.pop("list_passes")
     if shell:
-        conduct.write_stdout(completion_script(command, shell))
+        errors.write_stdout(completion_script(command, shell))
         return 0
     if lists:
         from .pass_list import pass_list
 
-        conduct.write_stdout(pass_list())
+        errors.write_stdout(pass_list())
         return 0
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
@@ -269,7 +269,7 @@ def _manager(settings: Settings) -> PassManager | None:
         raise click.UsageError(str(wrong)) from None
     _warn_of_idle(settings, manager)
     if settings.dump_pass_pipeline:
-        conduct.write_stderr(show(manager.passes) + "\n")
+        errors.write_stderr(show(manager.passes) + "\n")
     return manager
 
 
@@ -277,7 +277,7 @@ def _warn_of_idle(settings: Settings, manager: PassManager) -> None:
     """Say which passes are to be watched but do not run."""
     running = {p.name for p in manager.passes}
     for name in sorted({*settings.print_ir_before, *settings.print_ir_after} - running):
-        conduct.write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
+        errors.write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
 
 
 def _crashed(crash: Crash, settings: Settings, manager: PassManager | None) -> int:
@@ -291,11 +291,11 @@ def _crashed(crash: Crash, settings: Settings, manager: PassManager | None) -> i
 
         pipeline = show(manager.passes) if manager is not None else ""
         write_text(reproducer.text(settings, pipeline, crash.source.text), kept)
-        conduct.write_stderr(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
+        errors.write_stderr(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
     if not isinstance(crash.bug, PassFailure):
         raise crash.bug
-    conduct.complain(f"{crash.bug}; this is a bug of the pass")
-    conduct.show(crash.bug.diagnostics, settings.color)
+    errors.complain(f"{crash.bug}; this is a bug of the pass")
+    errors.show(crash.bug.diagnostics, settings.color)
     return 1
 
 
@@ -303,11 +303,11 @@ def _reports(session: Session) -> None:
     if session.settings.stats:
         from .reports import statistics_table
 
-        conduct.write_stderr(statistics_table(session.statistics))
+        errors.write_stderr(statistics_table(session.statistics))
     if session.settings.timing:
-        conduct.write_stderr(session.clock.table())
+        errors.write_stderr(session.clock.table())
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-opt script."""
-    return conduct.run(command, args)
+    return errors.run(command, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from .conduct import ToolError
+from .errors import ToolError
 
 __all__ = ["load_plugin"]
 

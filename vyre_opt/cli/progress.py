@@ -10,7 +10,7 @@ import sys
 from threading import Event, Thread
 from time import perf_counter
 
-from .conduct import write_stderr
+from .errors import write_stderr
 
 __all__ = ["Progress"]
 

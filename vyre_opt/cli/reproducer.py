@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from .conduct import ToolError
+from .errors import ToolError
 from .settings import Settings
 
 __all__ = ["command", "read", "text"]

@@ -6,7 +6,7 @@ from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.parser import parse_source
 from ..ir.printer import print_program
 from ..ir.program import Module
-from .conduct import ToolError
+from .errors import ToolError
 
 __all__ = ["check_roundtrip"]
 

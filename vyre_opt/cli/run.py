@@ -11,7 +11,7 @@ import click
 from .. import __version__
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.program import Buffer, Module
-from . import conduct
+from . import errors
 from .command import (
     SHELLS,
     GroupedCommand,
@@ -22,7 +22,7 @@ from .command import (
     fusion_limits,
     option,
 )
-from .conduct import ToolError
+from .errors import ToolError
 from .reports import Clock
 from .specs import read_assignment
 from .text_files import read_text
@@ -30,10 +30,10 @@ from .text_files import read_text
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..runtime.binding import Signature
-    from ..runtime.compiled import Compiled
+    from ..driver.binding import Signature
+    from ..driver.compile import ProgramExecutable
+    from ..driver.pipeline import PipelineExecutable
     from ..runtime.dispatcher import Dispatcher
-    from ..runtime.pipelines.entry import CompiledPipeline
     from .run_report import HostReads
 
 __all__ = ["command", "main"]
@@ -156,7 +156,7 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     "--color",
     type=click.Choice(("auto", "always", "never")),
     default="auto",
-    callback=lambda ctx, param, value: conduct.use_color(value),
+    callback=lambda ctx, param, value: errors.use_color(value),
     help="Colour messages; auto minds NO_COLOR.",
     group=OTHER,
 )
@@ -171,7 +171,7 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
 def command(ctx: click.Context, file: str | None, completion: str | None, **given: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
     if completion:
-        conduct.write_stdout(completion_script(command, completion))
+        errors.write_stdout(completion_script(command, completion))
         return 0
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
@@ -183,15 +183,15 @@ def command(ctx: click.Context, file: str | None, completion: str | None, **give
     clock = Clock()
     module = _load(file, request)
     if request.target == "cuda":
-        from ..runtime import head_start
+        from ..driver import gpu_warm_up
 
-        head_start.begin()
+        gpu_warm_up.begin()
     clock.lap("read")
     try:
         return _run(module, request, clock)
     finally:
         if request.timing:
-            conduct.write_stderr(clock.table() + clock.details)
+            errors.write_stderr(clock.table() + clock.details)
 
 
 def _load(file: str, request: Request) -> Module:
@@ -203,7 +203,7 @@ def _load(file: str, request: Request) -> Module:
     found = verify(module)
     if any(d.severity == "error" for d in found):
         raise DiagnosticError(found)
-    conduct.show(found, request.color)
+    errors.show(found, request.color)
     return module
 
 
@@ -236,10 +236,10 @@ def _run(module: Module, request: Request, clock: Clock) -> int:
             _check(module, compiled, arguments, buffers, arrays, request)
             clock.lap("check")
     except ProgramError as fault:
-        conduct.show([fault.diagnostic], request.color)
+        errors.show([fault.diagnostic], request.color)
         return 1
     except LocatedBadInputs as wrong:
-        conduct.show(wrong.diagnostics, request.color)
+        errors.show(wrong.diagnostics, request.color)
         return 1
     except DispatchError as failed:
         raise ToolError(str(failed)) from None
@@ -248,26 +248,29 @@ def _run(module: Module, request: Request, clock: Clock) -> int:
     return 0
 
 
-def _gives_grid_to_pipeline(compiled: Compiled | CompiledPipeline, request: Request) -> bool:
+def _gives_grid_to_pipeline(compiled: ProgramExecutable | PipelineExecutable, request: Request) -> bool:
     """Whether the command line has a grid that nothing takes; that is said on stderr."""
-    from ..runtime.compiled import Compiled
+    from ..driver.compile import ProgramExecutable
     from ..runtime.dispatcher import BadLaunch
 
-    if isinstance(compiled, Compiled):
+    if isinstance(compiled, ProgramExecutable):
         return False
     try:
         compiled.refuse_grid(request.grid)
     except BadLaunch as wrong:
-        conduct.show(wrong.diagnostics, request.color)
+        errors.show(wrong.diagnostics, request.color)
         return True
     return False
 
 
 def _call(
-    compiled: Compiled | CompiledPipeline, arguments: list[Any], request: Request, clock: Clock | None = None
+    compiled: ProgramExecutable | PipelineExecutable,
+    arguments: list[Any],
+    request: Request,
+    clock: Clock | None = None,
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.  Launches are timed where there is a clock."""
-    from ..runtime.compiled import Compiled
+    from ..driver.compile import ProgramExecutable
     from ..runtime.pipelines.watch import Times, Watch
     from .progress import Progress
     from .run_report import HostReads, launch_table
@@ -277,7 +280,7 @@ def _call(
     keeps = bool(request.check_against or request.check)
     reads = HostReads({b.name: b for b in signature.buffers}, files, keeps)
     with Progress(f"@{compiled.name} on {compiled.target}"):
-        if isinstance(compiled, Compiled):
+        if isinstance(compiled, ProgramExecutable):
             return compiled.run(arguments, request.grid), reads
         times = Times() if request.timing and clock is not None else None
         made = compiled.run(arguments, watch=Watch(reads.see, times))
@@ -288,7 +291,7 @@ def _call(
 
 def _as_written(
     module: Module,
-    compiled: Compiled | CompiledPipeline,
+    compiled: ProgramExecutable | PipelineExecutable,
     arguments: list[Any],
     target: str | Dispatcher,
     request: Request,
@@ -303,7 +306,7 @@ def _as_written(
 
 def _check(
     module: Module,
-    compiled: Compiled | CompiledPipeline,
+    compiled: ProgramExecutable | PipelineExecutable,
     arguments: list[Any],
     buffers: list[Buffer],
     arrays: list[np.ndarray],
@@ -324,7 +327,7 @@ def _check(
         run_report.compare(buffers, arrays, expected, tolerance, sides)
     done = ", ".join(beside.checked.values())
     agree = ", and the outputs agree" if beside.is_ordered else ""
-    conduct.write_stderr(f"check: {done}: no fault{agree}\n")
+    errors.write_stderr(f"check: {done}: no fault{agree}\n")
 
 
 def _deliver(
@@ -339,9 +342,9 @@ def _deliver(
     kinds = {b.name: b for b in signature.outputs}
     lines = [run_report.summary(kinds[name], array) for name, array in made.items() if name not in files]
     if reads.lines or lines:
-        conduct.write_stdout("\n".join([*reads.lines, *lines]) + "\n")
+        errors.write_stdout("\n".join([*reads.lines, *lines]) + "\n")
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-run script."""
-    return conduct.run(command, args)
+    return errors.run(command, args)

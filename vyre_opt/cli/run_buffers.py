@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..driver.binding import Wording, by_name
+from ..driver.compile import ProgramExecutable, compile_module
+from ..driver.pipeline import PipelineExecutable
 from ..ir.program import Buffer, Module
 from ..runtime.arrays import storage_type
-from ..runtime.binding import Wording, by_name
 from ..runtime.cache.store import LIMIT_VARIABLE
-from ..runtime.compiled import Compiled, compile_module
-from ..runtime.dispatcher import Dispatcher, Room
-from ..runtime.pipelines.entry import CompiledPipeline
-from .conduct import ToolError, write_stdout_bytes
+from ..runtime.dispatcher import Dispatcher, OutputAlloc
+from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
 __all__ = ["SHELL", "arguments", "arguments_again", "compiled", "target", "write"]
@@ -45,15 +45,15 @@ def target(name: str, no_cache: bool) -> str | Dispatcher:
 
 def compiled(
     module: Module, entry: str | None, target: str | Dispatcher, specs: Pairs, passes: str = ""
-) -> Compiled | CompiledPipeline:
+) -> ProgramExecutable | PipelineExecutable:
     """Raises BadInputs, DiagnosticError."""
     return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
 def arguments(
-    compiled: Compiled | CompiledPipeline, inputs: Pairs, outputs: Pairs, lengths: Pairs
+    compiled: ProgramExecutable | PipelineExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs
 ) -> list[Any]:
-    """An array for each buffer, in order: from a file, or zeros; `Room` for a pipeline's own.
+    """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for a pipeline's own.
 
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
@@ -68,13 +68,15 @@ def arguments(
 
 
 def arguments_again(
-    again: Compiled | CompiledPipeline, compiled: Compiled | CompiledPipeline, arguments: Sequence[Any]
+    again: ProgramExecutable | PipelineExecutable,
+    compiled: ProgramExecutable | PipelineExecutable,
+    arguments: Sequence[Any],
 ) -> list[Any]:
     """The same arguments for the same entry under other passes, which may have taken buffers away."""
     given: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for buffer, argument in zip(compiled.signature.buffers, arguments, strict=True):
-        if not isinstance(argument, Room):
+        if not isinstance(argument, OutputAlloc):
             given[buffer.name] = argument
         elif buffer.count is None:
             counts[buffer.name] = argument.count
@@ -112,7 +114,7 @@ def _count(name: str, text: str) -> int:
 
 def _zeros(buffer: Buffer, argument: Any) -> Any:
     """What an output holds where nothing is written is the same on every target."""
-    if not isinstance(argument, Room):
+    if not isinstance(argument, OutputAlloc):
         return argument
     lanes = buffer.dtype.lanes
     try:

@@ -15,9 +15,9 @@ from ..ir.types import DataType
 from ..runtime.arrays import bits_type
 from ..runtime.cache.compilations import Compilation
 from ..runtime.dispatcher import Dispatcher
-from ..runtime.pipelines.plan import Read
+from ..runtime.pipelines.steps import Read
 from ..runtime.pipelines.watch import Times
-from .conduct import ToolError
+from .errors import ToolError
 from .reports import Clock
 
 __all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "summary"]

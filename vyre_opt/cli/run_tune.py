@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ir.program import Module
 from ..runtime.dispatcher import Dispatcher
-from . import conduct
+from . import errors
 from .text_files import write_file
 
 __all__ = ["autotune_kernels"]
@@ -20,8 +20,8 @@ def autotune_kernels(
 
     A table of each kernel goes to stderr, the picture to the file `plot`.
     """
+    from ..tuning.module_tuning import Settings, tune_kernels
     from ..tuning.plot import svg
-    from ..tuning.texts import Settings, tune_kernels
 
     signature = compiled.signature
     counts = {b.name: _count(b, a) for b, a in zip(signature.buffers, arguments, strict=True)}
@@ -33,9 +33,9 @@ def autotune_kernels(
 
     found = tune_kernels(module, target, Settings(progress=True), remark, {compiled.name: counts})
     for tuning in found:
-        conduct.write_stderr(tuning.table())
+        errors.write_stderr(tuning.table())
     for message in said or ([] if found else ["there is no named kernel to tune"]):
-        conduct.write_stderr(f"{message}\n")
+        errors.write_stderr(f"{message}\n")
     if plot is not None:
         write_file(svg(found).encode(), plot)
     return bool(found)

@@ -13,8 +13,8 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
 from ..ir.parser import parse_source
 from ..ir.program import Module
 from ..ir.verifier import verify
-from . import conduct, emit, ir_printing
-from .conduct import ToolError
+from . import emit, errors, ir_printing
+from .errors import ToolError
 from .reports import Clock
 from .settings import Settings
 
@@ -122,7 +122,7 @@ class Session:
 
             found = compare(source, found)
         if found:
-            conduct.show(found, self.settings.color)
+            errors.show(found, self.settings.color)
             self.failed |= any(d.severity == "error" for d in found)
 
 

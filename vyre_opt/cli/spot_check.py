@@ -19,13 +19,13 @@ import numpy as np
 from ..ir.program import Dim3, Module, Op, Program
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
-from ..runtime.pipelines.host import HostRunner, Memory
+from ..runtime.pipelines.host_runner import HostRunner, Memory
 from ..runtime.ref import RefDispatcher
 from . import run_report
-from .conduct import ToolError
+from .errors import ToolError
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.plan import Plan
+    from ..runtime.pipelines.steps import Plan
 
 __all__ = ["SpotCheck"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import suggest
-from ..lowering.targets import GPUS, PtxVersion, TargetError, parse_version
+from ..lowering.nvptx.targets import GPUS, PtxVersion, TargetError, parse_version
 
 __all__ = ["TARGETS", "check_ptx_version", "check_target"]
 

@@ -7,7 +7,7 @@ import stat
 import sys
 
 from ..ir.diagnostics import decode
-from .conduct import ToolError, write_stdout
+from .errors import ToolError, write_stdout
 
 __all__ = ["read_bytes", "read_text", "write_file", "write_text"]
 

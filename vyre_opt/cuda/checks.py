@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.program import Access, Module, Program
+from ..ir.program import AccessMode, Module, Program
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, Room
+from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.inputs import Checked, check_call, is_count
 from .device_arrays import View, is_on_gpu
 
@@ -20,7 +20,7 @@ def are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
     """Raises BadInputs where some are and some are not."""
     if not isinstance(inputs, (list, tuple)) or not inputs:
         return False
-    here = [None if isinstance(given, Room) else is_on_gpu(given) for given in inputs]
+    here = [None if isinstance(given, OutputAlloc) else is_on_gpu(given) for given in inputs]
     if True in here and False in here:
         odd = here.index(False)
         raise BadInputs(
@@ -45,8 +45,8 @@ def check_shapes(
         return check_call(program, list(inputs), grid, module, specs)  # says so
     stand_ins: list[Any] = []
     for buffer, given in zip(bound, inputs, strict=True):
-        if isinstance(given, Room):
-            stand_ins.append(Room(0) if buffer.count is None and is_count(given.count) else given)
+        if isinstance(given, OutputAlloc):
+            stand_ins.append(OutputAlloc(0) if buffer.count is None and is_count(given.count) else given)
             continue
         stored = storage_type(buffer.dtype)
         scalars = (buffer.count or 0) * buffer.dtype.lanes
@@ -61,7 +61,7 @@ def check_overlaps(program: Program, views: Mapping[str, View]) -> None:
     ]
     for number, (first, start, end) in enumerate(spans):
         for second, other_start, other_end in spans[:number]:
-            written = first.access is not Access.READ or second.access is not Access.READ
+            written = first.access is not AccessMode.READ or second.access is not AccessMode.READ
             if written and start < other_end and other_start < end:
                 raise BadInputs(
                     f"program @{program.name}: the arrays for @{second.name} and @{first.name} overlap, "

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering.abi import RECORD_BYTES
-from ..lowering.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
+from ..lowering.common.abi import RECORD_BYTES
+from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from ..runtime.dispatcher import BackendError
 from .driver import load, told_plainly
 

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.program import Access, Buffer, Dim3, Module, Program
-from ..lowering.abi import BOUNDS, Unit, storage_buffers
-from ..lowering.targets import TargetError, parse_version
-from ..runtime.arrays import storage_type
+from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ..lowering.common.abi import BOUNDS, Unit, storage_buffers
+from ..lowering.nvptx.targets import TargetError, parse_version
+from ..runtime.arrays import array_shape
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
-from ..runtime.dispatcher import BadInputs, Room, Scratch
+from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import Checked, check_call, input_name
 from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import View, is_aligned, made_like, producer_stream, room_like, take
 from .faults import program_error, take_fault
-from .kernels import KernelCache, LoadedKernel, Options
+from .kernels import KernelCache, LoadedKernel, Options, unit_of
 from .queues import PyCudaQueue, queue_of
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.plan import Plan
+    from ..runtime.pipelines.steps import Plan
     from .pipeline import GpuRunner
 
-__all__ = ["BoundLaunch", "CudaDispatcher", "shape_of", "unit_of"]
+__all__ = ["BoundLaunch", "CudaDispatcher"]
 
 
 class CudaDispatcher:
@@ -96,7 +96,7 @@ class CudaDispatcher:
 
         If the inputs are arrays on the GPU, so are the outputs, of the same kinds, and the
         work is enqueued on the stream on which the first input's library works.  It is
-        waited for only where the program may fault.  An output for which there is `Room` is
+        waited for only where the program may fault.  An output for which there is `OutputAlloc` is
         of the library of the first array, in shape (count,), or (count, lanes).
         """
         if are_on_gpu(program, inputs):
@@ -132,7 +132,7 @@ class CudaDispatcher:
         All is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
-        if not are_on_gpu(program, arrays) or any(isinstance(array, Room) for array in arrays):
+        if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
         checked = check_shapes(program, arrays, grid, module, specs)
         views = self._views(program, arrays)
@@ -204,7 +204,7 @@ class CudaDispatcher:
             outputs = []
             for buffer in program.bound_buffers:
                 if buffer.is_output:
-                    shape, dtype = shape_of(buffer, counts[buffer.name])
+                    shape, dtype = array_shape(buffer, counts[buffer.name])
                     outputs.append(from_device(gpu, pointers[buffer.name], shape, dtype, gpu.stream))
             queue.wait()
             _raise_fault(kernel)
@@ -232,7 +232,7 @@ class CudaDispatcher:
     def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
         views = {}
         for buffer, given in zip(program.bound_buffers, arrays, strict=True):
-            if isinstance(given, Room):
+            if isinstance(given, OutputAlloc):
                 views[buffer.name] = _place_of(buffer, given)
             else:
                 views[buffer.name] = take(given, buffer, input_name(program, buffer), self._number)
@@ -245,12 +245,12 @@ class CudaDispatcher:
         leader, held = next(
             (given, buffer.dtype)
             for given, buffer in zip(inputs, program.bound_buffers, strict=True)
-            if not isinstance(given, Room)
+            if not isinstance(given, OutputAlloc)
         )
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
             queue = queue_of(gpu, producer_stream(leader))
-            others = {producer_stream(given) for given in inputs if not isinstance(given, Room)} - {
+            others = {producer_stream(given) for given in inputs if not isinstance(given, OutputAlloc)} - {
                 queue.handle
             }
             for handle in others:
@@ -260,11 +260,11 @@ class CudaDispatcher:
             temporary: list[Any] = []
             for buffer, given in zip(program.bound_buffers, inputs, strict=True):
                 view = views[buffer.name]
-                if isinstance(given, View) or (buffer.access is Access.READ and is_aligned(view)):
+                if isinstance(given, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
                     outputs += [given] if buffer.is_output else []
                     continue
-                if isinstance(given, Room):
+                if isinstance(given, OutputAlloc):
                     made, pointer = room_like(leader, held, buffer, given.count, gpu)
                 else:
                     made, pointer = made_like(given, buffer, gpu)
@@ -320,22 +320,9 @@ def _raise_fault(kernel: LoadedKernel) -> None:
             raise program_error(kernel.kernel, fault)
 
 
-def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
-    """With every constant given, so that a default and the same value given are one kernel."""
-    full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
-    return Unit(program, module, full)
-
-
-def shape_of(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    stored = storage_type(buffer.dtype)
-    assert stored is not None
-    lanes = buffer.dtype.lanes
-    return ((count, lanes) if lanes > 1 else (count,)), stored
-
-
-def _place_of(buffer: Buffer, room: Room) -> View:
+def _place_of(buffer: Buffer, room: OutputAlloc) -> View:
     """What stands for memory that is still to be made."""
-    shape, stored = shape_of(buffer, room.count)
+    shape, stored = array_shape(buffer, room.count)
     scalars = int(np.prod(shape, dtype=np.int64))
     return View(0, scalars * stored.itemsize, scalars, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import Diagnostic
-from ..lowering.abi import Fault, FaultSite, Kernel, read_record
+from ..lowering.common.abi import EntryPoint, Fault, FaultSite, read_record
 from ..runtime.dispatcher import ProgramError
 from .device import Record
 
@@ -18,7 +18,7 @@ def take_fault(record: Record) -> Fault | None:
     return found
 
 
-def program_error(kernel: Kernel, fault: Fault) -> ProgramError:
+def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     """The error, located at the op."""
     site = kernel.sites[fault.site - 1]
     op, name = site.op, site.op.attrs.get("buffer", "")

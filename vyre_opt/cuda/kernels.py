@@ -9,20 +9,20 @@ from typing import Any
 
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
-from ..ir.program import Dim3
-from ..lowering.abi import Kernel, Unit
-from ..lowering.targets import PtxVersion, TargetError, ptx_version, show
+from ..ir.program import Dim3, Module, Program
+from ..ir.snapshot import Snapshot
+from ..lowering.common.abi import EntryPoint, Unit
+from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
 from ..runtime.cache.compilations import Compilation, fetch
 from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
-from ..runtime.snapshot import Snapshot
-from . import bindings, kept
+from . import bindings, ptx_cache
 from .device import Device, Record
 from .driver import told_plainly
 from .queues import PyCudaQueue, Queue
 
-__all__ = ["KernelCache", "LoadedKernel", "Options"]
+__all__ = ["KernelCache", "LoadedKernel", "Options", "unit_of"]
 
 MAX_RECENT = 256
 MAX_GRID = ((1 << 31) - 1, 65535, 65535)
@@ -30,7 +30,7 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: see `vyre_opt.lowering.abi.BOUNDS`; `level` is 0 to 3."""
+    """How to compile: see `vyre_opt.lowering.common.abi.BOUNDS`; `level` is 0 to 3."""
 
     bounds: str = "trap"
     level: int = 2
@@ -40,7 +40,7 @@ class Options:
 class LoadedKernel:
     """A kernel on a device.  `ptx` is the text of the module that it is in."""
 
-    def __init__(self, device: Device, kernel: Kernel, module: Any, ptx: bytes) -> None:
+    def __init__(self, device: Device, kernel: EntryPoint, module: Any, ptx: bytes) -> None:
         self.device = device
         self.kernel = kernel
         self.ptx = ptx
@@ -210,24 +210,24 @@ class KernelCache:
         self._known.update(zip(map(_key, units), loaded, strict=True))
         return loaded
 
-    def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[Kernel], bytes]:
+    def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[EntryPoint], bytes]:
         """The kernels and their PTX, from the store or made now."""
         target, options = self.device.facts.target, self.options
 
-        def compile() -> tuple[bytes, tuple[Sequence[Kernel], bytes]]:
+        def compile() -> tuple[bytes, tuple[Sequence[EntryPoint], bytes]]:
             # Heavy imports, which a start with all in the cache does without
-            from ..lowering.backend import emit_ptx
-            from ..lowering.nvptx import lower
+            from ..lowering.nvptx.kernel import lower
+            from ..lowering.nvptx.ptx import emit_ptx
 
             lowered = lower(units, target, options.bounds)
             ptx = emit_ptx(lowered, target, version, options.level).encode() + b"\0"
-            return kept.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
+            return ptx_cache.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
 
         return fetch(
             self.store,
             "ptx",
-            lambda: kept.key_of(units, target, version, options),
-            lambda payload: kept.decode(payload, units),
+            lambda: ptx_cache.key_of(units, target, version, options),
+            lambda payload: ptx_cache.decode(payload, units),
             compile,
             self.compilations,
             ", ".join(f"@{unit.program.name}" for unit in units),
@@ -237,3 +237,9 @@ class KernelCache:
 def _key(unit: Unit) -> tuple[Any, ...]:
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
     return (fingerprint(unit.program), *called_fingerprints(unit.program, unit.module), specs)
+
+
+def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
+    """With every constant given, so that a default and the same value given are one kernel."""
+    full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
+    return Unit(program, module, full)

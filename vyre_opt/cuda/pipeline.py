@@ -14,30 +14,33 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.program import Access, Buffer, Program
+from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..lowering.abi import Unit, storage_buffers
+from ..lowering.common.abi import Unit, storage_buffers
+from ..runtime.array_backend import Operand
+from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
-from ..runtime.pipelines.host import located
-from ..runtime.pipelines.plan import Plan, Read, Step, is_given_back, steps_of
+from ..runtime.pipelines.host_runner import located
+from ..runtime.pipelines.steps import Plan, Read, Step, is_given_back, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
-from ..runtime.places import Operand
 from .device import Device, Record
 from .device_arrays import is_aligned, made_like, producer_stream, room_like, take
-from .dispatcher import CudaDispatcher, shape_of, unit_of
 from .faults import program_error, take_fault
 from .graph import LaunchGraph
-from .kernels import LoadedKernel
+from .kernels import LoadedKernel, unit_of
 from .libraries import library_of
 from .queues import PyCudaQueue, Queue, queue_of
 from .submissions import Again, Batch, Part, batches_of, parts_of
 from .timing import Timer
 from .transfers import from_device, to_device
+
+if TYPE_CHECKING:
+    from .dispatcher import CudaDispatcher
 
 __all__ = ["GpuRunner"]
 
@@ -148,7 +151,7 @@ class GpuRunner:
         return {b.name: self._allocate(b.size_bytes or 0) for b in unbound}
 
     def run(self, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
-        """See `Runner`.  `given`: operands on the GPU, flat arrays in main memory, `Room`."""
+        """See `Runner`.  `given`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
         with self.lock, self.device:
             on_gpu = any(isinstance(operand, Operand) for operand in given.values())
             session = _OnGpu(self, given, watch) if on_gpu else _FromHost(self, given, watch)
@@ -315,7 +318,7 @@ class _FromHost(_Session):
         return _Slot(int(memory), memory)
 
     def copy_out(self, buffer: Buffer) -> np.ndarray:
-        shape, dtype = shape_of(buffer, buffer.count or 0)
+        shape, dtype = array_shape(buffer, buffer.count or 0)
         pointer = self.slots[buffer.name].pointer
         return from_device(self.device, pointer, shape, dtype, self.device.stream)
 
@@ -376,4 +379,4 @@ class _OnGpu(_Session):
 
 def _is_own(buffer: Buffer) -> bool:
     """Whether a buffer is the pipeline's: neither given nor given back, host reads aside."""
-    return not (buffer.access is Access.READ or buffer.live_in or is_given_back(buffer))
+    return not (buffer.access is AccessMode.READ or buffer.live_in or is_given_back(buffer))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..runtime.pipelines.plan import AnyStep, Read, Step
+from ..runtime.pipelines.steps import AnyStep, Read, Step
 
 __all__ = ["MAX_UNROLLED", "Again", "Batch", "Part", "batches_of", "parts_of"]
 

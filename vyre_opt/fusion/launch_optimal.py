@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from .budget_windows import Holding, check_alone, earliest_starts, required_bytes
 from .group_starts import Span, group_starts, group_totals
 from .launch_groups import LaunchFusionGroup, LaunchFusionPlan, LaunchFusionStage, check_sum, plan_of
-from .windows import Holding, check_alone, earliest_starts, required_bytes
 
 __all__ = ["make_groups", "plan_optimal"]
 

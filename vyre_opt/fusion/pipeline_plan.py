@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..ir.diagnostics import suggest
+from .budget_windows import Holding, check_alone, earliest_starts
 from .group_starts import Span, group_starts, group_totals
 from .launch_groups import (
     LaunchFusionError,
@@ -29,7 +30,6 @@ from .launch_groups import (
     check_unique,
 )
 from .launch_optimal import make_groups
-from .windows import Holding, check_alone, earliest_starts
 
 __all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusion"]
 

@@ -20,7 +20,7 @@ from math import isinf, isnan
 from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, target
 from ..runtime.integers import integer_in, items_of
 from ..runtime.outputs import u32_output
 from .power_compare import is_within_power, product
@@ -143,7 +143,6 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
     import numpy as np
 
     from ..ir.types import DataType
-    from ..kernels.operands import target
     from ..kernels.tensor_train import StepSchedule, contract_step, contract_step_grid
 
     schedule = StepSchedule()

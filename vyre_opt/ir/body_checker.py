@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .diagnostics import Diagnostic, Location, suggest
-from .gaps import NO_GAPS, Gaps
 from .ops import FASTMATH
-from .program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from .parse_holes import NO_GAPS, ParseHoles
+from .program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .shapes import lacks_else, misshapen
 from .type_rules import RULES
 from .types import UNKNOWN, DataType
@@ -20,7 +20,7 @@ class BodyChecker:
     """
 
     def __init__(
-        self, module: Module, owner: Program | Func, found: list[Diagnostic], gaps: Gaps = NO_GAPS
+        self, module: Module, owner: Program | Func, found: list[Diagnostic], gaps: ParseHoles = NO_GAPS
     ) -> None:
         self.module = module
         self.owner = owner
@@ -174,11 +174,11 @@ class BodyChecker:
             return None
         if reads:
             self.read.add(name)
-            if buffer.access is Access.WRITE and not self.gaps.doubts(buffer):
+            if buffer.access is AccessMode.WRITE and not self.gaps.doubts(buffer):
                 self.denied(op, buffer, "read", "write-only")
         if writes:
             self.written.setdefault(name, op.loc)
-            if buffer.access is Access.READ and not self.gaps.doubts(buffer):
+            if buffer.access is AccessMode.READ and not self.gaps.doubts(buffer):
                 self.denied(op, buffer, "written", "read-only")
         return None
 

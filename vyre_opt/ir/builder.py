@@ -24,7 +24,7 @@ from .builder_forms import METHODS, Number, as_value, encode_constant
 from .diagnostics import Location, suggest
 from .loops import BOUND_NAMES, Bound
 from .ops import OPS, OpDef
-from .program import NO_ATTRS, Access, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
+from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
 from .types import DataType
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
@@ -87,7 +87,7 @@ class Builder:
         """Declare a buffer; `count` is in elements, None for an open size."""
         if name in self.program.buffers:
             raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
-        made = Buffer(name, dtype, count, Access(access), binding, live_in, live_out, self.loc)
+        made = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
         self.program.buffers[name] = made
         return made
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .diagnostics import Diagnostic, Location, suggest
-from .gaps import NO_GAPS, Gaps
 from .ops import NAMED_KERNELS, SCHEDULE
-from .program import Access, Buffer
+from .parse_holes import NO_GAPS, ParseHoles
+from .program import AccessMode, Buffer
 
 
 def check_kernel(
@@ -18,7 +18,7 @@ def check_kernel(
     declared: Mapping[str, Buffer],
     loc: Location | None,
     found: list[Diagnostic],
-    gaps: Gaps = NO_GAPS,
+    gaps: ParseHoles = NO_GAPS,
 ) -> None:
     """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
     kernel = NAMED_KERNELS[name]
@@ -36,7 +36,7 @@ def check_kernel(
             names = " or ".join(t.name for t in role.types)
             message = f"{name}: {role.name} holds {names}, @{given} holds {buffer.dtype}"
             found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
-        if buffer.access is Access.READ and role.access is not Access.READ:
+        if buffer.access is AccessMode.READ and role.access is not AccessMode.READ:
             message = f"{name} writes its {role.name}, @{given} is read-only"
             found.append(Diagnostic("error", message, where).note(f"@{given} is declared here", buffer.loc))
     fields = [SCHEDULE + field for field in kernel.schedule]

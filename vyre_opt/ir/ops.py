@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import arith
-from .program import Access
+from .program import AccessMode
 from .types import DataType
 
-__all__ = ["OPS", "Attr", "Kernel", "OpDef", "Role", "op"]
+__all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "op"]
 
 AXES = ("x", "y", "z")
 SCOPES = ("subgroup", "workgroup", "grid")
@@ -61,12 +61,12 @@ class Role:
     """A buffer that a named kernel takes: what for, how, and of which element types."""
 
     name: str
-    access: Access
+    access: AccessMode
     types: tuple[DataType, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelDef:
     """What is fixed of a named kernel: its buffers and its integer parameters with defaults.
 
     A parameter of default None must be given.  `schedule`: the fields of its schedule that a text may
@@ -107,7 +107,7 @@ class OpDef:
     fold_float: FloatFold | None = None
     ulp: float = 0.0
     is_terminator: bool = False
-    kernel: Kernel | None = None
+    kernel: KernelDef | None = None
     is_pure: bool = False
 
     def accepts(self, dtype: DataType) -> bool:
@@ -295,8 +295,8 @@ def _kernel(
     parts = []
     for role in roles.split():
         role_name, _, access = role.partition(":")
-        parts.append(Role(role_name, Access(access), types[role_name]))
-    _row(name, "kernel", doc, effects="read write", kernel=Kernel(tuple(parts), params, tuple(schedule.split())))
+        parts.append(Role(role_name, AccessMode(access), types[role_name]))
+    _row(name, "kernel", doc, effects="read write", kernel=KernelDef(tuple(parts), params, tuple(schedule.split())))
 
 
 _kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding at its end).",
@@ -337,5 +337,5 @@ _kernel("tt.embedding",
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
         "lanes lookups rows unroll chunk columns")
 
-NAMED_KERNELS: dict[str, Kernel] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
+NAMED_KERNELS: dict[str, KernelDef] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
 """Name -> what a named kernel takes."""

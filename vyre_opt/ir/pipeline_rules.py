@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .diagnostics import Diagnostic, Location
 from .ops import NAMED_KERNELS
 from .pipeline import HostRead, Launch, Pipeline, Repeat, Stage
-from .program import Access, Buffer, Module
+from .program import AccessMode, Buffer, Module
 
 __all__ = ["check_contents"]
 
@@ -23,7 +23,7 @@ def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) 
     walk = _Walk(module)
     walk.stages(pipeline.stages)
     for buffer in pipeline.buffers.values():
-        if buffer.live_out or buffer.access is Access.WRITE:
+        if buffer.live_out or buffer.access is AccessMode.WRITE:
             walk.reads(buffer.name, None, "the pipeline gives it back")
     for (name, reader, who), (launch, formal) in walk.wrong.items():
         message = f"what @{launch.program} leaves in @{name} is undefined, and {who}"
@@ -53,7 +53,7 @@ class _Walk:
             else:
                 kernel = NAMED_KERNELS.get(stage.kernel)
                 for name, role in zip(stage.buffers, kernel.roles if kernel else (), strict=False):
-                    if role.access is not Access.WRITE:
+                    if role.access is not AccessMode.WRITE:
                         self.reads(name, stage.loc)
                     else:
                         self.undefined.pop(name, None)
@@ -63,12 +63,12 @@ class _Walk:
         formals = program.bound_buffers if program is not None else []
         pairs = list(zip(stage.buffers, formals, strict=False))
         for name, formal in pairs:
-            if formal.access is Access.READ or formal.live_in:
+            if formal.access is AccessMode.READ or formal.live_in:
                 self.reads(name, stage.loc)
         for name, formal in pairs:
             if formal.is_transient:
                 self.undefined[name] = (stage, formal)
-            elif formal.access is not Access.READ:
+            elif formal.access is not AccessMode.READ:
                 self.undefined.pop(name, None)
 
     def reads(self, name: str, loc: Location | None, who: str = "this stage reads it") -> None:

@@ -30,7 +30,7 @@ NO_ATTRS: dict[str, Any] = {}
 """The attributes of an op without any.  Shared, so never written to."""
 
 
-class Access(StrEnum):
+class AccessMode(StrEnum):
     """How a program may use a buffer; `workgroup` also names its memory tier."""
 
     READ = "read"
@@ -135,7 +135,7 @@ class Buffer:
     name: str
     dtype: DataType
     count: int | None
-    access: Access | None
+    access: AccessMode | None
     binding: int | None = None
     live_in: bool = False
     live_out: bool = False
@@ -151,16 +151,16 @@ class Buffer:
     @property
     def is_transient(self) -> bool:
         """True for storage whose contents nobody outside the program can see."""
-        return self.access is Access.READ_WRITE and not (self.live_in or self.live_out)
+        return self.access is AccessMode.READ_WRITE and not (self.live_in or self.live_out)
 
     @property
     def is_workgroup(self) -> bool:
-        return self.access is Access.WORKGROUP
+        return self.access is AccessMode.WORKGROUP
 
     @property
     def is_output(self) -> bool:
         """True for a bound buffer whose contents the caller gets back."""
-        return self.binding is not None and (self.live_out or self.access is Access.WRITE)
+        return self.binding is not None and (self.live_out or self.access is AccessMode.WRITE)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from . import arith
 from .literals import Written
 from .loops import bounds, inits
 from .ops import OPS
-from .program import Access, Func, Op, Value
+from .program import AccessMode, Func, Op, Value
 from .shapes import lacks_else
 from .types import DataType
 
@@ -286,7 +286,7 @@ def _kernel(checker: BodyChecker, op: Op) -> Problem:
     kernel = op.definition.kernel
     assert kernel is not None
     for name, role in zip(op.attrs["buffers"], kernel.roles, strict=False):
-        if role.access is Access.READ:
+        if role.access is AccessMode.READ:
             checker.read.add(name)
         else:
             checker.written.setdefault(name, op.loc)

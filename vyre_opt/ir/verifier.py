@@ -32,13 +32,13 @@ from collections.abc import Sequence
 
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
-from .gaps import NO_GAPS, Gaps
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
 from .ops import NAMED_KERNELS
+from .parse_holes import NO_GAPS, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_contents
-from .program import Access, Buffer, Func, Module, Program, Spec
+from .program import AccessMode, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
@@ -49,7 +49,7 @@ MAX_WORKGROUP = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
-def verify(module: Module, gaps: Gaps = NO_GAPS) -> list[Diagnostic]:
+def verify(module: Module, gaps: ParseHoles = NO_GAPS) -> list[Diagnostic]:
     """Every error and warning of a module, errors first in the order of the text.
 
     Of a module that was built from a text with errors, `gaps` tells what these left out; what only
@@ -70,7 +70,7 @@ def check(module: Module) -> list[Diagnostic]:
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module, gaps: Gaps) -> None:
+    def __init__(self, module: Module, gaps: ParseHoles) -> None:
         self.module = module
         self.gaps = gaps
         self.found: list[Diagnostic] = []
@@ -148,7 +148,7 @@ class _ModuleChecker:
             self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
             self.error(f"{name}: {vector_lanes(buffer.dtype.lanes)}", where)
-        if buffer.access is Access.WORKGROUP:
+        if buffer.access is AccessMode.WORKGROUP:
             if buffer.count is None:
                 self.error(f"{name}: a workgroup buffer has a static count", where)
             if buffer.binding is not None:
@@ -157,15 +157,15 @@ class _ModuleChecker:
                 self.error(f"{name}: a workgroup buffer is neither live_in nor live_out", where)
             if buffer.dtype.element_bytes is None:
                 self.error(f"{name}: {buffer.dtype} has no static size", where)
-        if buffer.access is Access.READ and buffer.live_out:
+        if buffer.access is AccessMode.READ and buffer.live_out:
             self.error(f"{name} is read-only, so it cannot be live_out", where, "make it read_write")
-        if buffer.access is Access.WRITE and buffer.live_in:
+        if buffer.access is AccessMode.WRITE and buffer.live_in:
             self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
-        if buffer.access is Access.READ and buffer.binding is None and not buffer.live_in:
+        if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
             self.found.append(
                 Diagnostic("warning", f"{name} is read but nobody can fill it", where, help="add binding(N)")
             )
-        if buffer.count is None and buffer.binding is None and buffer.access is not Access.WORKGROUP:
+        if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
     def bindings(self, program: Program) -> None:
@@ -181,7 +181,7 @@ class _ModuleChecker:
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
         for name, loc in written.items():
             buffer = program.buffers[name]
-            lost = buffer.is_transient or (buffer.access is Access.WRITE and not buffer.is_output)
+            lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
             if lost and not buffer.live_out and name not in read:
                 made = Diagnostic(
                     "warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc
@@ -224,11 +224,11 @@ class _ModuleChecker:
             if self.gaps.doubts(buffer):
                 continue
             name = f"buffer @{buffer.name}"
-            if buffer.access is Access.WORKGROUP:
+            if buffer.access is AccessMode.WORKGROUP:
                 self.error(f"{name}: a pipeline's buffers are in storage, not workgroup memory", buffer.loc)
             if buffer.binding is not None:
                 self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
-            if buffer.access is Access.READ and buffer.live_out:
+            if buffer.access is AccessMode.READ and buffer.live_out:
                 self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
         for stage in pipeline.walk():
             if isinstance(stage, Repeat):
@@ -297,17 +297,17 @@ class _ModuleChecker:
         self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])
 
     def aliasing(
-        self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, Access | None]]
+        self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
     ) -> None:
         """A buffer that stands for two formals, one of them written: nothing orders the accesses."""
         if len(set(stage.buffers)) == len(stage.buffers):
             return
-        first: dict[str, tuple[str, Access | None]] = {}
+        first: dict[str, tuple[str, AccessMode | None]] = {}
         for name, (formal, access) in zip(stage.buffers, formals, strict=False):
             other, other_access = first.setdefault(name, (formal, access))
-            if other != formal and (access, other_access) != (Access.READ, Access.READ):
+            if other != formal and (access, other_access) != (AccessMode.READ, AccessMode.READ):
                 both = f"as its {other} and its {formal}"
-                does = "read" if Access.READ in (access, other_access) else "write"
+                does = "read" if AccessMode.READ in (access, other_access) else "write"
                 self.error(
                     f"{who} would {does} @{name} while it writes it, {both}",
                     stage.loc.find(f"@{name}") if stage.loc else None,
@@ -342,7 +342,7 @@ class _ModuleChecker:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
         elif formal.count is not None and actual.count is not None and actual.count != formal.count:
             problem = f"has {actual.count} elements, @{formal.name} has {formal.count}"
-        elif actual.access is Access.READ and formal.access is not Access.READ:
+        elif actual.access is AccessMode.READ and formal.access is not AccessMode.READ:
             problem = f"is read-only, @{formal.name} is {formal.access}"
         if problem:
             self.error(f"@{actual.name} {problem}", loc).note(f"@{formal.name} is declared here", formal.loc)

@@ -25,16 +25,16 @@ from importlib import import_module
 from typing import Any
 
 _EXPORTS = {
-    "base64_decode": "texts",
-    "decode_scan": "texts",
-    "hex_decode": "texts",
-    "matvec_fixed": "arrays",
-    "prefix_scan": "arrays",
-    "softmax": "arrays",
-    "softmax_step": "arrays",
-    "tt_chain": "arrays",
-    "tt_contract_step": "arrays",
-    "tt_embedding": "arrays",
+    "base64_decode": "text_kernels",
+    "decode_scan": "text_kernels",
+    "hex_decode": "text_kernels",
+    "matvec_fixed": "numeric_kernels",
+    "prefix_scan": "numeric_kernels",
+    "softmax": "numeric_kernels",
+    "softmax_step": "numeric_kernels",
+    "tt_chain": "numeric_kernels",
+    "tt_contract_step": "numeric_kernels",
+    "tt_embedding": "numeric_kernels",
 }
 
 __all__ = [*_EXPORTS]
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{module}"), name)
+    value = getattr(import_module(f"vyre_opt.driver.{module}"), name)
     globals()[name] = value
     return value
 

@@ -21,7 +21,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import guarded
-from .expansion import is_gpu
+from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]

@@ -30,7 +30,7 @@ from .embedding_grouped import (
     grouped_schedule,
 )
 from .embedding_shape import EmbeddingShape
-from .expansion import is_gpu
+from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = [

@@ -13,14 +13,9 @@ from typing import Any, TypeVar
 from ..ir.program import Buffer, Program
 from ..ir.types import DataType
 
-__all__ = ["EXPANSIONS", "Expansion", "Request", "expand", "is_gpu"]
+__all__ = ["EXPANSIONS", "Expansion", "Request", "expand"]
 
 S = TypeVar("S")
-
-
-def is_gpu(target: str) -> bool:
-    """Whether a schedule is for a GPU: for cuda, or an architecture such as sm_90."""
-    return target == "cuda" or target.startswith("sm_")
 
 
 @dataclass(frozen=True)

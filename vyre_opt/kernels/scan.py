@@ -43,7 +43,7 @@ from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, guarded, subgroup_total
-from .expansion import is_gpu
+from .targets import is_gpu
 
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_tiles"]
 

@@ -33,7 +33,7 @@ from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, guarded
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
-from .expansion import is_gpu
+from .targets import is_gpu
 
 __all__ = [
     "MAX_SLAB",

@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 from .collective import SUBGROUP, workgroup_total
-from .expansion import is_gpu
+from .targets import is_gpu
 
 __all__ = ["SoftmaxStepSchedule", "softmax_step", "softmax_step_grid", "softmax_step_schedule"]
 

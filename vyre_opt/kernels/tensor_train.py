@@ -12,8 +12,8 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .expansion import is_gpu
 from .fixed import multiply_add, signed, stored, zero
+from .targets import is_gpu
 
 __all__ = ["StepSchedule", "contract_step", "contract_step_grid", "contract_step_schedule"]
 

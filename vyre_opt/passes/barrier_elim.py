@@ -18,9 +18,9 @@ one lane after a barrier publishes what the others stored before it.
 
 from __future__ import annotations
 
+from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.ops import SCOPES
 from ..ir.program import Block, Module, Op, Program
-from .effects import Effects, effects_of, summarize
 from .manager import Context
 from .registry import Pass, register
 

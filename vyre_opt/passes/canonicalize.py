@@ -6,13 +6,13 @@ each op is rewritten until no rule applies and never looked at again.
 
 from __future__ import annotations
 
+from ..ir.folding import chosen_arm, fold
+from ..ir.identities import RULES, Site
 from ..ir.loops import Bound, bounds, with_bounds
 from ..ir.program import Block, Func, Module, Op, Program, Value
-from .folding import chosen_arm, fold
-from .identities import RULES, Site
+from ..ir.rewrite import become, constant_value, splittable, substitute
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import become, constant_value, splittable, substitute
 
 
 @register

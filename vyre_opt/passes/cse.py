@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..ir.equal_values import merge_equal
 from ..ir.program import Func, Module, Program
-from .equal_values import merge_equal
 from .manager import Context
 from .registry import Pass, register
 

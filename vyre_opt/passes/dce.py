@@ -8,10 +8,10 @@ A `while` stays, since nothing says that it ends.
 
 from __future__ import annotations
 
-from ..ir.program import Access, Block, Buffer, Func, Module, Op, Program, Value
+from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
+from ..ir.rewrite import keep_results
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import keep_results
 
 
 @register
@@ -45,7 +45,7 @@ class Dce(Pass):
 
 def _is_unobservable(buffer: Buffer) -> bool:
     """True if only this program's own reads can see what is stored."""
-    hidden = buffer.access is Access.WRITE and buffer.binding is None and not buffer.live_out
+    hidden = buffer.access is AccessMode.WRITE and buffer.binding is None and not buffer.live_out
     return buffer.is_workgroup or buffer.is_transient or hidden
 
 

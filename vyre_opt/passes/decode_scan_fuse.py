@@ -16,12 +16,12 @@ from ..analysis.footprint import Footprints
 from ..analysis.locality import Local, Refusal, prove_local, stores_meet
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses
-from ..ir.program import Access, Buffer, Module, Op, Program
+from ..fusion.tile import move_to_tile
+from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
+from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
 from .manager import Context
 from .registry import Pass, register
-from .tile import move_to_tile
-from .workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 
 __all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
 
@@ -115,7 +115,7 @@ def decide(
 def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
     """What rules a buffer out before its accesses are looked at."""
     name = f"@{buffer.name}"
-    if buffer.access is not Access.READ_WRITE:
+    if buffer.access is not AccessMode.READ_WRITE:
         return Refusal("not-a-handoff", f"{name} is {buffer.access}: a hand-off is read_write", buffer.loc)
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
@@ -138,7 +138,7 @@ def _seen_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses) -> 
         passed = launch.buffers[place]
         outer = pipeline.buffers[passed]
         # a pipeline gives back what it declares `write`, as a program does
-        outside = outer.live_in or outer.live_out or outer.access is Access.WRITE
+        outside = outer.live_in or outer.live_out or outer.access is AccessMode.WRITE
         if outside or uses.counts[pipeline][passed] > 1:
             host = outside or passed in uses.host[pipeline]
             who = "the host reads" if host else "another launch uses"

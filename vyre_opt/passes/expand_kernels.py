@@ -15,7 +15,7 @@ from typing import Any
 from ..ir.builder import Builder
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Access, Buffer, Module, Op, Program
+from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..kernels.expansion import EXPANSIONS, Expansion, Request, expand
 from .manager import Context
 from .registry import Pass, register
@@ -171,7 +171,7 @@ class _Expander:
             self.refused(kernel, "no program for it is known", where)
             return None
         written = {
-            b.name for b, role in zip(buffers, row.roles, strict=True) if role.access is not Access.READ
+            b.name for b, role in zip(buffers, row.roles, strict=True) if role.access is not AccessMode.READ
         }
         names = [b.name for b in buffers]
         twice = next((name for name in names if name in written and names.count(name) > 1), None)

@@ -125,7 +125,7 @@ class FusionPressure(Pass):
         if not module.pipelines:
             return False
         flows = Flows(module)
-        contraction = _Contraction(self.options)
+        contraction = _Contraction(self.options, ctx)
         changed = False
         for pipeline in module.pipelines.values():
             edges = _edges(pipeline, flows)
@@ -200,8 +200,9 @@ def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
 class _Contraction:
     """Gives chains their pressure and decision; equal ranks are contracted once."""
 
-    def __init__(self, options: PressureOptions) -> None:
+    def __init__(self, options: PressureOptions, ctx: Context) -> None:
         self.options = options
+        self.ctx = ctx
         self.known: dict[tuple[Any, ...], tuple[int, bool, str]] = {}
 
     def judge(self, chain: Sequence[Edge], pipeline: Pipeline) -> None:
@@ -229,7 +230,7 @@ class _Contraction:
         if chosen == "closed":
             return pressure_of(ranks), fuse, ""
         try:
-            return int(fusion_pressure(ranks, dispatcher=chosen)), fuse, ""
+            return int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(chosen))), fuse, ""
         except BadInputs as too_large:
             why = str(too_large)
         except DispatchError as failed:

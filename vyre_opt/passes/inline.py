@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.program import MAX_NESTING, Block, Func, Module, Op, Program, Value
+from ..ir.rewrite import clone, every_op, splittable, substitute
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import clone, every_op, splittable, substitute
 
 
 @dataclass(frozen=True)

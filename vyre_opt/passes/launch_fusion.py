@@ -19,17 +19,17 @@ from typing import Any
 from ..analysis.footprint import Footprints
 from ..analysis.launch_flow import BufferUses, consecutive
 from ..analysis.locality import Local, Refusal, prove_local
+from ..fusion.group_remarks import Group, border_refusal, refuse, remark_cut, remark_joined, remark_kept
+from ..fusion.join import join, joined_name
+from ..fusion.join_windows import Halo, JoinProofs, Link, Windows, canonical, link_of
 from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
+from ..fusion.proofs import Refused, named, placeholder, static_grid, verify_program
+from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import fold, lengths_of
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
-from ..ir.program import Access, Module, Program
-from .join import join, joined_name
-from .join_groups import Group, border_refusal, refuse, remark_cut, remark_joined, remark_kept
-from .join_proofs import Refused, named, placeholder, static_grid, verify_program
-from .join_windows import Halo, JoinProofs, Link, Windows, canonical, link_of
+from ..ir.program import AccessMode, Module, Program
 from .manager import Context
 from .registry import Pass, register
-from .workgroup_memory import workgroup_budget
 
 NO_LIMIT = (1 << 64) - 1
 VETO = ("fuse", "threshold")
@@ -230,7 +230,9 @@ class _Fusion:
 def _handed(program: Program) -> dict[str, Local | Refusal]:
     """The verdicts for the bound buffers that a program may read and write."""
     both = [
-        b.name for b in program.buffers.values() if b.binding is not None and b.access is Access.READ_WRITE
+        b.name
+        for b in program.buffers.values()
+        if b.binding is not None and b.access is AccessMode.READ_WRITE
     ]
     return prove_local(Footprints(program), both) if both else {}
 

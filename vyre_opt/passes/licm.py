@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.loops import trip_count
-from ..ir.program import Access, Block, Func, Module, Op, Program, Value
+from ..ir.program import AccessMode, Block, Func, Module, Op, Program, Value
 from .manager import Context
 from .registry import Pass, register
 
@@ -55,7 +55,7 @@ class _Loop:
 class _Walk:
     def __init__(self, item: Program | Func) -> None:
         buffers = item.buffers.values() if isinstance(item, Program) else ()
-        self.constant_buffers = {b.name for b in buffers if b.access is Access.READ}
+        self.constant_buffers = {b.name for b in buffers if b.access is AccessMode.READ}
         self.levels: dict[Value, int] = {}
         self.loops: list[_Loop] = []
         self.moved = 0

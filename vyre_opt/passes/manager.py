@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.fingerprint import fingerprint
@@ -13,6 +13,9 @@ from ..ir.program import Module, Program
 from ..ir.verifier import verify
 from .pipeline_text import read
 from .registry import Pass, PassError, find, make
+
+if TYPE_CHECKING:
+    from ..runtime.dispatcher import Dispatcher
 
 __all__ = ["Analyses", "Context", "Observer", "PassFailure", "PassManager", "Remark", "Result", "schedule"]
 
@@ -86,6 +89,15 @@ class Context:
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
         """Say what was done (applied), what was not (refused) or is worth a warning, and on which facts it rests."""
         self.remarks.append(Remark(self.running, kind, message, loc, certificate))
+
+    def dispatcher(self, name: str) -> Dispatcher:
+        """What runs programs on a target, for a pass that computes through one.
+
+        Raises BackendError for a target that is not available here.
+        """
+        from ..runtime.dispatcher import target
+
+        return target(name)
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a statistic of the running pass, shown by --stats."""

@@ -45,6 +45,10 @@ BUILTIN = (
 )
 
 
+ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
+"""Built-in passes that rest on a package above this one."""
+
+
 class PassError(ValueError):
     """A pass that does not exist, is declared wrongly, or is given a wrong option."""
 
@@ -103,10 +107,15 @@ def register(cls: type[Pass]) -> type[Pass]:
     taken = _registered.get(cls.name)
     if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
         raise PassError(f"pass {cls.name} is registered twice: by {taken.__module__} and {cls.__module__}")
-    if cls.name in BUILTIN and cls.__module__ != f"{__package__}.{cls.name}":
+    if cls.name in BUILTIN and cls.__module__ != _module_of(cls.name):
         raise PassError(f"pass {cls.name} is built in; {cls.__module__} must give its own another name")
     _registered[cls.name] = cls
     return cls
+
+
+def _module_of(name: str) -> str:
+    """The module of a built-in pass."""
+    return ELSEWHERE.get(name, f"{__package__}.{name}")
 
 
 def _entry_points() -> Iterator[Any]:
@@ -125,7 +134,7 @@ def find(name: str) -> type[Pass]:
     name = name.replace("-", "_")
     if name not in _registered:
         if name in BUILTIN:
-            import_module(f".{name}", __package__)
+            import_module(_module_of(name))
         else:
             for point in _entry_points():
                 if point.name.replace("-", "_") == name:

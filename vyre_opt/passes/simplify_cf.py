@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from ..ir.loops import bounds, inits
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
+from ..ir.rewrite import bodies, constant, constant_value, keep_results, splittable, substitute
 from ..ir.types import DataType
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import bodies, constant, constant_value, keep_results, splittable, substitute
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
+from ..ir.folding import fold_body
 from ..ir.literals import show
 from ..ir.program import Module, Program, Spec
+from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
 from ..specialization.instantiate import close
-from .folding import fold_body
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import become, every_op
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ..ir.program import Access, Block, Module, Op, Program, Value
+from ..analysis.effects import Effects, effects_of, summarize
+from ..ir.program import AccessMode, Block, Module, Op, Program, Value
+from ..ir.rewrite import constant_value, substitute
 from ..ir.uniformity import Uniformity
-from .effects import Effects, effects_of, summarize
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import constant_value, substitute
 
 
 @register
@@ -85,7 +85,7 @@ class _Elements(Generic[T]):
 class _Walk:
     def __init__(self, program: Program, ctx: Context) -> None:
         self.buffers = program.buffers
-        self.constant_buffers = {b.name for b in program.buffers.values() if b.access is Access.READ}
+        self.constant_buffers = {b.name for b in program.buffers.values() if b.access is AccessMode.READ}
         _, self.by_op = summarize(program.body)
         # A value less uniform than the load it replaces could leave a barrier in divergent control flow
         self.facts = ctx.analyses.get(Uniformity, program) if _has_nested_sync(program, self.by_op) else None

@@ -18,9 +18,9 @@ from ..ir import arith
 from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
+from ..ir.rewrite import bodies, clone, constant, splittable, substitute
 from .manager import Context
 from .registry import Pass, register
-from .rewrite import bodies, clone, constant, splittable, substitute
 
 
 @dataclass(frozen=True)

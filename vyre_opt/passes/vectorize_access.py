@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..analysis.alignment import Alignment
+from ..analysis.effects import Effects, effects_of, summarize
 from ..analysis.linear import LinearForms, Terms
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Program, Value
 from ..ir.types import DataType
-from .effects import Effects, effects_of, summarize
 from .manager import Context
 from .registry import Pass, register
 

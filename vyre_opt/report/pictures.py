@@ -13,7 +13,7 @@ from ..analysis.launch_flow import Flows
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid, show_extent
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Access, Buffer, Module, Program
+from ..ir.program import AccessMode, Buffer, Module, Program
 from .traffic import Traffic
 
 __all__ = ["BufferPicture", "PipelinePicture", "RepeatPicture", "StagePicture", "pictures"]
@@ -108,8 +108,8 @@ def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
         buffer.name,
         f"{buffer.dtype}[{'?' if count is None else count}]",
         None if count is None or size is None else count * size,
-        buffer.live_in or buffer.access is Access.READ,
-        buffer.live_out or buffer.access is Access.WRITE,
+        buffer.live_in or buffer.access is AccessMode.READ,
+        buffer.live_out or buffer.access is AccessMode.WRITE,
     )
 
 

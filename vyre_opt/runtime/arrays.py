@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import arith
+from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..specialization.binding import encode_value
 from ..specialization.values import SpecValue
@@ -88,3 +89,11 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
     if isinstance(value, float) or not low <= value <= high:
         raise ValueError(f"{value!r} is not a {dtype} ({low} to {high})")
     return value
+
+
+def array_shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the array that holds `count` elements of a buffer."""
+    stored = storage_type(buffer.dtype)
+    assert stored is not None
+    lanes = buffer.dtype.lanes
+    return ((count, lanes) if lanes > 1 else (count,)), stored

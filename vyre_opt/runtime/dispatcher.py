@@ -30,9 +30,12 @@ __all__ = [
     "LocatedBadInputs",
     "Dispatcher",
     "ProgramError",
-    "Room",
+    "OutputAlloc",
     "Scratch",
+    "Target",
     "dispatcher",
+    "target",
+    "target_name",
 ]
 
 
@@ -108,7 +111,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class OutputAlloc:
     """In the place of an input: room for `count` elements, which hold nothing yet.
 
     It saves a copy of contents that no program may read, and fits any buffer but one that is
@@ -123,7 +126,7 @@ class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
     Those of this project also have `pipeline(plan)`, which makes what runs a pipeline: see
-    `vyre_opt.runtime.pipelines.entry.Runner`; and one may have `prepared`, which keeps all of a
+    `vyre_opt.driver.pipeline.Runner`; and one may have `prepared`, which keeps all of a
     dispatch that does not depend on arrays: see `vyre_opt.runtime.cpu.CpuDispatcher`.
     """
 
@@ -144,7 +147,7 @@ class Dispatcher(Protocol):
         `inputs`: an array or bytes for each bound buffer, in binding order, those that
         are written included: their arrays give the length of a buffer of open size and
         what its elements hold before they are written.  They are never modified.  Where
-        that does not matter, a `Room` gives the length alone.
+        that does not matter, a `OutputAlloc` gives the length alone.
         `grid`: workgroups along x, y and z; an int or fewer than three stand for ones in
         the rest; None for a program whose text fixes its grid.
         `module`: where the functions that the program calls are found.
@@ -165,6 +168,10 @@ _TARGETS = {
     "cpu": ("vyre_opt.runtime.cpu", "CpuDispatcher"),
     "cuda": ("vyre_opt.cuda", "CudaDispatcher"),
 }
+
+
+Target = str | Dispatcher
+"""A dispatcher, or the name of one: ref, cpu or cuda."""
 
 
 def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
@@ -195,3 +202,21 @@ def _find(name: str) -> Callable[..., Any] | str:
             return f"it needs the package {missing.name}"
         found = None
     return found or "this build does not have it"
+
+
+_shared: dict[Any, Dispatcher] = {}
+
+
+def target(given: Target, **options: Any) -> Dispatcher:
+    """The dispatcher meant; one a name is kept, since it has compiled programs."""
+    if not isinstance(given, str):
+        return given
+    key = (given, *sorted(options.items())) if options else given
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = dispatcher(given, **options)
+    return found
+
+
+def target_name(given: Target) -> str:
+    return given if isinstance(given, str) else given.name

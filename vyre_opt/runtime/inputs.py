@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.diagnostics import suggest
-from ..ir.program import Access, Block, Buffer, Dim3, Module, Program
+from ..ir.program import AccessMode, Block, Buffer, Dim3, Module, Program
 from .arrays import encode_spec, storage_type
-from .dispatcher import BackendError, BadInputs, Room
+from .dispatcher import BackendError, BadInputs, OutputAlloc
 
 MAX_GLOBAL_SIZE = 1 << 32
 _AXES = "xyz"
@@ -58,14 +58,20 @@ class Parameter:
     def of(buffer: Buffer, where: str, owner: str = "program") -> Parameter:
         stored = storage_type(buffer.dtype)
         assert stored is not None
-        why = "" if not is_initialised(buffer) else "only read" if buffer.access is Access.READ else "live_in"
+        why = (
+            ""
+            if not is_initialised(buffer)
+            else "only read"
+            if buffer.access is AccessMode.READ
+            else "live_in"
+        )
         return Parameter(buffer, where, stored, buffer.dtype.lanes, buffer.count, why, owner)
 
     def take(self, given: Any, empty: Empty = np.empty) -> np.ndarray:
-        """The storage of an argument, flat over scalars; `empty` makes that of a `Room`.  Raises BadInputs."""
+        """The storage of an argument, flat over scalars; `empty` makes that of a `OutputAlloc`.  Raises BadInputs."""
         if isinstance(given, np.ndarray):
             flat = self._array(given)
-        elif isinstance(given, Room):
+        elif isinstance(given, OutputAlloc):
             flat = self._room(given, empty)
         elif isinstance(given, (bytes, bytearray, memoryview)):
             flat = self._bytes(given)
@@ -109,7 +115,7 @@ class Parameter:
         # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         return flat.view(np.uint8) != 0 if self.stored == np.bool_ else flat
 
-    def _room(self, given: Room, empty: Empty) -> np.ndarray:
+    def _room(self, given: OutputAlloc, empty: Empty) -> np.ndarray:
         """Memory that the system gives only when it is written."""
         count = given.count
         if self.why_read:
@@ -128,7 +134,7 @@ class Parameter:
 
 
 def is_count(given: Any) -> bool:
-    """Whether a `Room` may have so many elements."""
+    """Whether a `OutputAlloc` may have so many elements."""
     if type(given) is not int and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
         return False
     return bool(given >= 0)
@@ -156,7 +162,9 @@ def check_call(
     parameters = parameters_of(program)
     check_inputs(program, inputs)
     arrays = {p.buffer.name: p.take(given) for p, given in zip(parameters, inputs, strict=True)}
-    fresh = [p.buffer.name for p, given in zip(parameters, inputs, strict=True) if isinstance(given, Room)]
+    fresh = [
+        p.buffer.name for p, given in zip(parameters, inputs, strict=True) if isinstance(given, OutputAlloc)
+    ]
     return Checked(checked_grid, arrays, values, frozenset(fresh))
 
 
@@ -311,4 +319,4 @@ def _callees(body: Block) -> list[str]:
 
 def is_initialised(buffer: Buffer) -> bool:
     """Whether the caller's contents of a bound buffer may be read before anything is written."""
-    return buffer.binding is not None and (buffer.access is Access.READ or buffer.live_in)
+    return buffer.binding is not None and (buffer.access is AccessMode.READ or buffer.live_in)

@@ -1,35 +1,25 @@
 """Keys of what is made of a program and its specialization values.
 
 The keys of 64 and 128 bits are for tables in which an equal key is compared again; the compile
-cache, where it is not, goes by `digest_of` (see runtime/cache/keys.py).
+cache, where it is not, goes by the digests of digest.py.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir import arith
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Program
-from ..ir.types import DataType
 from .spec_map import SpecMap
-from .values import SpecValue
 
 __all__ = [
-    "Entry",
     "SpecCacheKey",
-    "constant_entry",
-    "digest_of",
-    "entry",
     "versioned_specialization_artifact_key",
     "vsa_specialization_key",
 ]
-
-Entry = tuple[str, str, bytes]
-"""(name, type, payload) of a bound constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +71,6 @@ def versioned_specialization_artifact_key(version: int, spec: str | bytes, backe
         content = _bytes(given)
         digest.update(label + len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
-
-
-def entry(name: str, value: SpecValue) -> Entry:
-    """A bound value with its type in full: `vec<2 x u32>`, not just vec."""
-    payload = value.bits.to_bytes(4, "little") if value.type is None else value.type.name.encode()
-    return name, value.kind, payload
-
-
-def constant_entry(name: str, value: Any, dtype: DataType) -> Entry:
-    """A constant of a program, encoded (see ir.arith), with its type."""
-    if isinstance(value, DataType):
-        return name, "dtype", value.name.encode()
-    assert dtype.bits is not None
-    return name, dtype.name, arith.to_bits(int(value), dtype).to_bytes(dtype.bits // 8, "little")
-
-
-def digest_of(entries: Iterable[Entry]) -> bytes:
-    """32 bytes of BLAKE3 over entries sorted by name: their number, then each part after its length.
-
-    No two different lists give the same bytes to hash.
-    """
-    from blake3 import blake3
-
-    parts = sorted((name.encode(), kind.encode(), payload) for name, kind, payload in entries)
-    content = [len(parts).to_bytes(8, "little")]
-    for part in parts:
-        for piece in part:
-            content += (len(piece).to_bytes(8, "little"), piece)
-    return blake3(b"".join(content)).digest()
 
 
 def _unsigned(value: Any, bits: int, what: str) -> int:

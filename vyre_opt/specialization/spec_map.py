@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from .digest import digest_of, entry
 from .values import SpecValue
 
 __all__ = ["SpecMap", "fnv1a64"]
@@ -80,9 +81,7 @@ class SpecMap(Mapping[str, SpecValue]):
         )
 
     def digest(self) -> bytes:
-        """32 bytes of BLAKE3 that no two different maps share; see `keys.digest_of`."""
-        from .keys import digest_of, entry
-
+        """32 bytes of BLAKE3 that no two different maps share; see `digest.digest_of`."""
         return digest_of([entry(name, value) for name, value in self.items()])
 
     def to_numeric_constants(self) -> dict[str, float]:

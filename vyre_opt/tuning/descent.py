@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runtime.dispatcher import Dispatcher, Scratch
+from .budget import Budget
 from .fixed import matvec, pick_config_pre_exp_fixed
-from .ledger import Ledger
 from .measure import INFINITE
 from .policy import ONE, damped_fisher_inverse, weights_16_16
 from .space import Space
@@ -112,7 +112,7 @@ def _fixed(values: Array) -> NDArray[np.uint32]:
 
 
 def policy_descent(
-    ledger: Ledger,
+    ledger: Budget,
     rng: np.random.Generator,
     space: Space,
     dispatcher: str | Dispatcher = "cpu",
@@ -150,7 +150,7 @@ def policy_descent(
     _settle(ledger, ledger.rounds - glance, how.contenders)
 
 
-def _promises(ledger: Ledger, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
+def _promises(ledger: Budget, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
     """Of every configuration: what measuring it is expected to gain, over the best; and its cost, over that.
 
     The gain of a normal distribution below 0: s (z Phi(z) + phi(z)) with z = -mean / s, in log cost.
@@ -177,7 +177,7 @@ def _normal(z: Array) -> Array:
     return 0.5 * (1 + np.tanh(sqrt(2 / pi) * (z + 0.044715 * z**3)))
 
 
-def _settle(ledger: Ledger, rounds: int, contenders: float) -> None:
+def _settle(ledger: Budget, rounds: int, contenders: float) -> None:
     """Measure the cheapest in the rounds that they lack; of those that then have all, the best is chosen."""
     best = ledger.best
     if best is None:
@@ -210,5 +210,5 @@ def _drawn(p: Array, rng: np.random.Generator, count: int) -> list[int]:
     return [int(k) for k in rng.choice(len(p), min(count, possible), replace=False, p=p / p.sum())]
 
 
-def _unmeasured(ledger: Ledger) -> list[int]:
+def _unmeasured(ledger: Budget) -> list[int]:
     return [pick for pick in range(ledger.count) if pick not in ledger.costs]

@@ -119,7 +119,7 @@ def _zeros(count: int, scratch: Scratch | None) -> np.ndarray:
 
 
 def _backend(dispatcher: Target) -> Dispatcher:
-    from ..runtime.places import target
+    from ..runtime.dispatcher import target
 
     backend = target(dispatcher)
     if not hasattr(backend, "dispatch"):

@@ -22,14 +22,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..runtime.dispatcher import Dispatcher, DispatchError, Scratch
+from .pacing import launches_of_round
 from .space import Space
 from .workload import Trial, Workload
 
 __all__ = ["INFINITE", "Bench", "DispatchBench", "FunctionBench", "relative"]
 
 INFINITE = float("inf")
-ROUND_SECONDS = 2e-3  # of a configuration in a round, if it takes less than that
-MAX_LAUNCHES = 10
 
 
 class Bench(Protocol):
@@ -165,7 +164,7 @@ class HostRunner:
 
     def settle(self) -> None:
         taken = self.seconds()
-        self.launches = max(1, min(MAX_LAUNCHES, int(ROUND_SECONDS / max(taken, 1e-9))))
+        self.launches = launches_of_round(taken)
 
     def seconds(self) -> float:
         started = self.clock()

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..cuda.timing import Timer
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import Room
-from .measure import MAX_LAUNCHES, ROUND_SECONDS
+from ..runtime.dispatcher import OutputAlloc
+from .pacing import launches_of_round
 from .workload import Trial
 
 __all__ = ["CudaArrays", "CudaRunner"]
@@ -36,13 +36,13 @@ class CudaArrays:
         size = sum(array.nbytes for array in arrays)
         count = max(1, min(MAX_SETS, -(-2 * self.l2_bytes // max(1, size))))
         columns = [
-            self._copies(place, array, isinstance(given, Room) or place in trial.cleared, count)
+            self._copies(place, array, isinstance(given, OutputAlloc) or place in trial.cleared, count)
             for place, (array, given) in enumerate(zip(arrays, trial.arguments, strict=True))
         ]
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _host(self, buffer: Any, given: Any) -> np.ndarray:
-        if not isinstance(given, Room):
+        if not isinstance(given, OutputAlloc):
             return np.ascontiguousarray(given)
         stored = storage_type(buffer.dtype)
         lanes = buffer.dtype.lanes
@@ -85,7 +85,7 @@ class CudaRunner:
 
     def settle(self) -> None:
         taken = self.seconds()
-        self.launches = max(1, min(MAX_LAUNCHES, int(ROUND_SECONDS / max(taken, 1e-9))))
+        self.launches = launches_of_round(taken)
         self.seconds()
 
     def seconds(self) -> float:

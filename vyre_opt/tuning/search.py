@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, log2
 from typing import TYPE_CHECKING
 
-from .ledger import Ledger
+from .budget import Budget
 from .measure import INFINITE
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["random_search", "successive_halving"]
 
 
-def random_search(ledger: Ledger, rng: np.random.Generator) -> None:
+def random_search(ledger: Budget, rng: np.random.Generator) -> None:
     """Configurations in a random order, none twice."""
     order = [int(pick) for pick in rng.permutation(ledger.count)]
     ledger.measure(order[: ledger.left])
 
 
-def successive_halving(ledger: Ledger, rng: np.random.Generator) -> None:
+def successive_halving(ledger: Budget, rng: np.random.Generator) -> None:
     """Many configurations a round each, the better half of them another, and so on (Jamieson and Talwalkar).
 
     Each rung costs about the same, and the last has as many rounds as the others take for a cost.

@@ -17,7 +17,7 @@ import numpy as np
 from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, build_automaton, matches_of_hits
 from ..kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
-from ..runtime.dispatcher import BadInputs, Room
+from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
 from .spaces import products
 from .workload import Trial
@@ -80,7 +80,7 @@ class SearchWorkload:
                 raise ValueError(f"its hand-off does not fit into {config['threshold']} bytes")
         found = self.automaton
         tables = [found.table, found.accepting, found.depth]
-        arguments = [self.text, *tables, Room(self.room), np.zeros(1, np.uint64)]
+        arguments = [self.text, *tables, OutputAlloc(self.room), np.zeros(1, np.uint64)]
         return Trial(program, arguments, grid, cleared=(5,))
 
     def fault(self, outputs: Sequence[Array]) -> str:

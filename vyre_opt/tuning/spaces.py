@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..kernels.expansion import is_gpu
+from ..kernels.targets import is_gpu
 from .space import Factors
 
 __all__ = ["CPU", "GPU", "products"]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher
-from . import keeping
+from . import result_cache
+from .budget import Budget
 from .descent import Descent, PathPoint, policy_descent
-from .duel import RIVALS, duel
-from .ledger import Ledger
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
+from .paired_test import RIVALS, duel
 from .progress import Bar
 from .result import Measured, Tuning
 from .search import random_search, successive_halving
@@ -63,7 +63,7 @@ def autotune(
 
     Raises BadInputs for arguments that do not fit, and BackendError if every configuration failed.
     """
-    from ..runtime.places import target
+    from ..runtime.dispatcher import target
 
     backend = target(dispatcher)
     workload = None if isinstance(kernel, str) else kernel
@@ -80,9 +80,11 @@ def autotune(
         raise BadInputs(f"start is no configuration of the space: {dict(start)}")
     allowed = max(LEAST_BUDGET, len(chosen) // 4) if budget is None else budget
     keep = _store(store)
-    key = keeping.tuning_key(name, _fingerprint(workload, backend), keeping.device_of(backend), chosen)
+    key = result_cache.tuning_key(
+        name, _fingerprint(workload, backend), result_cache.device_of(backend), chosen
+    )
     if keep is not None and reuse:
-        kept = keeping.load(keep, key, chosen)
+        kept = result_cache.load(keep, key, chosen)
         if kept is not None and (kept.budget >= allowed * rounds or kept.stopped != SPENT):
             return kept
     bench: Bench
@@ -93,21 +95,23 @@ def autotune(
         bench = DispatchBench(workload, chosen, backend)
     path: list[PathPoint] = []
     with Bar(name, enabled=progress and sys.stderr is not None and sys.stderr.isatty()) as bar:
-        ledger = Ledger(bench, len(chosen), allowed * rounds, rounds, bar.show, anchored=measure is None)
+        ledger = Budget(bench, len(chosen), allowed * rounds, rounds, bar.show, anchored=measure is None)
         search(ledger, np.random.default_rng(seed), chosen, strategy, backend, first, path.append)
         best = ledger.best
         if best is None:
             why = next(iter(bench.failures.values()), "nothing was measured")
             raise BackendError(f"{name}: no configuration could be measured: {why}")
         best = _last_word(bench, ledger, best, first if default is None else default)
-    found = _result(ledger, best, default, chosen, name, keeping.device_of(backend), strategy, seed, path)
+    found = _result(
+        ledger, best, default, chosen, name, result_cache.device_of(backend), strategy, seed, path
+    )
     if keep is not None:
-        keeping.save(keep, key, found)
+        result_cache.save(keep, key, found)
     return found
 
 
 def search(
-    ledger: Ledger,
+    ledger: Budget,
     rng: np.random.Generator,
     space: Space,
     strategy: str = DEFAULT_STRATEGY,
@@ -132,7 +136,7 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 }
 
 
-def _last_word(bench: Bench, ledger: Ledger, best: int, home: int | None) -> int:
+def _last_word(bench: Bench, ledger: Budget, best: int, home: int | None) -> int:
     """The choice, after a duel of the cheapest with `home`; the costs of both are told at its pace."""
     if home is None or home == best or ledger.costs.get(home) == INFINITE:
         return best
@@ -145,7 +149,7 @@ def _last_word(bench: Bench, ledger: Ledger, best: int, home: int | None) -> int
 
 
 def _result(
-    ledger: Ledger,
+    ledger: Budget,
     best: int,
     default: int | None,
     space: Space,

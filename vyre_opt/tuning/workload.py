@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..ir.ops import NAMED_KERNELS
-from ..ir.program import Access, Buffer, Program
+from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
 from ..kernels.expansion import Expansion, Request, expand
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, Room
+from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
 
 __all__ = ["KernelWorkload", "Trial", "Workload", "close", "kernel_workload"]
@@ -107,7 +107,7 @@ class KernelWorkload:
         assert made.grid is not None, "every buffer has a count"
         reads = iter(self.inputs)
         arguments: list[Any] = [
-            Room(b.count or 0) if role.access is not Access.READ else next(reads)
+            OutputAlloc(b.count or 0) if role.access is not AccessMode.READ else next(reads)
             for b, role in zip(self.buffers, self.roles, strict=True)
         ]
         extra = made.program.bound_buffers[len(arguments) :]
@@ -128,7 +128,9 @@ class KernelWorkload:
         from ..runtime.ref.rounding import narrow
         from .samples import sample_inputs
 
-        reads = [b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is Access.READ]
+        reads = [
+            b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is AccessMode.READ
+        ]
         types = [b.dtype for b in reads]
         drawn = sample_inputs(self.kernel, [b.count or 0 for b in reads], types, self.params)
         return [
@@ -142,7 +144,9 @@ class KernelWorkload:
         from ..runtime.ref.kernels import KERNELS
         from ..runtime.ref.registers import from_storage
 
-        reads = [b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is Access.READ]
+        reads = [
+            b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is AccessMode.READ
+        ]
         held = [from_storage(x, b.dtype) for x, b in zip(self.inputs, reads, strict=True)]
         if self.kernel != "tt.embedding":
             found = KERNELS[self.kernel](*held, **self.params)
@@ -155,7 +159,9 @@ class KernelWorkload:
         return found, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
 
     def fault(self, outputs: Sequence[Array]) -> str:
-        out = next(b for b, r in zip(self.buffers, self.roles, strict=True) if r.access is not Access.READ)
+        out = next(
+            b for b, r in zip(self.buffers, self.roles, strict=True) if r.access is not AccessMode.READ
+        )
         expected, where = self.expected
         return close(np.asarray(outputs[0]).reshape(-1)[where], expected, out.dtype)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.generator import random_program
+from support.sample import random_inputs
 
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.ops import OPS
@@ -15,8 +17,6 @@ from vyre_opt.ir.program import Module, Program
 from vyre_opt.runtime.arrays import bits_type
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
-from vyre_opt.testing.generator import random_program
-from vyre_opt.testing.sample import random_inputs
 
 Agree = Callable[..., list[np.ndarray]]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sample import edge_values
 
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.ops import OPS, OpDef
@@ -15,7 +16,6 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import constant
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import dispatcher
-from vyre_opt.testing.sample import edge_values
 
 INTEGERS = [DataType.of(f"{sign}{bits}") for sign in "ui" for bits in (8, 16, 32, 64)]
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sample import edge_values
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import constant
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.cpu.jit import Host
-from vyre_opt.testing.sample import edge_values
 
 pytestmark = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="makes code for kinds of x86-64"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.lowering import host_outline
+from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
 from vyre_opt.runtime.cpu.compiler import host_code
 from vyre_opt.runtime.cpu.jit import Host

@@ -13,7 +13,7 @@ from typing import Any
 from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
-from ..program import Access, Block, Buffer, Func, Module, Op, Program, Spec, Value
+from ..program import AccessMode, Block, Buffer, Func, Module, Op, Program, Spec, Value
 from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 from .stage_actions import StageActions
 
@@ -215,7 +215,7 @@ class ModuleActions(StageActions):
         return None
 
     def flag_access(self, place: int, end: int, word: str) -> tuple[str, Any, int, int]:
-        return "access", Access(word), place, end
+        return "access", AccessMode(word), place, end
 
     def flag_live_in(self, place: int, end: int) -> tuple[str, Any, int, int]:
         return "live_in", True, place, end

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
-from ..gaps import Gaps
+from ..parse_holes import ParseHoles
 from ..program import Buffer, Op, Value
 from ..types import UNKNOWN, DataType
 
@@ -30,7 +30,7 @@ class Scopes:
         self.scopes: list[list[str]] = []
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments for the next block
-        self.gaps = Gaps()
+        self.gaps = ParseHoles()
         self.kept: dict[int, list[Any]] = {}  # by owner: statements that an error has cut off from it
         self.last_buffer: Buffer | None = None
         self.explained_to = 0  # a syntax error before this place has been reported in other words

@@ -19,7 +19,7 @@ from typing import Any
 from ... import __version__
 from ...ir.fingerprint import fingerprint
 from ...ir.program import Module, Program
-from ...specialization.keys import Entry, constant_entry, digest_of
+from ...specialization.digest import Entry, constant_entry, digest_of
 
 __all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
 

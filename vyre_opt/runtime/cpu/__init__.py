@@ -19,14 +19,14 @@ from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_form
-from . import blocks, threads
+from . import output_memory, threads
 from .compiler import compiled
 from .jit import Host
 from .launch import Launch
 
 if TYPE_CHECKING:
-    from ..pipelines.host import HostRunner, Memory
-    from ..pipelines.plan import Plan
+    from ..pipelines.host_runner import HostRunner, Memory
+    from ..pipelines.steps import Plan
 
 __all__ = ["CpuDispatcher"]
 
@@ -113,6 +113,6 @@ class CpuDispatcher:
 
     def pipeline(self, plan: Plan) -> HostRunner:
         """What runs a pipeline; see `Runner`."""
-        from ..pipelines.host import HostRunner
+        from ..pipelines.host_runner import HostRunner
 
-        return HostRunner(plan, self.in_place, empty=blocks.empty)
+        return HostRunner(plan, self.in_place, empty=output_memory.empty)

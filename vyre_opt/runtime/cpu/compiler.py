@@ -10,26 +10,26 @@ from typing import Any
 
 from ...ir.fingerprint import fingerprint
 from ...ir.program import Module, Program
-from ...lowering.host import ENTRY, HostCode, UnloweredKernel, lower
-from ...lowering.host_flatten import MAX_OPS, TooLarge, flatten
-from ...lowering.host_segments import DivergentBarrier
+from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
+from ...lowering.host.program import ENTRY, HostCode, UnloweredKernel, lower
+from ...lowering.host.segments import DivergentBarrier
 from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
 from ..cache.store import Store
 from ..dispatcher import BackendError
 from ..ref.faults import fault
-from . import kept
+from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
-__all__ = ["Compiled", "compiled", "flat_program", "host_code"]
+__all__ = ["ObjectCode", "compiled", "flat_program", "host_code"]
 
 MAX_KEPT = 256
-_KEPT: OrderedDict[Any, Compiled] = OrderedDict()
+_KEPT: OrderedDict[Any, ObjectCode] = OrderedDict()
 _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class ObjectCode:
     code: HostCode
     loaded: Loaded
 
@@ -70,7 +70,7 @@ def compiled(
     host: Host,
     store: Store | None,
     log: deque[Compilation],
-) -> Compiled:
+) -> ObjectCode:
     """The program in memory: kept in the process, from the store, or made now.  `log`: what was not there."""
     values = tuple(sorted(specs.items()))
     key = (fingerprint(program), *called_fingerprints(program, module), values, host)
@@ -81,18 +81,18 @@ def compiled(
         def compile() -> tuple[bytes, tuple[HostCode, bytes]]:
             code = host_code(program, module, specs, host)
             made = compile_object(code.text, host)
-            return kept.encode(code, made), (code, made)
+            return object_cache.encode(code, made), (code, made)
 
         code, made = fetch(
             store,
             "cpu",
-            lambda: kept.key_of(program, module, specs, host),
-            kept.decode,
+            lambda: object_cache.key_of(program, module, specs, host),
+            object_cache.decode,
             compile,
             log,
             f"@{program.name}",
         )
-        found = Compiled(code, load(made, ENTRY))
+        found = ObjectCode(code, load(made, ENTRY))
     with _LOCK:
         _KEPT[key] = found
         _KEPT.move_to_end(key)

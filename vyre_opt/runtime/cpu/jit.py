@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...lowering.host_frame import Features
+from ...lowering.host.frame import Features
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ...ir.program import Buffer, Dim3, Module, Program
+from ...ir.snapshot import Snapshot
 from ..arrays import storage_type
-from ..dispatcher import BackendError, Room, Scratch
+from ..dispatcher import BackendError, OutputAlloc, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
-from ..snapshot import Snapshot
-from . import blocks, pace, threads
-from .compiler import Compiled, flat_program
+from . import output_memory, pace, threads
+from .compiler import ObjectCode, flat_program
 from .faults import error_of
 
 __all__ = ["Launch"]
@@ -39,7 +39,7 @@ class Launch:
     """
 
     def __init__(
-        self, program: Program, module: Module | None, compile: Callable[[], Compiled], workers: int
+        self, program: Program, module: Module | None, compile: Callable[[], ObjectCode], workers: int
     ) -> None:
         self.program, self.module, self.workers = program, module, workers
         self.parameters = parameters_of(program)
@@ -61,11 +61,11 @@ class Launch:
         if type(inputs) is not list or len(inputs) != len(self.parameters):
             check_inputs(self.program, inputs)
         workgroups = self._grid(grid)
-        bound = [p.take(given, blocks.empty) for p, given in zip(self.parameters, inputs, strict=True)]
+        bound = [p.take(given, output_memory.empty) for p, given in zip(self.parameters, inputs, strict=True)]
         code = self._ready()
         try:
             for place in code.copied:
-                if not isinstance(inputs[place], Room):
+                if not isinstance(inputs[place], OutputAlloc):
                     bound[place] = threads.copy(bound[place], self.workers)
             for place in code.shared:
                 if not bound[place].flags.aligned:
@@ -108,7 +108,7 @@ class Launch:
         key = (*grid, *map(len, arrays))
         waiting = self._runs.get(key)
         runs = waiting.pop() if waiting else self._new_runs(code, arrays, grid)
-        record = runs(map(blocks.address, arrays))
+        record = runs(map(output_memory.address, arrays))
         if record is None:
             if runs.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runs)
@@ -141,7 +141,7 @@ class _Code:
     changes or gives back; `shared` of the others, which are the caller's own; `outputs`, with lanes.
     """
 
-    made: Compiled
+    made: ObjectCode
     order: tuple[int | Buffer, ...]
     lanes: tuple[int, ...]
     copied: tuple[int, ...]
@@ -150,7 +150,7 @@ class _Code:
     work: threads.Work
 
     @staticmethod
-    def of(program: Program, made: Compiled) -> _Code:
+    def of(program: Program, made: ObjectCode) -> _Code:
         bound = program.bound_buffers
         places = {b.name: place for place, b in enumerate(bound)}
         taken = [program.buffers[name] for name in made.code.buffers]

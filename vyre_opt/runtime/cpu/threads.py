@@ -13,10 +13,10 @@ from time import perf_counter
 
 import numpy as np
 
-from . import blocks
-from .crew import SPIN_NS, Job, available, copy_code, crew, work_function
-from .crew_work import COPIED_BYTES
+from . import output_memory
 from .jit import Loaded
+from .pool_worker import COPIED_BYTES
+from .thread_pool import SPIN_NS, Job, available, copy_code, crew, work_function
 
 __all__ = ["Runs", "Work", "available", "copy", "copy_to", "share"]
 
@@ -207,7 +207,7 @@ def copy(given: np.ndarray, workers: int) -> np.ndarray:
     """A copy of a flat array; a large one is made by several threads, which share its page faults."""
     if given.nbytes < MIN_COPY_BYTES:
         return given.copy()
-    made = blocks.empty(given.size, given.dtype)
+    made = output_memory.empty(given.size, given.dtype)
     copy_to(made, given, workers)
     return made
 

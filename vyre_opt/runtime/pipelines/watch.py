@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from ...ir.diagnostics import Location
-from .plan import Read, Step
+from .steps import Read, Step
 
 __all__ = ["Times", "Watch", "label_of"]
 

@@ -19,8 +19,8 @@ from .machine import Machine
 from .table import TABLE
 
 if TYPE_CHECKING:
-    from ..pipelines.host import HostRunner, Memory
-    from ..pipelines.plan import Plan
+    from ..pipelines.host_runner import HostRunner, Memory
+    from ..pipelines.steps import Plan
 
 __all__ = ["RefDispatcher"]
 
@@ -107,7 +107,7 @@ class RefDispatcher:
 
     def pipeline(self, plan: Plan) -> HostRunner:
         """What runs a pipeline; see `Runner`."""
-        from ..pipelines.host import HostRunner
+        from ..pipelines.host_runner import HostRunner
 
         return HostRunner(plan, self.in_place, tracked=self.checks, poison=True)
 

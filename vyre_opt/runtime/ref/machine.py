@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.program import Access, Block, Buffer, Module, Op, Program
+from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ..arrays import storage_type
 from ..dispatcher import ProgramError, Scratch
 from ..inputs import Checked, is_initialised
@@ -17,7 +17,7 @@ from .memory import OutOfBounds, Storage
 from .races import Clock, Collision, Shadow
 
 if TYPE_CHECKING:
-    from ..pipelines.host import Memory
+    from ..pipelines.host_runner import Memory
 
 Array = np.ndarray
 Run = Callable[["Machine", Frame, Op], None]
@@ -191,7 +191,9 @@ class Machine:
     def race(self, storage: Storage, frame: Frame, op: Op, found: Collision) -> ProgramError:
         buffer, other = storage.buffer, self.ops[found.op]
         index = found.element % max(1, storage.scalars) // buffer.dtype.lanes
-        scope = "workgroup" if buffer.access is Access.WORKGROUP or self._one_row(frame, found) else "grid"
+        scope = (
+            "workgroup" if buffer.access is AccessMode.WORKGROUP or self._one_row(frame, found) else "grid"
+        )
         return self.fault(
             "race",
             op,
@@ -228,7 +230,7 @@ def _written_buffers(ops: list[Op]) -> set[str]:
         kernel = op.definition.kernel
         if kernel is not None:
             named = zip(op.attrs["buffers"], kernel.roles, strict=False)
-            written |= {name for name, role in named if role.access is not Access.READ}
+            written |= {name for name, role in named if role.access is not AccessMode.READ}
         elif "write" in op.definition.effects:
             written.add(op.attrs["buffer"])
     return written

@@ -1,0 +1,93 @@
+"""Memory of results is taken again once nobody has it, and never before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre_opt.kernels import prefix_scan
+from vyre_opt.runtime.cpu import output_memory
+
+F32 = np.dtype(np.float32)
+COUNT = 1 << 19
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    output_memory._kept.clear()
+    yield
+    output_memory._kept.clear()
+
+
+def test_an_array_that_is_gone_makes_room() -> None:
+    first = output_memory.empty(COUNT, F32)
+    address = first.ctypes.data
+    assert first.shape == (COUNT,)
+    assert first.flags.writeable
+    assert first.flags.aligned
+    del first
+    second = output_memory.empty(COUNT - 7, F32)  # about as large
+    assert second.ctypes.data == address
+    assert output_memory.empty(COUNT, F32).ctypes.data != address
+
+
+VIEWS: dict[str, Callable[[np.ndarray], Any]] = {
+    "view": lambda array: array.reshape(-1, 64)[3:][::2].view(np.uint32),
+    "memoryview": memoryview,
+    "dlpack": np.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_whatever_still_looks_at_an_array_keeps_its_memory(view: str) -> None:
+    """Views of views, buffers and arrays of other libraries."""
+    array = output_memory.empty(COUNT, F32)
+    array[:] = 7
+    seen, address = VIEWS[view](array), array.ctypes.data
+    del array
+    other = output_memory.empty(COUNT, F32)
+    other[:] = 8
+    assert other.ctypes.data != address
+    assert (np.asarray(seen).view(np.float32) == 7).all()
+    del seen
+    assert output_memory.empty(COUNT, F32).ctypes.data == address
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """By its number, and by its bytes; what is larger than that is not kept at all."""
+    arrays = [output_memory.empty(COUNT + 40_000 * n, F32) for n in range(2 * output_memory.MAX_KEPT)]
+    del arrays
+    assert 0 < len(output_memory._kept) <= output_memory.MAX_KEPT
+    arrays = [output_memory.empty((output_memory.MAX_KEPT_BYTES >> 4) + 40_000 * n, F32) for n in range(8)]
+    del arrays
+    assert 0 < sum(map(len, output_memory._kept.values())) <= output_memory.MAX_KEPT_BYTES
+    output_memory._kept.clear()
+    output_memory.empty(output_memory.MAX_KEPT_BYTES, F32)
+    assert not output_memory._kept
+
+
+def test_results_of_several_threads_do_not_overlap() -> None:
+    """Each keeps some results while others come and go."""
+    failures: list[int] = []
+
+    def call(seed: int) -> None:
+        x = np.full(COUNT, seed, np.uint32)
+        wanted = np.cumsum(x, dtype=np.uint32)
+        held: list[np.ndarray] = []
+        for turn in range(30):
+            held.append(prefix_scan(x))
+            if turn % 3 == seed % 3:
+                held = held[2:]
+            if not all(np.array_equal(found, wanted) for found in held[-3:]):
+                failures.append(seed)
+
+    callers = [threading.Thread(target=call, args=(seed,)) for seed in range(1, 7)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not failures

@@ -1,0 +1,126 @@
+"""Random pipelines of generated programs, their buffers bound at random: for passes that join launches.
+
+A few programs of `random_program` that agree on workgroup and grid are launched in any order,
+some of them again.  Each bound buffer of a launch is given a buffer of the pipeline of the same
+type and count: one that others use too, where there is any, or a new one.  Nobody can say what
+such a pipeline computes, but that is the same before and after every pass.
+
+    @p0(in, out, digest)   @p1(in, state, digest)   @p0(in, out, digest)
+         x   b0   d             b0   b1     d             b1   b2    e
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field, replace
+
+from vyre_opt.ir.printer import print_program
+from vyre_opt.ir.program import AccessMode, Buffer
+
+from .expressions import SCALARS, VECTORS, Settings
+from .generator import GRIDS, WORKGROUPS, random_program
+from .sample import Sample, open_count
+
+__all__ = ["bound_pipeline"]
+
+SETTINGS = Settings(statements=5, exact=True)
+SHARED = 0.75
+"""How often a buffer that others use is bound, where one fits."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A buffer of the pipeline; `contents`: the caller gives some, `private`: of one launch."""
+
+    name: str
+    text: str
+    contents: bool = False
+    written: bool = False
+    seen: bool = False
+    private: bool = False
+
+
+@dataclass(slots=True)
+class _Bindings:
+    rng: random.Random
+    all_given: bool
+    buffers: list[_Bound] = field(default_factory=list)
+
+    def bind(self, sample: Sample) -> str:
+        """A buffer for each that a program binds, none of them twice."""
+        chosen: list[_Bound] = []
+        for formal in sample.program.bound_buffers:
+            count = formal.count or open_count(sample.program, sample.grid)
+            chosen.append(self._choose(formal, f"{formal.dtype}[{count}]", chosen))
+        return ", ".join(f"@{bound.name}" for bound in chosen)
+
+    def _choose(self, formal: Buffer, text: str, taken: list[_Bound]) -> _Bound:
+        if formal.is_transient:  # what it holds after the launch is not said, so nobody else has it
+            bound = _Bound(f"b{len(self.buffers)}", text, private=True)
+            self.buffers.append(bound)
+            return bound
+        fits = [b for b in self.buffers if b.text == text and b not in taken and not b.private]
+        if fits and self.rng.random() < SHARED:
+            bound = self.rng.choice(fits)
+        else:
+            bound = _Bound(f"b{len(self.buffers)}", text, self.all_given)
+            self.buffers.append(bound)
+        if (formal.access is AccessMode.READ or formal.live_in) and not bound.written:
+            bound.contents = True
+        if formal.access is not AccessMode.READ:
+            bound.written = True
+            bound.seen |= self.rng.random() < 0.6
+        return bound
+
+    def declared(self) -> str:
+        lines = ""
+        for b in self.buffers:
+            flags = {
+                (True, True): " live_in live_out",
+                (True, False): " read" if not b.written else " live_in",
+                (False, True): " live_out",
+                (False, False): "",
+            }[b.contents, b.seen or (self.all_given and not b.private)]
+            lines += f"  buffer @{b.name} : {b.text}{flags}\n"
+        return lines
+
+
+def bound_pipeline(seed: int, all_given: bool = False) -> str:
+    """The text of a pipeline @main of 2 to 6 launches.
+
+    Without `all_given`, a launch may read elements of a buffer that no launch before it wrote, which
+    is a fault.  With it the caller gives contents to every buffer, so that the pipeline is sound.
+    """
+    rng = random.Random(seed)
+    settings = replace(
+        SETTINGS,
+        workgroup=rng.choice(WORKGROUPS),
+        grid=rng.choice(GRIDS),
+        elements=tuple(
+            rng.sample((*SCALARS, *rng.sample(VECTORS, 3)), 2)
+        ),  # few, so that buffers fit each other
+    )
+    samples = [random_program(rng.getrandbits(32), settings) for _ in range(rng.randrange(1, 4))]
+    bindings = _Bindings(rng, all_given)
+    stages = ""
+    for _ in range(rng.randrange(2, 7)):
+        number = rng.randrange(len(samples))
+        grid = ", ".join(map(str, samples[number].grid))
+        launch = f"launch @p{number} grid({grid}) ({bindings.bind(samples[number])})"
+        stages += f"  repeat 2 {{ {launch} }}\n" if rng.random() < 0.08 else f"  {launch}\n"
+        written = [b for b in bindings.buffers if b.written and (b.contents or all_given)]
+        if written and rng.random() < 0.08:
+            stages += f"  host_read @{rng.choice(written).name}\n"
+    programs = "".join(_renamed(sample, number) for number, sample in enumerate(samples))
+    return f"vyre 1\n{programs}pipeline @main {{\n{bindings.declared()}{stages}}}\n"
+
+
+def _renamed(sample: Sample, number: int) -> str:
+    """The text of a program and its functions, @main as @p0 and @helper1 as @p0_helper1."""
+    text = print_program(sample.module).removeprefix("vyre 1\n")
+    return re.sub(r"@(main|helper\d+)\b", lambda m: f"@p{number}{_suffix(m[1])}", text) + "\n"
+
+
+def _suffix(name: str) -> str:
+    return "" if name == "main" else f"_{name}"

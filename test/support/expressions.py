@@ -1,0 +1,308 @@
+"""Random pure expressions of a wanted type, from every row of the op table that can give it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.ops import AXES, FASTMATH, OPS, OpDef
+from vyre_opt.ir.program import Op, Value
+from vyre_opt.ir.types import DataType
+
+from .sample import random_bits
+
+SCALARS = tuple(DataType.of(name) for name in "bool u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64".split())
+INTEGERS = tuple(t for t in SCALARS if t.is_int)
+LANES = (2, 3, 4, 8)
+VECTORS = tuple(DataType.vec(scalar, lanes) for scalar in SCALARS for lanes in LANES)
+
+_DIFFERS = {"global_id", "local_id", "lane_id", "subgroup_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to generate.  `statements` is the length of a program, `depth` how deep its blocks nest.
+
+    `bitcast_nan` lets bits of a NaN, which no two backends need agree on, become an
+    integer; `fastmath` puts flags on float ops, which frees passes to change results;
+    `exact` leaves out the ops whose result may differ by some ulp between backends.
+    `workgroup` and `grid` are drawn where they are None, elements of buffers where `elements` is empty.
+    """
+
+    statements: int = 10
+    depth: int = 3
+    expression_depth: int = 3
+    sync: bool = True
+    bitcast_nan: bool = False
+    fastmath: bool = False
+    exact: bool = False
+    workgroup: tuple[int, ...] | None = None
+    grid: tuple[int, ...] | None = None
+    elements: tuple[DataType, ...] = ()
+
+
+@dataclass(slots=True)
+class Pool:
+    """The values in scope by type; `uniform` holds those that a workgroup agrees on."""
+
+    by_type: dict[DataType, list[Value]] = field(default_factory=dict)
+    uniform: set[Value] = field(default_factory=set)
+
+    def add(self, value: Value, uniform: bool = False) -> Value:
+        self.by_type.setdefault(value.type, []).append(value)
+        if uniform:
+            self.uniform.add(value)
+        return value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is added inside is gone after."""
+        before = {dtype: len(values) for dtype, values in self.by_type.items()}
+        try:
+            yield
+        finally:
+            for dtype, values in self.by_type.items():
+                del values[before.get(dtype, 0) :]
+
+
+class Expressions:
+    """Adds expressions where the builder stands.  In a function, ids and buffers do not exist."""
+
+    def __init__(self, b: Builder, rng: random.Random, settings: Settings, in_function: bool = False) -> None:
+        self.b = b
+        self.rng = rng
+        self.settings = settings
+        self.in_function = in_function
+        self.pool = Pool()
+
+    # --- any value ----------------------------------------------------------------------
+
+    def any_type(self) -> DataType:
+        """A type, more often one that some value in scope has."""
+        known = [t for t, values in self.pool.by_type.items() if values]
+        if known and self.rng.random() < 0.5:
+            return self.rng.choice(known)
+        return self.rng.choice(SCALARS if self.rng.random() < 0.75 else VECTORS)
+
+    def value(self, dtype: DataType, depth: int = 0) -> Value:
+        """A value of `dtype`: one in scope, or a new one."""
+        known = self.pool.by_type.get(dtype)
+        if known and self.rng.random() < 0.6:
+            return self.rng.choice(known[-6:] if self.rng.random() < 0.5 else known)
+        if depth >= self.settings.expression_depth:
+            return self.const(dtype)
+        return self.fresh(dtype, depth)
+
+    def fresh(self, dtype: DataType, depth: int = 0) -> Value:
+        """A new value of `dtype`, by an op chosen among all that give it."""
+        rows = [row for row in _GIVERS[dtype] if self.available(row, dtype)]
+        row = self.rng.choice(rows)
+        return self.note(_MAKERS[row.form](self, row, dtype, depth + 1))
+
+    def available(self, row: OpDef, dtype: DataType) -> bool:
+        form = row.form
+        if row.ulp and self.settings.exact:
+            return False
+        if form == "call":
+            return any(dtype in func.results for func in self.b.module.funcs.values())
+        if form in ("id", "size"):
+            return not self.in_function
+        if form == "len":
+            return not self.in_function and bool(self.b.program.buffers)
+        if form == "spec":
+            return not self.in_function and any(s.dtype is dtype for s in self.b.program.specs.values())
+        return True
+
+    def note(self, value: Value) -> Value:
+        """Put a value in scope; it is uniform if its op is and its operands are."""
+        op = value.owner
+        agreed = (
+            isinstance(op, Op)
+            and op.definition.is_pure
+            and op.name not in _DIFFERS
+            and all(operand in self.pool.uniform for operand in op.operands)
+        )
+        return self.pool.add(value, agreed)
+
+    def const(self, dtype: DataType) -> Value:
+        lanes = tuple(random_bits(dtype.element, self.rng) for _ in range(dtype.lanes))
+        value = lanes[0] if len(set(lanes)) == 1 else lanes
+        return self.note(self.b.emit(OPS["const"], (), (dtype,), {"value": value}).result)
+
+    # --- values with a property -----------------------------------------------------------
+
+    def below(self, count: int, dtype: DataType = DataType.U32) -> Value:
+        """A value of an integer type that is at least 0 and less than `count`."""
+        b, rng = self.b, self.rng
+        if rng.random() < 0.2:
+            return b.const(rng.randrange(count), dtype)
+        source = self.value(DataType.U32, 1)
+        if count & (count - 1) == 0 and rng.random() < 0.5:
+            kept = b.and_(source, count - 1)
+        elif rng.random() < 0.3:
+            kept = b.min(source, count - 1)
+        else:
+            kept = b.rem(source, count)
+        return kept if dtype is DataType.U32 else b.cast(kept, dtype)
+
+    def small(self, dtype: DataType, most: int) -> Value:
+        """An integer below `most` in magnitude, 0 or more where `dtype` is unsigned."""
+        return self.note(self.b.rem(self.value(dtype, 1), most))
+
+    def uniform(self, dtype: DataType) -> Value:
+        """A value of u32 or bool that the whole workgroup agrees on."""
+        b, rng = self.b, self.rng
+        known = [v for v in self.pool.by_type.get(dtype, ()) if v in self.pool.uniform]
+        if known and rng.random() < 0.5:
+            return rng.choice(known)
+        if dtype.is_bool:
+            compare = rng.choice([row for row in OPS.values() if row.form == "compare"])
+            made = getattr(b, compare.name)(self.uniform(DataType.U32), rng.randrange(4))
+        elif rng.random() < 0.4:
+            made = b.const(rng.randrange(5))
+        else:
+            made = getattr(b, rng.choice(("workgroup_id", "num_workgroups")))(rng.choice(AXES))
+        return self.pool.add(made, True)
+
+
+# --- makers: one op of a form that gives `dtype`
+
+
+Maker = Callable[[Expressions, OpDef, DataType, int], Value]
+
+
+def _elementwise(count: int) -> Maker:
+    def make(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+        flags: Sequence[str] = ()
+        if e.settings.fastmath and dtype.element.is_float and e.rng.random() < 0.5:
+            flags = [f for f in FASTMATH if e.rng.random() < 0.4]
+        operands = [e.value(dtype, depth) for _ in range(count)]
+        made: Value = getattr(e.b, row.name)(*operands, fastmath=flags)
+        return made
+
+    return make
+
+
+def _compare(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    elements = [t for t in SCALARS if row.accepts(t)]
+    taken = dtype.with_element(e.rng.choice(elements))
+    made: Value = getattr(e.b, row.name)(e.value(taken, depth), e.value(taken, depth))
+    return made
+
+
+def _select(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    shape = DataType.BOOL if e.rng.random() < 0.6 else dtype.with_element(DataType.BOOL)
+    return e.b.select(e.value(shape, depth), e.value(dtype, depth), e.value(dtype, depth))
+
+
+def _convert(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    if row.name == "cast":
+        return e.b.cast(e.value(dtype.with_element(e.rng.choice(SCALARS)), depth), dtype)
+    source = e.value(e.rng.choice(_SAME_BITS[dtype]), depth)
+    element = source.type.element
+    if element.is_float and element is not dtype.element and not e.settings.bitcast_nan:
+        source = e.b.select(e.b.eq(source, source), source, e.b.const(0.0, source.type))
+    return e.b.bitcast(source, dtype)
+
+
+def _const(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    return e.const(dtype)
+
+
+def _spec(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    named = [s.name for s in e.b.program.specs.values() if s.dtype is dtype]
+    return e.b.spec(e.rng.choice(named), dtype)
+
+
+def _id(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    made: Value = getattr(e.b, row.name)(e.rng.choice(AXES))
+    return made
+
+
+def _size(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    made: Value = getattr(e.b, row.name)()
+    return made
+
+
+def _len(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    return e.b.len(e.rng.choice(list(e.b.program.buffers)), dtype)
+
+
+def _splat(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    return e.b.splat(e.value(dtype.element, depth), dtype.lanes)
+
+
+def _vector(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    return e.b.vector(*[e.value(dtype.element, depth) for _ in range(dtype.lanes)])
+
+
+def _extract(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    vector = e.value(DataType.vec(dtype, e.rng.choice(LANES)), depth)
+    return e.b.extract(vector, e.rng.randrange(vector.type.lanes))
+
+
+def _insert(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    lane = e.rng.randrange(dtype.lanes)
+    return e.b.insert(e.value(dtype.element, depth), e.value(dtype, depth), lane)
+
+
+def _call(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    func = e.rng.choice([f for f in e.b.module.funcs.values() if dtype in f.results])
+    results = e.b.call(func, *[e.value(param.type, depth) for param in func.params])
+    return e.rng.choice([r for r in results if r.type is dtype])
+
+
+_MAKERS: dict[str, Maker] = {
+    "unary": _elementwise(1),
+    "binary": _elementwise(2),
+    "ternary": _elementwise(3),
+    "compare": _compare,
+    "select": _select,
+    "convert": _convert,
+    "const": _const,
+    "spec": _spec,
+    "id": _id,
+    "size": _size,
+    "len": _len,
+    "splat": _splat,
+    "vector": _vector,
+    "extract": _extract,
+    "insert": _insert,
+    "call": _call,
+}
+
+PURE_FORMS = frozenset(_MAKERS)
+
+_SAME_BITS = {
+    t: [s for s in (*SCALARS, *VECTORS) if s.bits == t.bits and not s.element.is_bool]
+    for t in (*SCALARS, *VECTORS)
+}
+
+
+def _gives(row: OpDef, dtype: DataType) -> bool:
+    """Whether some op of `row` has a result of `dtype`."""
+    form = row.form
+    if form in ("unary", "binary", "ternary"):
+        return row.accepts(dtype)
+    if form == "compare":
+        return dtype.element.is_bool
+    if row.name == "bitcast":
+        return not dtype.element.is_bool and bool(_SAME_BITS[dtype])
+    if form in ("splat", "vector", "insert"):
+        return dtype.is_vec
+    if form in ("extract", "spec"):
+        return not dtype.is_vec
+    if form in ("id", "size"):
+        return dtype is DataType.U32
+    if form == "len":
+        return dtype in (DataType.U32, DataType.U64)
+    return True
+
+
+_GIVERS = {
+    dtype: [row for row in OPS.values() if row.is_pure and row.form in _MAKERS and _gives(row, dtype)]
+    for dtype in (*SCALARS, *VECTORS)
+}

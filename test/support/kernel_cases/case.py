@@ -1,0 +1,84 @@
+"""A use of a shipped kernel: its program, inputs, grid, and what must come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.ir.program import Program
+from vyre_opt.ir.types import DataType
+from vyre_opt.runtime.dispatcher import Dispatcher
+
+__all__ = ["KernelCase", "Use", "bf16_bits", "widened"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`inputs` in binding order, those that are written included.
+
+    `expected` is what an independent implementation gives for the only output, of which the
+    program's may differ by `bound`, elementwise; NaN is only as good as NaN.  `read` makes one array
+    of several outputs.
+    """
+
+    program: Program
+    inputs: Sequence[Any]
+    grid: int
+    expected: Array
+    bound: Array | float = 0.0
+    read: Callable[[Sequence[Array]], Array] | None = None
+
+    def mismatch(self, target: Dispatcher) -> str:
+        """Where the target's result is beyond the bound, in words; "" if nowhere.  Raises DispatchError."""
+        outputs = target.dispatch(self.program, self.inputs, self.grid)
+        out = next(b for b in self.program.bound_buffers if b.is_output)
+        (given,) = [self.read(outputs)] if self.read else outputs
+        found = widened(given) if out.dtype is DataType.BF16 else given
+        if found.shape != self.expected.shape:
+            return f"@{out.name} has shape {found.shape}, not {self.expected.shape}"
+        wrong = np.flatnonzero(~self._agrees(found))
+        if not len(wrong):
+            return ""
+        at = wrong[0]
+        return (
+            f"@{out.name}[{at}] is {found[at]}, not {self.expected[at]} ({len(wrong)} of {found.size} differ)"
+        )
+
+    def _agrees(self, found: Array) -> Array:
+        if found.dtype.kind != "f":
+            return np.asarray(found == self.expected)
+        wide = found.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            near = np.abs(wide - self.expected) <= self.bound
+        return near | (wide == self.expected) | (np.isnan(wide) & np.isnan(self.expected))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCase:
+    """`kernel`: the op's name, or decode_scan for the composed one; `what` is particular about the use.
+
+    `make` builds the use each time it is called: a list of cases costs nothing.
+    """
+
+    kernel: str
+    what: str
+    make: Callable[[], Use]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel} {self.what}"
+
+
+def bf16_bits(x: Array) -> Array:
+    """f32 cut off to bf16, in storage form."""
+    return (np.asarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def widened(bits: Array) -> Array:
+    """The f32 values of bf16 in storage form."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -1,0 +1,121 @@
+"""math.matvec_fixed, tt.contract_step and tt.chain: u32 and i32 hold signed 16.16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.chain import ChainSchedule, chain
+from vyre_opt.kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid
+from vyre_opt.kernels.tensor_train import StepSchedule, contract_step, contract_step_grid
+
+from .case import Array, KernelCase, Use
+
+__all__ = ["contraction_cases"]
+
+U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
+KINDS = {U32: np.uint32, I32: np.int32, F32: np.float32}
+
+MATRICES = ((1, 1), (5, 33), (33, 5), (7, 1000), (2, 4097))
+CORES = ((1, 1), (1, 300), (300, 1), (33, 31), (64, 4097))
+CHAINS: tuple[tuple[int, ...], ...] = (
+    (1, 1),
+    (1, 5),
+    (7, 3, 3, 3, 2),
+    (64,) * 4,
+    (33,) * 4,
+    (300, 70, 300),
+    (16,) * 6,
+)
+SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
+    ((256, 256, 256, 256), ChainSchedule(128, workgroups=8)),
+    ((64, 64, 32, 32, 64), ChainSchedule(64, workgroups=2)),
+    ((128, 64, 64, 64), ChainSchedule(32, workgroups=16)),
+)
+CHAIN_SCHEDULES = {"": None, "32 lanes": ChainSchedule(32, 2), "nothing ahead": ChainSchedule(128, 4, 0)}
+
+
+def contraction_cases() -> Iterator[KernelCase]:
+    for dtype in (U32, I32):
+        for rows, columns in MATRICES:
+            for schedule in (MatvecSchedule(), MatvecSchedule(2, 3, strided=True)):
+                what = f"{dtype}, {rows} x {columns}" + ", strided" * schedule.strided
+                yield KernelCase("math.matvec_fixed", what, _matvec(dtype, rows, columns, schedule))
+    for dtype in KINDS:
+        for inner, outer in CORES:
+            for step in (StepSchedule(), StepSchedule(32, 3)):
+                what = f"{dtype}, {inner} x {outer} by {step.lanes}"
+                yield KernelCase("tt.contract_step", what, _step(dtype, inner, outer, step))
+        for ranks, spread in SPREAD:
+            what = f"{dtype}, {' '.join(map(str, ranks))}, over {spread.workgroups} workgroups"
+            yield KernelCase("tt.chain", what, _chain(dtype, ranks, spread))
+        for ranks in CHAINS:
+            for name, chosen in CHAIN_SCHEDULES.items():
+                what = f"{dtype}, {' '.join(map(str, ranks))}" + f", {name}" * bool(name)
+                yield KernelCase("tt.chain", what, _chain(dtype, ranks, chosen))
+
+
+def product(vector: Array, matrix: Array) -> Array:
+    """vector @ matrix: of floats in f64; in 16.16 each product rounded down, the sum modulo 2^32."""
+    if vector.dtype.kind == "f":
+        return np.asarray(vector.astype(np.float64) @ matrix.astype(np.float64))
+    wide = vector.view(np.int32).astype(np.int64)[:, None] * matrix.view(np.int32).astype(np.int64)
+    sums = np.floor_divide(wide, 65536).sum(axis=0)  # of at most 2^13 terms below 2^47
+    return (sums % 2**32).astype(np.uint32).view(matrix.dtype)
+
+
+def _draw(rng: np.random.Generator, dtype: DataType, *shape: int) -> Array:
+    """Every bit pattern of the integers; floats of about 1."""
+    if dtype is F32:
+        return rng.standard_normal(shape).astype(np.float32)
+    return rng.integers(0, 2**32, shape, dtype=np.uint32).view(KINDS[dtype])
+
+
+def _bound(dtype: DataType, expected: Array, terms: int) -> Array | float:
+    return 1e-5 * np.abs(expected) + 2e-6 * terms if dtype is F32 else 0.0
+
+
+def _matvec(dtype: DataType, rows: int, columns: int, schedule: MatvecSchedule) -> Callable[[], Use]:
+    def make() -> Use:
+        rng = np.random.default_rng(rows)
+        m, x = _draw(rng, dtype, rows, columns), _draw(rng, dtype, columns)
+        m[0, 0], x[0] = np.array([-1, 1 << 15]).astype(KINDS[dtype])  # the product is rounded to -1/65536
+        inputs = [m.reshape(-1), x, np.zeros(rows, x.dtype)]
+        grid = 3 if schedule.strided else matvec_grid(schedule, rows)
+        return Use(matvec_fixed(dtype, schedule), inputs, grid, product(x, m.T.copy()))
+
+    return make
+
+
+def _step(dtype: DataType, inner: int, outer: int, schedule: StepSchedule) -> Callable[[], Use]:
+    def make() -> Use:
+        rng = np.random.default_rng(outer)
+        acc, core = _draw(rng, dtype, inner), _draw(rng, dtype, inner, outer)
+        expected = product(acc, core)
+        inputs = [acc, core.reshape(-1), np.zeros(outer, acc.dtype)]
+        grid = contract_step_grid(schedule, outer) if schedule == StepSchedule() else 2
+        program = contract_step(dtype, schedule)
+        return Use(program, inputs, grid, expected, _bound(dtype, expected, inner))
+
+    return make
+
+
+def _chain(dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule | None) -> Callable[[], Use]:
+    def make() -> Use:
+        rng = np.random.default_rng(sum(ranks))
+        acc = _draw(rng, dtype, ranks[0])
+        cores = [_draw(rng, dtype, x, y) for x, y in pairwise(ranks)]
+        if dtype is F32:
+            cores = [core / np.float32(np.sqrt(len(core))) for core in cores]
+        expected = acc
+        for core in cores:
+            expected = product(expected, core)
+        joined = np.concatenate([core.reshape(-1) for core in cores])
+        inputs = [acc, joined, np.zeros(ranks[-1], acc.dtype)]
+        grid = schedule.workgroups if schedule else 1
+        return Use(chain(ranks, dtype, schedule), inputs, grid, expected, _bound(dtype, expected, len(ranks)))
+
+    return make

@@ -1,0 +1,97 @@
+"""tt.embedding of 2 to 4 cores, f32 and bf16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+import numpy as np
+
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.embedding import (
+    EmbeddingSchedule,
+    EmbeddingShape,
+    Schedule,
+    embedding,
+    embedding_grid,
+    embedding_schedule,
+)
+from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+
+from .case import Array, KernelCase, Use, bf16_bits, widened
+
+__all__ = ["embedding_cases"]
+
+F32, BF16 = DataType.F32, DataType.BF16
+SHAPES = (
+    EmbeddingShape((3, 4), (2, 3), (5,)),
+    EmbeddingShape((20, 22, 25), (4, 4, 4), (16, 16)),
+    EmbeddingShape((3, 1, 2, 4), (1, 3, 2, 2), (3, 8, 4)),
+    EmbeddingShape((5, 6, 7), (4, 4, 4), (64, 64)),
+    EmbeddingShape((4, 3, 5), (2, 5, 3), (6, 16)),
+)
+STRIDED = EmbeddingSchedule(32, 2, 4, 1, strided=True)
+GROUPED = (GroupedSchedule(chunk=128), GroupedSchedule(256, 16, 8, 8), GroupedSchedule(300, 8, 4, 2, 3))
+
+
+def embedding_cases() -> Iterator[KernelCase]:
+    """One lookup, a workgroup's rest, and so many that the GPU's schedule groups them by slice."""
+    for shape in SHAPES:
+        cores = f"p {shape.p} q {shape.q} r {shape.r}"
+        for count in (1, 2, 33, 131):
+            yield KernelCase("tt.embedding", f"f32, {cores}, {count}", _lookups(shape, count, F32, F32))
+        strided = _lookups(shape, 33, F32, F32, STRIDED)
+        yield KernelCase("tt.embedding", f"f32, {cores}, strided", strided)
+        for grouped in GROUPED:
+            if grouped.why_not(shape) is None:
+                what = f"f32, {cores}, {grouped.rows} x {grouped.columns} of {grouped.chunk}"
+                yield KernelCase("tt.embedding", what, _lookups(shape, 300, F32, F32, grouped))
+        for out in (BF16, F32):
+            make = _lookups(shape, 33, BF16, out)
+            yield KernelCase("tt.embedding", f"bf16 to {out}, {cores}", make)
+
+
+def _lookups(
+    shape: EmbeddingShape,
+    count: int,
+    dtype: DataType,
+    out_dtype: DataType,
+    schedule: Schedule | None = None,
+) -> Callable[[], Use]:
+    def make() -> Use:
+        rng = np.random.default_rng(count)
+        cores = [core / np.float32(np.sqrt(core.shape[1])) for core in _cores(rng, shape)]
+        indices = rng.integers(0, prod(shape.p), count).astype(np.uint32)
+        indices[0] = prod(shape.p) - 1
+        stored = [bf16_bits(core) if dtype is BF16 else core for core in cores]
+        values = [widened(core) if dtype is BF16 else core for core in stored]
+        expected = np.concatenate([_row(values, int(index)) for index in indices])
+        chosen = schedule or embedding_schedule(shape, count=count, target="cuda")
+        out = np.zeros(expected.size, np.uint16 if out_dtype is BF16 else np.float32)
+        relative = 2.0**-8 if out_dtype is BF16 else 1e-4
+        return Use(
+            embedding(shape, dtype, chosen, out_dtype),
+            [np.concatenate([core.reshape(-1) for core in stored]), indices, out],
+            2 if schedule is STRIDED else embedding_grid(chosen, shape, count),
+            expected,
+            relative * np.abs(expected) + 1e-4,
+        )
+
+    return make
+
+
+def _cores(rng: np.random.Generator, shape: EmbeddingShape) -> list[Array]:
+    ranks = (1, *shape.r, 1)
+    return [
+        rng.standard_normal((p, ranks[k], q, ranks[k + 1])).astype(np.float32)
+        for k, (p, q) in enumerate(zip(shape.p, shape.q, strict=True))
+    ]
+
+
+def _row(cores: list[Array], index: int) -> Array:
+    """The row of an index, core by core, in f64."""
+    row = np.ones((1, 1))
+    for core, digit in zip(cores, np.unravel_index(index, [len(c) for c in cores]), strict=True):
+        step = np.einsum("ar,rqs->aqs", row, core[digit].astype(np.float64))
+        row = step.reshape(-1, core.shape[3])
+    return row.reshape(-1)

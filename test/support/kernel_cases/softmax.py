@@ -1,0 +1,129 @@
+"""math.softmax and math.softmax_step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
+from vyre_opt.kernels.softmax_fixed import softmax_step as build_step
+from vyre_opt.kernels.softmax_rows import (
+    MAX_COLUMNS,
+    SoftmaxSchedule,
+    softmax,
+    softmax_grid,
+    softmax_schedule,
+)
+
+from .case import Array, KernelCase, Use, bf16_bits, widened
+
+__all__ = ["softmax_cases"]
+
+F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
+
+LENGTHS = (1, 2, 3, 5, 31, 32, 33, 64, 100, 256, 1000, 1024, 2048, 4097, 5000, 12544, 16384, MAX_COLUMNS)
+HALF_LENGTHS = (1, 33, 1000, 4096, 70000, MAX_COLUMNS)
+
+# half a unit in the last place of the stored type, relative; and its smallest steps
+_STORED = {F32: (0.0, 0.0), F16: (2.0**-11 * 1.01, 2.0**-25), BF16: (2.0**-8 * 1.01, 0.0)}
+
+
+def softmax_cases() -> Iterator[KernelCase]:
+    for columns in LENGTHS:
+        plain = softmax_schedule(columns, F32)
+        yield _case(columns, F32, plain, 0, "")
+        if columns < MAX_COLUMNS:
+            yield _case(columns, F32, replace(plain, strided=True), 2, ", strided")
+        if softmax_schedule(columns, F32, "cpu") != plain:
+            yield _case(columns, F32, softmax_schedule(columns, F32, "cpu"), 0, ", as on the cpu")
+    for dtype in (F16, BF16):
+        for columns in HALF_LENGTHS:
+            yield _case(columns, dtype, softmax_schedule(columns, dtype), 0, "")
+    for columns in (1, 33, 4100, 40000):  # shares of -inf only, and loops with and without a rest
+        for lanes in (32, 96, 1024):
+            vector = 4 if columns % 4 == 0 else 1
+            read_twice = SoftmaxSchedule(lanes, 1, vector, kept=False)
+            yield _case(columns, F32, read_twice, 0, f", read twice by {lanes}")
+    for kept in (True, False):
+        yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _late(kept))
+    for count in (1, 2, 31, 33, 1000, 9000):
+        for lanes, grid in ((32, 1), (32, 3), (256, 2), (1024, 1)):
+            yield KernelCase(
+                "math.softmax_step", f"{count} by {lanes}, grid {grid}", _step(count, lanes, grid)
+            )
+    yield KernelCase("math.softmax_step", "zeros", _step(40, 32, 1, most=1))
+
+
+def _case(columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int, more: str) -> KernelCase:
+    def make() -> Use:
+        x = special_rows(columns, 6e4 if dtype is F16 else 1e37)
+        stored: Array = bf16_bits(x) if dtype is BF16 else x.astype(np.float16) if dtype is F16 else x
+        values = widened(stored) if dtype is BF16 else stored
+        return _use(values, stored, columns, dtype, schedule, grid)
+
+    return KernelCase("math.softmax", f"{dtype}, rows of {columns}{more}", make)
+
+
+def special_rows(columns: int, large: float) -> Array:
+    """Plain; half of it -inf, in runs and in every second place; large; all -inf; a NaN; a +inf; late."""
+    rng = np.random.default_rng(columns)
+    x = (rng.standard_normal((8, columns)) * 5).astype(np.float32)
+    x[1, : columns // 2] = -np.inf
+    x[2, 1::2] = -np.inf
+    x[3] *= large / 32
+    x[4] = -np.inf
+    x[5, columns // 2] = np.nan
+    x[6, columns - 1] = np.inf
+    x[7, : columns // 64 * 63] = -np.inf
+    return x
+
+
+def _late(kept: bool) -> Any:
+    def make() -> Use:
+        x = np.full((1, 512), -np.inf, np.float32)
+        x[0, 508:] = [1, 2, 3, -300]
+        return _use(x, x, 512, F32, SoftmaxSchedule(128, 1, 4, kept=kept), 1)
+
+    return make
+
+
+def _use(
+    values: Array, stored: Array, columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int
+) -> Use:
+    """The formula in f64, with -inf and NaN as they come out of it.
+
+    The bound is relative: exp2 in f32; what the rounding of x - maximum to f32 makes of a place
+    far from the maximum; the sum, whose rounding errors grow as the root of what a lane adds
+    up; then the rounding to the stored type.  Results below 1e-37 are subnormal in f32, or near.
+    """
+    wide = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+        expected = powers / powers.sum(axis=1, keepdims=True)
+        far = np.abs(np.nan_to_num(np.log(expected), neginf=0.0))
+    relative, least = _STORED[dtype]
+    adding = 2.0**-24 * np.sqrt(columns / schedule.lanes)
+    bound = expected * (1e-6 + 1.5e-7 * far + adding + relative) + 1e-37 + least
+    return Use(
+        softmax(columns, dtype, schedule),
+        [stored.reshape(-1), np.zeros_like(stored).reshape(-1)],
+        grid or softmax_grid(schedule, len(values)),
+        expected.reshape(-1),
+        bound.reshape(-1),
+    )
+
+
+def _step(count: int, lanes: int, grid: int, most: int = 1 << 32) -> Any:
+    """A sum beyond 32 bits; `most` 1 gives zeros, for which max(sum, 1) stands in."""
+
+    def make() -> Use:
+        x = np.random.default_rng(count).integers(0, most, count, dtype=np.uint32)
+        total = max(sum(x.tolist()), 1)
+        expected = np.array([value * 65536 // total for value in x.tolist()], np.uint32)
+        return Use(build_step(SoftmaxStepSchedule(lanes)), [x, np.zeros_like(x)], grid, expected)
+
+    return make

@@ -1,0 +1,35 @@
+"""A small program for every op of the table at every type it takes.
+
+Backends compile and run these one by one: what random programs find by chance, these
+find by name.  Every program is sound and gives the same on every target, up to the
+rounding that `ulp` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vyre_opt.ir.ops import OPS
+
+from .control import control, subgroups
+from .maker import OpProgram
+from .memory import accesses, atomics
+from .values import constants, converts, elementwise, ids, selects, vectors
+
+__all__ = ["OpProgram", "op_programs"]
+
+
+def op_programs() -> Iterator[OpProgram]:
+    """All of them, in the order of the table's parts."""
+    for row in OPS.values():
+        if row.form in ("unary", "binary", "ternary", "compare"):
+            yield from elementwise(row)
+    yield from selects()
+    yield from converts()
+    yield from vectors()
+    yield from constants()
+    yield from ids()
+    yield from accesses()
+    yield from atomics()
+    yield from subgroups()
+    yield from control()

@@ -1,0 +1,101 @@
+"""Ops on values: arithmetic, select, conversions, vectors, constants, ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir.program import Dim3, Value
+from vyre_opt.ir.types import DataType
+
+from .maker import SCALARS, Maker, OpProgram
+
+__all__ = ["constants", "converts", "elementwise", "ids", "selects", "vectors"]
+
+
+def elementwise(row: OpDef) -> Iterator[OpProgram]:
+    count = {"unary": 1, "ternary": 3}.get(row.form, 2)
+    scalars = [t for t in (DataType.BOOL, *SCALARS) if row.accepts(t)]
+    vectors = [DataType.vec(t, n) for t, n in ((DataType.I32, 4), (DataType.F16, 3)) if row.accepts(t)]
+    for dtype in (*scalars, *vectors):
+        make = Maker(f"{row.name} {dtype}")
+        operands = [make.source(name, dtype) for name in "abc"[:count]]
+        make.result(getattr(make.b, row.name)(*operands))
+        yield make.finish(ulp=row.ulp if dtype.element.is_float else 0.0)
+
+
+def selects() -> Iterator[OpProgram]:
+    for dtype in (DataType.BOOL, *SCALARS, DataType.vec(DataType.U16, 4)):
+        make = Maker(f"select {dtype}")
+        p = make.source("p", DataType.BOOL)
+        make.result(make.b.select(p, make.source("a", dtype), make.source("b", dtype)))
+        yield make.finish()
+    dtype = DataType.vec(DataType.F32, 4)
+    make = Maker("select by a vector")
+    a, b = make.source("a", dtype), make.source("b", dtype)
+    make.result(make.b.select(make.b.lt(a, b), a, b))
+    yield make.finish()
+
+
+def converts() -> Iterator[OpProgram]:
+    for source in (DataType.BOOL, *SCALARS):
+        for target in (DataType.BOOL, *SCALARS):
+            make = Maker(f"cast {source} to {target}")
+            make.result(make.b.cast(make.source("a", source), target))
+            yield make.finish()
+    shapes = [(t, n) for t in SCALARS for n in (1, 2, 4)]
+    types = [t if n == 1 else DataType.vec(t, n) for t, n in shapes]
+    for source in types:
+        for target in types:
+            if source.bits == target.bits and source is not target:
+                make = Maker(f"bitcast {source} to {target}")
+                value = make.source("a", source)
+                if source.element.is_float:  # which NaN an op gives is not said
+                    is_nan = make.b.ne(value, value)
+                    value = make.b.select(is_nan, make.b.const(1.0, source), value)
+                make.result(make.b.bitcast(value, target))
+                yield make.finish()
+
+
+def vectors() -> Iterator[OpProgram]:
+    for element, lanes in ((DataType.F32, 4), (DataType.U8, 16), (DataType.BOOL, 2), (DataType.BF16, 5)):
+        dtype = DataType.vec(element, lanes)
+        make = Maker(f"splat, vector, extract, insert {dtype}")
+        b, a = make.b, make.source("a", element)
+        whole = make.source("v", dtype)
+        parts = [b.extract(whole, lanes - 1 - k) for k in range(lanes)]
+        mixed = b.insert(a, b.vector(*parts), lanes // 2)
+        make.result(b.select(b.const(True, DataType.BOOL), mixed, b.splat(a, lanes)))
+        make.result(b.splat(a, lanes))
+        yield make.finish()
+
+
+def constants() -> Iterator[OpProgram]:
+    for dtype in (DataType.BOOL, *SCALARS, DataType.vec(DataType.F16, 3)):
+        make = Maker(f"const and spec {dtype}")
+        make.result(make.b.const(True if dtype.is_bool else 3, dtype))
+        if not dtype.is_vec:
+            make.result(make.b.spec("s", dtype, True if dtype.is_bool else 5))
+        yield make.finish()
+
+
+def ids() -> Iterator[OpProgram]:
+    for row in OPS.values():
+        if row.form not in ("id", "size"):
+            continue
+        for axis in "xyz" if row.form == "id" else "x":
+            for workgroup, grid in (((5, 3, 2), (2, 3, 2)), ((64, 1, 1), (3, 1, 1)), ((8, 8, 1), (2, 2, 1))):
+                make = Maker(f"{row.name} {axis} {workgroup} {grid}", workgroup)
+                total = int(np.prod(workgroup) * np.prod(grid))
+                value = getattr(make.b, row.name)(*([axis] if row.form == "id" else []))
+                make.result(value, total, _linear(make.b, workgroup))
+                yield make.finish(grid)
+
+
+def _linear(b: Builder, workgroup: Dim3) -> Value:
+    """A number of this invocation that no other has."""
+    x, y, z = (b.global_id(axis) for axis in "xyz")
+    return b.add(x, b.mul(b.global_size("x"), b.add(y, b.mul(b.global_size("y"), z))))

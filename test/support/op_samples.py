@@ -1,0 +1,136 @@
+"""A small program for each row of the op table, by its form, for tests that go over the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.ops import OpDef
+from vyre_opt.ir.program import Module, Value
+from vyre_opt.ir.types import DataType
+
+__all__ = ["op_samples"]
+
+U32, F32, BOOL = DataType.U32, DataType.F32, DataType.BOOL
+
+
+def op_samples(row: OpDef) -> Iterator[Module]:
+    """A module with an op of `row`, for each choice of a word it takes."""
+    if row.kernel is not None:
+        yield _kernel(row)
+        return
+    choices = next((attr.choices for attr in row.attrs if attr.choices), None) or (None,)
+    for choice in choices:
+        b = Builder("p", (8, 2), 2)
+        b.buffer("in", _operand_type(row), 64, "read_write", 0, live_in=True, live_out=True)
+        _build(b, row, choice)
+        b.finish()
+        yield b.module
+
+
+def _operand_type(row: OpDef) -> DataType:
+    return F32 if row.types == "float" else U32
+
+
+def _kernel(row: OpDef) -> Module:
+    assert row.kernel is not None
+    b = Builder("p", 8)
+    for number, role in enumerate(row.kernel.roles):
+        b.buffer(role.name, role.types[0], 64, role.access, number)
+    params = {key: 4 if default is None else default for key, default in row.kernel.params.items()}
+    b.kernel(row.name, *[role.name for role in row.kernel.roles], **params)
+    b.finish()
+    return b.module
+
+
+def _build(b: Builder, row: OpDef, choice: str | None) -> None:
+    """One op of `row`, and what it needs around it."""
+    form = row.form
+    method: Any = getattr(b, row.name, None)
+    x: Value = b.const(3, _operand_type(row))
+    truth = b.const(True, BOOL)
+    if form in ("unary", "binary", "ternary", "compare"):
+        method(*[x] * {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[form])
+    elif form in ("id", "barrier"):
+        method(choice)
+    elif form == "size":
+        method()
+    elif form == "select":
+        b.select(truth, x, x)
+    elif form == "convert":
+        method(x, F32)
+    elif form == "atomic":
+        values = [x, x] if row.name == "atomic_compare_exchange" else [x]
+        method("in", 0, *values, order=choice)
+    elif form == "shuffle":
+        b.subgroup_shuffle(x, 1, choice or "")
+    elif form == "reduce":
+        b.subgroup_reduce(x, choice or "")
+    elif form == "scan":
+        b.subgroup_scan(x, choice or "", "max")
+    else:
+        _SINGLE[row.name](b, x, truth)
+
+
+def _splat(b: Builder, x: Value, truth: Value) -> None:
+    b.insert(7, b.splat(x, 4), 1)
+
+
+def _vector(b: Builder, x: Value, truth: Value) -> None:
+    b.extract(b.vector(x, x, 9), 2)
+
+
+def _for(b: Builder, x: Value, truth: Value) -> None:
+    with b.for_(0, x, 2, carry=[x, truth]) as loop:
+        loop.yield_(b.add(loop.args[0], loop.index), loop.args[1])
+    with b.for_(-4, 4, dtype=DataType.I16):
+        b.lane_id()
+
+
+def _while(b: Builder, x: Value, truth: Value) -> None:
+    with b.while_([x]) as loop:
+        loop.condition(b.lt(loop.args[0], 9))
+        loop.yield_(b.add(loop.args[0], 1))
+
+
+def _if(b: Builder, x: Value, truth: Value) -> None:
+    with b.if_(truth) as branch:
+        branch.yield_(x)
+    with branch.else_():
+        branch.yield_(b.const(4))
+    with b.if_(truth):
+        b.lane_id()
+
+
+def _region(b: Builder, x: Value, truth: Value) -> None:
+    with b.region("phase") as nest:
+        nest.yield_(b.add(x, 1))
+
+
+def _call(b: Builder, x: Value, truth: Value) -> None:
+    with b.func("twice", U32) as func:
+        func.yield_(b.add(func.args[0], func.args[0]), b.const(1.5, F32))
+    b.call("twice", x)
+
+
+_SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
+    "const": lambda b, x, truth: b.const([1, 2, 2**32 - 1], DataType.vec(U32, 3)),
+    "spec": lambda b, x, truth: b.spec("k", F32, 0.1),
+    "len": lambda b, x, truth: b.len("in", DataType.U64),
+    "splat": _splat,
+    "vector": _vector,
+    "extract": _vector,
+    "insert": _splat,
+    "load": lambda b, x, truth: b.load("in", 4, 2),
+    "store": lambda b, x, truth: b.store(x, "in", 5),
+    "subgroup_ballot": lambda b, x, truth: b.subgroup_ballot(truth),
+    "for": _for,
+    "while": _while,
+    "condition": _while,
+    "if": _if,
+    "region": _region,
+    "yield": _region,
+    "call": _call,
+    "trap": lambda b, x, truth: b.trap('a "quoted" back\\slash\n\tand a tab'),
+}

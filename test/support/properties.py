@@ -1,0 +1,195 @@
+"""What must hold of every program: of its text, and of what passes make of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vyre_opt.ir.diagnostics import DiagnosticError, render
+from vyre_opt.ir.fingerprint import fingerprint
+from vyre_opt.ir.parser import parse
+from vyre_opt.ir.printer import print_program
+from vyre_opt.ir.program import Buffer, Dim3, Module, Program
+from vyre_opt.ir.verifier import verify
+from vyre_opt.passes.manager import PassFailure, PassManager, Result
+from vyre_opt.passes.registry import all_names
+from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
+
+from .sample import Sample, random_inputs
+
+__all__ = [
+    "Baseline",
+    "Broken",
+    "baseline",
+    "bits",
+    "check_pipeline",
+    "check_text",
+    "random_pipeline",
+    "run",
+]
+
+Outputs = dict[str, np.ndarray[Any, Any]]
+
+
+class Broken(Exception):
+    """A property does not hold of the program `text`, after `pipeline` if one is named.
+
+    `kind` is text, fault, crash, contract, proof or result.
+    """
+
+    def __init__(self, kind: str, what: str, text: str, pipeline: str = "") -> None:
+        super().__init__(f"{pipeline}: {what}" if pipeline else what)
+        self.kind = kind
+        self.text = text
+        self.pipeline = pipeline
+
+    @property
+    def what(self) -> str:
+        return str(self)
+
+
+def check_text(sample: Sample) -> None:
+    """The program verifies; both forms of its text parse to it and print the same bytes."""
+    module = sample.module
+    text = print_program(module)
+    errors = [d for d in verify(module) if d.severity == "error"]
+    if errors:
+        raise Broken("text", f"does not verify: {render(errors[0])}", text)
+    print_ = fingerprint(module)
+    for generic in (False, True):
+        form = "generic" if generic else "short"
+        printed = print_program(module, generic=generic)
+        try:
+            again = parse(printed)
+        except DiagnosticError as wrong:
+            raise Broken("text", f"the {form} form does not parse: {wrong}", printed) from None
+        if print_program(again, generic=generic) != printed:
+            raise Broken("text", f"the {form} form prints as other bytes after parsing", printed)
+        if fingerprint(again) != print_:
+            raise Broken("text", f"the {form} form parses to another program", printed)
+
+
+MAX_STEPS = 500_000
+"""Far more than a generated program runs; a reduced one may have lost what ends its loops."""
+
+
+def run(program: Program, module: Module, grid: Dim3, inputs: dict[str, Any]) -> Outputs:
+    """The outputs by buffer name.  Raises ProgramError for a program at fault."""
+    given = [inputs[b.name] for b in program.bound_buffers]
+    arrays = dispatcher("ref", max_steps=MAX_STEPS).dispatch(program, given, grid, module=module)
+    return dict(zip([b.name for b in outputs(program)], arrays, strict=True))
+
+
+def outputs(program: Program) -> list[Buffer]:
+    return [b for b in program.bound_buffers if b.is_output]
+
+
+def named_inputs(sample: Sample, seed: int) -> dict[str, Any]:
+    """Inputs by name, so that they fit a program that has lost a binding."""
+    arrays = random_inputs(sample.program, sample.grid, seed)
+    return {b.name: a for b, a in zip(sample.program.bound_buffers, arrays, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A program's text, inputs by name, and what the interpreter makes of them."""
+
+    text: str
+    inputs: dict[str, Any]
+    outcome: Outputs | ProgramError
+
+
+def baseline(sample: Sample, seed: int = 0) -> Baseline:
+    """Run a program as it is.  Raises Broken for one that is sound but at fault."""
+    text = print_program(sample.module)
+    inputs = named_inputs(sample, seed)
+    try:
+        return Baseline(text, inputs, run(sample.program, sample.module, sample.grid, inputs))
+    except ProgramError as fault:
+        if sample.sound:
+            raise Broken("fault", f"a sound program is at fault: {fault}", text) from None
+        return Baseline(text, inputs, fault)
+
+
+def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None) -> Result:
+    """Run passes on a copy of the program: it must still verify, print, and compute the same bits.
+
+    A program that does not run clean is only checked to stay well-formed, and not to
+    have been proven a hand-off where it read what nobody wrote.
+    """
+    before = before or baseline(sample)
+    text, expected = before.text, before.outcome
+    module = parse(text)
+    try:
+        result = PassManager(pipeline, verify_each=True).run(module)
+    except PassFailure as failure:
+        why = "".join(f"\n{render(d)}" for d in failure.diagnostics[:3])
+        raise Broken("contract", f"{failure}{why}", text, pipeline) from None
+    except Exception as crash:
+        raise Broken("crash", f"{type(crash).__name__}: {crash}", text, pipeline) from crash
+    try:
+        check_text(Sample(module, module.programs[sample.program.name], sample.grid, sample.seed))
+    except Broken as broken:
+        raise Broken("text", f"after it, {broken}", text, pipeline) from None
+    if isinstance(expected, ProgramError):
+        _check_refusal(expected, result.remarks, pipeline, text)
+        return result
+    program = module.programs[sample.program.name]
+    try:
+        given = run(program, module, sample.grid, before.inputs)
+    except ProgramError as fault:
+        raise Broken("fault", f"the program is at fault after it: {fault}", text, pipeline) from None
+    _compare(sample.program, expected, given, text, pipeline)
+    return result
+
+
+def _check_refusal(fault: ProgramError, remarks: Sequence[Any], pipeline: str, text: str) -> None:
+    """No buffer that was read before it was written may have been proven a hand-off."""
+    fused = [r for r in remarks if r.kind == "applied" and r.pass_name == "decode_scan_fuse"]
+    promoted = {r.certificate.get("buffer") for r in fused}
+    named = {name for name in promoted if name and f"@{name}" in fault.diagnostic.message}
+    if fault.kind == "uninitialised" and named:
+        raise Broken("proof", f"@{min(named)} was proven a hand-off, but: {fault}", text, pipeline)
+
+
+def _compare(program: Program, expected: Outputs, given: Outputs, text: str, pipeline: str) -> None:
+    if expected.keys() != given.keys():
+        raise Broken("result", f"outputs {sorted(expected)} became {sorted(given)}", text, pipeline)
+    for name, wanted in expected.items():
+        dtype = program.buffers[name].dtype.element
+        a, b = bits(wanted, dtype.name), bits(given[name], dtype.name)
+        if a.shape != b.shape:
+            raise Broken("result", f"@{name} has shape {b.shape}, not {a.shape}", text, pipeline)
+        places = np.argwhere(a != b)
+        if len(places):
+            where = tuple(int(i) for i in places[0])
+            shown = f"@{name}{list(where)} is {given[name][where]}, not {wanted[where]}"
+            raise Broken("result", f"{shown} ({len(places)} of {a.size} differ)", text, pipeline)
+
+
+def bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """The bit patterns, with one pattern for every NaN."""
+    if array.dtype.kind == "b":
+        return array.view(np.uint8)
+    unsigned = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    if name == "bf16":
+        return np.where((unsigned & 0x7FFF) > 0x7F80, 0x7FC0, unsigned)
+    return np.where(np.isnan(array), 0, unsigned + 0) if array.dtype.kind == "f" else unsigned
+
+
+def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
+    """Two to six passes in any order, some with options."""
+    known = list(names) or all_names()
+    chosen = [rng.choice(known) for _ in range(rng.randrange(2, 7))]
+    return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in chosen)
+
+
+_OPTIONS = {
+    "unroll": ("", "{factor=2}", "{full=true}", "{factor=3 max_ops=40}"),
+    "inline": ("", "{keep=true}", "{max_ops=50}"),
+    "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}", "{budget=64}"),
+}

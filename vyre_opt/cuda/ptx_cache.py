@@ -1,0 +1,77 @@
+"""PTX with what a launch needs to know of its kernels, as the compile cache keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.program import Op
+from ..lowering.common.abi import EntryPoint, FaultSite, Param, Unit
+from ..lowering.nvptx.targets import GpuTarget, PtxVersion, show
+from ..runtime.cache.compilations import pack_parts, unpack_parts
+from ..runtime.cache.keys import called_fingerprints, compile_key
+from ..specialization.digest import digest_of
+
+if TYPE_CHECKING:
+    from .kernels import Options
+
+__all__ = ["decode", "encode", "key_of"]
+
+
+def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: Options) -> bytes:
+    """Of programs that share a module, in their order."""
+    facts = {
+        "kind": "ptx",
+        "gpu": target.name,
+        "version": show(version),
+        "bounds": options.bounds,
+        "level": str(options.level),
+    }
+    keys = [compile_key(unit.program, unit.module, unit.specs, facts) for unit in units]
+    return digest_of([(f"unit {number:06}", "key", key) for number, key in enumerate(keys)])
+
+
+def encode(kernels: Sequence[EntryPoint], units: Sequence[Unit], ptx: bytes) -> bytes:
+    """Faults name their ops by number, as `_ops` counts them."""
+    return pack_parts(
+        {"kernels": [_facts(kernel, unit) for kernel, unit in zip(kernels, units, strict=True)]}, ptx
+    )
+
+
+def decode(payload: bytes, units: Sequence[Unit]) -> tuple[list[EntryPoint], bytes]:
+    """Raises ValueError, KeyError, TypeError or IndexError for what `encode` did not write."""
+    facts, ptx = unpack_parts(payload)
+    kernels = [_kernel(given, unit) for given, unit in zip(facts["kernels"], units, strict=True)]
+    return kernels, ptx
+
+
+def _facts(kernel: EntryPoint, unit: Unit) -> dict[str, Any]:
+    numbers = {op: number for number, op in enumerate(_ops(unit))} if kernel.sites else {}
+    return {
+        "symbol": kernel.symbol,
+        "params": [[param.kind, param.buffer] for param in kernel.params],
+        "sites": [[numbers[site.op], site.kind, site.width] for site in kernel.sites],
+        "dynamic_shared": kernel.dynamic_shared,
+        "is_cooperative": kernel.is_cooperative,
+    }
+
+
+def _kernel(facts: dict[str, Any], unit: Unit) -> EntryPoint:
+    ops = _ops(unit) if facts["sites"] else []
+    return EntryPoint(
+        unit.program,
+        facts["symbol"],
+        tuple(Param(kind, buffer) for kind, buffer in facts["params"]),
+        [FaultSite(ops[number], kind, width) for number, kind, width in facts["sites"]],
+        int(facts["dynamic_shared"]),
+        bool(facts["is_cooperative"]),
+    )
+
+
+def _ops(unit: Unit) -> list[Op]:
+    """The ops of a program, then of the functions that it calls, by name."""
+    ops = list(unit.program.walk())
+    for name, _ in called_fingerprints(unit.program, unit.module):
+        assert unit.module is not None
+        ops += unit.module.funcs[name].walk()
+    return ops

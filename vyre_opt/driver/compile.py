@@ -1,0 +1,110 @@
+"""Programs and pipelines as functions: `compile` makes a callable, `run` calls it once.
+
+    double = vyre_opt.compile(Path("double.vyre"), specs={"by": 3})
+    outputs = double({"x": x}, grid=4)                  # {"y": array}
+
+A call dispatches; what a dispatcher compiled, it keeps, so later calls only run.  The command
+line's `vyre-run` is this too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..ir.copies import copy_for
+from ..ir.pipeline import Pipeline
+from ..ir.program import Module, Program
+from ..runtime.dispatcher import BadInputs, Target
+from ..specialization.binding import fix_types
+from .binding import PYTHON, Signature, Wording, choose, set_specs
+from .executable import Grid, Inputs
+from .pipeline import PipelineExecutable
+from .program import ProgramExecutable
+
+__all__ = ["compile", "compile_module", "run"]
+
+
+def compile(
+    source: str | Path | Module | Program,
+    *,
+    entry: str | None = None,
+    target: Target = "cpu",
+    specs: Mapping[str, Any] | None = None,
+    passes: Any = None,
+) -> ProgramExecutable | PipelineExecutable:
+    """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
+
+    `source`: the text of a program, the path of a file, or what was parsed or built, which stays
+    as it is.  `entry`: which program or pipeline; without it the pipeline @main, or the
+    only pipeline, or the only program where there is no pipeline.  `target`: ref, cpu, cuda, or a
+    dispatcher.  `specs`: values of specialization constants by name, in place of their defaults,
+    as Python values or as text ("0x1f").  `passes`: a pipeline to run before, such as
+    "canonicalize,decode_scan_fuse", or a list of passes.  Named kernels are expanded after it,
+    but for ref, which runs them itself.
+
+    Raises DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
+    do not fit it, and OSError for a file that cannot be read.
+    """
+    return compile_module(_module(source), entry, target, specs or {}, passes)
+
+
+def run(
+    source: str | Path | Module | Program,
+    inputs: Inputs = (),
+    grid: Grid = None,
+    *,
+    entry: str | None = None,
+    target: Target = "cpu",
+    specs: Mapping[str, Any] | None = None,
+    lengths: Mapping[str, int] | None = None,
+    passes: Any = None,
+) -> dict[str, Any]:
+    """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid` and `lengths`."""
+    made = compile(source, entry=entry, target=target, specs=specs, passes=passes)
+    return made(inputs, grid, lengths=lengths)
+
+
+def compile_module(
+    module: Module,
+    entry: str | None,
+    target: Target,
+    specs: Mapping[str, Any],
+    passes: Any = None,
+    words: Wording = PYTHON,
+) -> ProgramExecutable | PipelineExecutable:
+    """`compile` for a module that verifies, with messages in the words of who asks."""
+    item = choose(module, entry, words)
+    own = copy_for(module, item)
+    values = fix_types(own, specs)
+    set_specs(list(own.programs.values()), values, Signature.of(item).title, words)
+    made: ProgramExecutable | PipelineExecutable
+    if isinstance(item, Pipeline):
+        made = PipelineExecutable(own, item.name, target, words)
+    else:
+        made = ProgramExecutable(own, item.name, target, words)
+    made.transform(passes)
+    return made
+
+
+def _module(source: Any) -> Module:
+    """The module that a source is or holds, verified.  Raises DiagnosticError, OSError, BadInputs."""
+    from ..ir.parser import parse, parse_file
+    from ..ir.verifier import check
+
+    if isinstance(source, Path):
+        return parse_file(source)
+    if isinstance(source, str):
+        if source.endswith(".vyre") and "\n" not in source:
+            raise BadInputs(f"{source!r} is the name of a file; pass pathlib.Path({source!r}), or its text")
+        return parse(source)
+    if isinstance(source, Program):
+        module = Module()
+        module.add(source)
+    elif isinstance(source, Module):
+        module = source
+    else:
+        raise BadInputs(f"a source is a text, a Path, a Module or a Program, not {type(source).__name__}")
+    check(module)
+    return module

@@ -1,0 +1,243 @@
+"""What a pipeline does once its lengths are known: launches over numbers, checked before any runs.
+
+stages of the text                         steps of the plan
+decode.base64(@text, @bytes)               Step @decode_base64 over 16 workgroups
+repeat 3 { launch @p grid(len(@x)) (@x) }  Loop 3 times: Step @p over 4096 workgroups
+host_read @bytes                           Read @bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..ir.diagnostics import Diagnostic
+from ..ir.grids import GridError, lengths_of
+from ..ir.ops import NAMED_KERNELS, OPS
+from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.program import Block, Buffer, Module, Op, Program
+from ..runtime.arrays import storage_type
+from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
+from ..runtime.pipelines.steps import AnyStep, Loop, Plan, Read, Step, is_given_back, steps_of
+
+__all__ = ["make_plan"]
+
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_INVOCATIONS = 1 << 32
+MAX_ERRORS = 20
+
+
+def make_plan(
+    module: Module, pipeline: Pipeline, lengths: Mapping[str, int], target: str, expands: bool
+) -> Plan:
+    """The plan of a pipeline of a verified module, neither of which is changed.
+
+    `lengths`: elements of the buffers of open size; of others where they are known too.  `target`: what schedules are chosen for.  `expands`:
+    whether named kernels become launches of programs at a schedule, or of the kernel itself,
+    which only the interpreter runs.  Raises BadLaunch with all that does not fit.
+    """
+    bound = _bound(module, pipeline, lengths)
+    for buffer in bound.pipelines[pipeline.name].buffers.values():
+        if storage_type(buffer.dtype) is None:
+            raise BackendError(
+                f"pipeline @{pipeline.name}: buffer @{buffer.name}: no array holds {buffer.dtype}"
+            )
+    if any(isinstance(stage, KernelStage) for stage in pipeline.walk()):
+        if expands:
+            _expand(bound, pipeline.name, target)
+        else:
+            _wrap(bound, pipeline.name)
+    made = bound.pipelines[pipeline.name]
+    _check(bound, made)
+    steps = _steps(bound, made, made.stages)
+    flat = list(steps_of(steps))
+    written = frozenset(name for step in flat if isinstance(step, Step) for name in step.written)
+    seen = {step.buffer for step in flat if isinstance(step, Read)}
+    outputs = [b for b in made.buffers.values() if is_given_back(b) or b.name in seen]
+    _settle(steps)
+    return Plan(made, bound, steps, written, outputs)
+
+
+# --- lengths and kernels
+
+
+def _bound(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> Module:
+    """The same module, with a pipeline of its own whose buffers have their counts."""
+    buffers = {}
+    for name, buffer in pipeline.buffers.items():
+        count = lengths.get(name, buffer.count)
+        if count is None:
+            raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
+        buffers[name] = replace(buffer, count=count)
+    own = Pipeline(pipeline.name, buffers, _copied(pipeline.stages), pipeline.loc)
+    made = Module(source=module.source)
+    for item in module.order:
+        made.add(own if item is pipeline else item)
+    return made
+
+
+def _copied(stages: list[Stage]) -> list[Stage]:
+    """The stages, with repeats of their own: an expansion changes what is in them."""
+    return [
+        Repeat(stage.times, _copied(stage.stages), stage.loc) if isinstance(stage, Repeat) else stage
+        for stage in stages
+    ]
+
+
+def _expand(module: Module, name: str, target: str) -> None:
+    """Replace kernel stages by launches.  Raises BadLaunch."""
+    from ..passes.manager import PassManager
+
+    done = PassManager("expand_kernels", target=target, verify_each=False).run(module)
+    left = [stage for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage)]
+    reasons = {id(remark.loc): remark.message for remark in done.remarks if remark.kind == "refused"}
+    errors = [
+        Diagnostic(
+            "error",
+            f"pipeline @{name}: {reasons.get(id(stage.loc), f'{stage.kernel} has no program')}",
+            stage.loc,
+            help=f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes",
+        )
+        for stage in left
+    ]
+    if errors:
+        raise BadLaunch(errors[:MAX_ERRORS])
+
+
+def _wrap(module: Module, name: str) -> None:
+    """Make each kernel stage a launch of a program that is this kernel."""
+    pipeline = module.pipelines[name]
+    pipeline.stages = _wrapped(module, pipeline, pipeline.stages)
+
+
+def _wrapped(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
+    made: list[Stage] = []
+    for stage in stages:
+        if isinstance(stage, Repeat):
+            stage.stages = _wrapped(module, pipeline, stage.stages)
+        if not isinstance(stage, KernelStage):
+            made.append(stage)
+            continue
+        taken = stage.kernel in module.programs
+        name = f"{stage.kernel}.{len(module.order)}" if taken else stage.kernel
+        program = _program_of(stage, pipeline, name)
+        module.add(program)
+        made.append(Launch(program.name, (1, 1, 1), stage.buffers, stage.loc))
+    return made
+
+
+def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
+    """One invocation that does a kernel, with the kernel's roles for buffers."""
+    buffers = {}
+    for place, (role, given) in enumerate(zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True)):
+        actual = pipeline.buffers[given]
+        buffers[role.name] = Buffer(role.name, actual.dtype, actual.count, role.access, place, loc=actual.loc)
+    attrs = {"buffers": tuple(buffers), "params": stage.attrs}
+    body = Block((), [Op(OPS[stage.kernel], attrs=attrs, loc=stage.loc)])
+    return Program(name, (1, 1, 1), (1, 1, 1), buffers, {}, body, stage.loc)
+
+
+# --- checks
+
+
+def _check(module: Module, pipeline: Pipeline) -> None:
+    """That every launch has a grid and fits its program.  Raises BadLaunch."""
+    counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
+    errors: list[Diagnostic] = []
+    for stage in pipeline.walk():
+        if isinstance(stage, Launch):
+            errors += _grid_errors(stage, module.programs[stage.program], counts)
+            errors += _count_errors(stage, module.programs[stage.program], pipeline)
+        if len(errors) >= MAX_ERRORS:
+            break
+    if errors:
+        raise BadLaunch(errors[:MAX_ERRORS])
+
+
+def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | None]) -> Iterator[Diagnostic]:
+    try:
+        grid = stage.workgroups(counts)
+    except GridError as wrong:
+        message = f"the grid of @{program.name} has no value: {wrong}"
+        yield _about_grid(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
+        return
+    for axis, extent, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+        if extent < 1:
+            message = (
+                f"the grid of @{program.name} is {extent} along {axis}; a launch has at least one workgroup"
+            )
+            yield _about_grid(
+                stage, counts, message, "write max(1, ...) around it, or pass buffers that are longer"
+            )
+        elif extent > most:
+            message = f"the grid of @{program.name} is {extent} along {axis}; it has at most {most}"
+            yield _about_grid(
+                stage,
+                counts,
+                message,
+                "use another axis too, or let each workgroup do more (a loop by global_size)",
+            )
+        elif extent * lanes > MAX_INVOCATIONS:
+            message = f"{extent} workgroups of {lanes} pass 2^32 invocations along {axis}"
+            yield _about_grid(stage, counts, message, "let each invocation do more")
+    if program.grid is not None and program.grid != grid:
+        shown = ", ".join(map(str, program.grid))
+        message = f"program @{program.name} fixes its grid to ({shown}), the launch has {grid}"
+        yield _about_grid(stage, counts, message, f"write grid({shown})").note("fixed here", program.loc)
+
+
+def _about_grid(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
+    used = dict.fromkeys(name for extent in stage.grid for name in lengths_of(extent))
+    lengths = ", ".join(f"len(@{name}) is {counts[name]}" for name in used)
+    return Diagnostic("error", message + (f" ({lengths})" if lengths else ""), stage.loc, help=help)
+
+
+def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    for name, formal in zip(stage.buffers, program.bound_buffers, strict=True):
+        actual = pipeline.buffers[name]
+        if formal.count is not None and formal.count != actual.count:
+            where = stage.loc.find(f"@{name}") if stage.loc else None
+            yield Diagnostic(
+                "error",
+                f"@{name} has {actual.count} elements, @{formal.name} of @{program.name} has {formal.count}",
+                where,
+                help=f"make it {formal.count} elements, or declare @{formal.name} with the count ?",
+            ).note(f"@{formal.name} is declared here", formal.loc)
+
+
+# --- steps
+
+
+def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyStep]:
+    counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
+    made: list[AnyStep] = []
+    for stage in stages:
+        if isinstance(stage, Launch):
+            grid = stage.workgroups(counts)
+            made.append(Step(stage, module.programs[stage.program], grid, stage.buffers))
+        elif isinstance(stage, HostRead):
+            made.append(Read(stage))
+        elif isinstance(stage, Repeat):
+            inner = _steps(module, pipeline, stage.stages)
+            made += inner if stage.times == 1 else [Loop(stage.times, inner)] if inner else []
+    return made
+
+
+def _settle(steps: list[AnyStep]) -> None:
+    """Mark the host reads after which nothing writes the buffer.
+
+    In a loop that is so where the last write stands before the outermost loop.
+    """
+    last: dict[str, int] = {}
+    starts: list[tuple[Read, int]] = []
+    place = 0
+    for top in steps:
+        start = place
+        for step in steps_of([top]):
+            if isinstance(step, Read):
+                starts.append((step, start))
+            else:
+                last.update(dict.fromkeys(step.written, place))
+            place += 1
+    for read, start in starts:
+        read.settled = last.get(read.buffer, -1) < start

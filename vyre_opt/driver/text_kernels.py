@@ -1,0 +1,136 @@
+"""The kernels on text as functions: decode, and decode and search in one launch.
+
+Text is a str of ASCII characters, bytes, or an array of u8.  Each function takes `dispatcher=`
+and gives arrays back as those in arrays.py do; text on a GPU stays there, but for the last two
+characters of base64, which tell how long the result is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.program import Module, Program
+from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
+from ..runtime.dispatcher import BadInputs, OutputAlloc
+from .operands import ArrayBackend, Operand, Target, array_backend_of, as_octets
+
+if TYPE_CHECKING:
+    from ..kernels.search import SearchSchedule
+
+__all__ = ["base64_decode", "decode_scan", "hex_decode"]
+
+
+def base64_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
+    """The bytes that base64 text stands for, as u8; padding may be left out.
+
+    Characters that are not of the alphabet count as 0 bits: take line breaks out before.
+    """
+    from ..kernels.decode import base64, decode_grid, decode_schedule
+
+    place = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, "base64")
+    if size == 0:
+        return place.empty((0,), octets)
+    schedule = decode_schedule(place.target)
+    (out,) = place.run(base64(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
+    return place.result(out, (size,), octets)
+
+
+def hex_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
+    """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
+    from ..kernels.decode import decode_grid, decode_schedule, hex_text
+
+    place = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, "hex")
+    if size == 0:
+        return place.empty((0,), octets)
+    schedule = decode_schedule(place.target)
+    (out,) = place.run(hex_text(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
+    return place.result(out, (size,), octets)
+
+
+def decode_scan(
+    text: Any,
+    patterns: Sequence[bytes | str],
+    encoding: str = "base64",
+    *,
+    dispatcher: Target | None = None,
+) -> list[Match]:
+    """Where the decoded bytes of `text` hold `patterns`: (place of the last byte, number), sorted.
+
+    `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
+    the decoded bytes staying in workgroup memory.
+    """
+    from ..kernels.search import MAX_TEXT, SOURCES
+
+    if encoding not in SOURCES:
+        raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(SOURCES)}")
+    if isinstance(patterns, (str, bytes)):
+        raise BadInputs("patterns is a list of patterns, not one")
+    try:
+        automaton = build_automaton([p.encode() if isinstance(p, str) else bytes(p) for p in patterns])
+    except ValueError as wrong:
+        raise BadInputs(str(wrong)) from None
+    place = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(place, text, "text")
+    size = decoded_size(place, octets, encoding)
+    if size == 0 or not automaton.sets:
+        return []
+    if octets.count > MAX_TEXT:
+        raise BadInputs(f"text of {octets.count} characters; at most {MAX_TEXT} are searched in one launch")
+    return _searched(place, octets, size, automaton, encoding)
+
+
+def _searched(
+    place: ArrayBackend, octets: Operand, size: int, automaton: Automaton, encoding: str
+) -> list[Match]:
+    """Once with room for few hits, and once more if there are more."""
+    from ..kernels.search import search_grid, search_schedule
+
+    schedule = search_schedule(place.target, size, automaton.warmup)
+    program = fused_decode_scan(encoding, automaton.warmup, schedule)
+    tables = [place.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
+    grid, room = search_grid(schedule, size), max(4096, size // 1024)
+    while True:
+        none = place.constant(np.zeros(1, np.uint64))
+        hits, found = place.run(program, [octets, *tables, OutputAlloc(room), none], grid)
+        count = int(place.to_host(found)[0])
+        if count <= room:
+            return matches_of_hits(place.to_host(hits)[:count], automaton)
+        room = count
+
+
+@lru_cache(maxsize=64)
+def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> Program:
+    """The program `decode_scan` with its hand-off in workgroup memory.  Raises BadInputs."""
+    from ..kernels.search import MAX_SLAB, decode_scan
+    from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
+    from ..passes.manager import PassManager
+
+    program = decode_scan(encoding, warmup, schedule)
+    module = Module()
+    module.add(program)
+    remarks = PassManager([DecodeScanFuse(FuseOptions(budget=MAX_SLAB))]).run(module).remarks
+    if not program.buffers["decoded"].is_workgroup:
+        said = "; ".join(remark.message for remark in remarks if "@decoded" in remark.message)
+        raise BadInputs(f"patterns of {warmup + 1} bytes are too long to search for in one launch: {said}")
+    return program
+
+
+def decoded_size(place: ArrayBackend, octets: Operand, encoding: str) -> int:
+    """Bytes that a text decodes to."""
+    from ..kernels.decode import base64_lengths
+
+    count = octets.count
+    if encoding == "raw":
+        return count
+    if encoding == "hex":
+        return count // 2
+    tail = bytes(place.tail(octets, 2))
+    return base64_lengths(count - (len(tail) - len(tail.rstrip(b"="))))

@@ -1,0 +1,161 @@
+"""Groups of launches that become one, and what launch_fusion says of them and of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..analysis.launch_flow import Border, BufferUses
+from ..analysis.locality import Local, Refusal
+from ..ir.diagnostics import Location
+from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
+from ..ir.program import Program
+from .halo_tile import Tile
+from .join import Member
+from .join_windows import Halo, Link, Windows
+from .proofs import Refused
+
+__all__ = ["Group", "border_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
+
+
+class RemarkSink(Protocol):
+    """What takes a pass's remarks: its context."""
+
+    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Launches of a run that become one, and what is known of their joined program.
+
+    `handed`: the verdict for each buffer that they write and read, by the pipeline's name.
+    """
+
+    links: Sequence[Link]
+    halos: Sequence[Halo]
+    tiles: list[Tile]
+    barriers: frozenset[int]
+    handed: dict[str, Local | Refusal] = field(default_factory=dict)
+    internal: list[str] = field(default_factory=list)
+
+    @property
+    def members(self) -> list[Member]:
+        return [link.member for link in self.links]
+
+
+def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: Group, program: Program) -> None:
+    """What was joined, and what it saves."""
+    launches = [link.launch.program for link in group.links]
+    gone = [*group.internal, *(tile.buffer for tile in group.tiles)]
+    saved = sum(_bytes_moved(pipeline, group, name) for name in gone)
+    count = len(launches) - 1
+    shown = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
+    message = f"{len(launches)} launches ({shown}) become one of @{program.name}"
+    if gone:
+        message += f"; {', '.join(f'@{n}' for n in gone)} no longer in the pipeline, {saved} bytes not moved"
+    for halo in group.halos:
+        message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
+    sink.remark(
+        "applied",
+        message,
+        group.links[0].launch.loc,
+        pipeline=pipeline.name,
+        launches=launches,
+        program=program.name,
+        internal=gone,
+        barriers=sorted(group.barriers),
+        halo=[_halo_facts(halo) for halo in group.halos],
+        saved_launches=count,
+        saved_bytes=saved,
+    )
+
+
+def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: Group) -> None:
+    """Why the hand-offs of a group that stay in the pipeline do."""
+    for name, verdict in group.handed.items():
+        if name in group.internal:
+            continue
+        reason, message = _why_kept(uses, group, name, verdict)
+        consumer = next((k for k in group.links if name in k.reads), group.links[-1])
+        sink.remark(
+            "refused",
+            f"@{name} stays in storage: {message}",
+            consumer.launch.loc,
+            pipeline=pipeline.name,
+            first=group.links[0].launch.program,
+            second=consumer.launch.program,
+            buffer=name,
+            reason=reason,
+        )
+
+
+def remark_cut(sink: RemarkSink, pipeline: Pipeline, windows: Windows, start: int, at: int) -> None:
+    """Why a group ends before launch `at`."""
+    earlier, refused = windows.refusals.get(at, (at - 1, None))
+    if refused is None or earlier < start:
+        limit = windows.too_much(start, at)
+        earlier, refused = at - 1, limit or refused
+    if refused is None:
+        refused = Refused("plan", "the plan with the fewest launches and bytes has a cut here")
+    first = windows.run[earlier].launch
+    refuse(sink, pipeline, first, windows.run[at].launch, refused)
+
+
+def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refused: Refused) -> None:
+    """Why `second` does not join `first`."""
+    facts: dict[str, Any] = {"pipeline": pipeline.name, "first": first.program, "second": second.program}
+    if refused.buffer is not None:
+        facts["buffer"] = refused.buffer
+    message = f"@{second.program} does not join @{first.program}: {refused.message}"
+    sink.remark("refused", message, second.loc, **facts, reason=refused.reason, **refused.facts)
+
+
+def _why_kept(uses: BufferUses, group: Group, name: str, verdict: Local | Refusal) -> tuple[str, str]:
+    """The reason's code, and the fact that is missing."""
+    seen = uses.seen(name)
+    if seen == "host-read":
+        return seen, "the host reads it"
+    if seen is not None:
+        return seen, f"the pipeline declares it {_declared(uses.pipeline, name)}"
+    mine = {id(link.launch) for link in group.links}
+    other = next((stage for stage in uses.stages[name] if id(stage) not in mine), None)
+    if other is not None:
+        who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
+        return "third-consumer", f"{who} uses it too, in a launch of its own"
+    if isinstance(verdict, Refusal):
+        return verdict.code, verdict.message
+    return "open-size", "it has an open size, and a buffer of a program alone has a static count"
+
+
+def _declared(pipeline: Pipeline, name: str) -> str:
+    buffer = pipeline.buffers[name]
+    words = [str(buffer.access)] if buffer.access is not None else []
+    words += ["live_in"] * buffer.live_in + ["live_out"] * buffer.live_out
+    return " ".join(words)
+
+
+def border_refusal(border: Border) -> Refused:
+    if isinstance(border.stage, HostRead):
+        name = border.stage.buffer
+        return Refused("host-read", f"the host reads @{name} between them", name)
+    if isinstance(border.stage, KernelStage):
+        return Refused("named-kernel", f"{border.stage.kernel} is between them; run expand_kernels first")
+    return Refused("repeat", "a repeat is between them")
+
+
+def _bytes_moved(pipeline: Pipeline, group: Group, name: str) -> int:
+    """Bytes of a buffer that the launches of a group read and wrote, each by itself."""
+    times = sum((name in link.reads) + (name in link.writes) for link in group.links)
+    return times * (pipeline.buffers[name].size_bytes or 0)
+
+
+def _halo_facts(halo: Halo) -> dict[str, Any]:
+    tile = halo.tile
+    return {
+        "buffer": tile.buffer,
+        "tile": [tile.low, tile.low + tile.size - 1],
+        "stride": tile.stride,
+        "tile_bytes": halo.bytes,
+        **halo.cost.facts(),
+    }

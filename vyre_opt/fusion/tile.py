@@ -1,0 +1,195 @@
+"""Moves buffers into workgroup tiles: rebases the indices of their accesses, converts narrowed elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.affine import Affine, Digit, SymbolKind
+from ..analysis.footprint import Footprints, MemoryAccess
+from ..analysis.forms import Counter
+from ..analysis.locality import Local
+from ..ir.arith import wrap
+from ..ir.ops import OPS
+from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
+from ..ir.types import DataType
+
+__all__ = ["move_to_tile"]
+
+Tile = tuple[Buffer, Local | None, DataType, int]
+
+
+def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
+    """Make each buffer a workgroup buffer of its tile's count and type, and rewrite its accesses."""
+    rewrite = _Rewrite(program, footprints)
+    for buffer, local, dtype, count in tiles:
+        if local is not None:
+            for access in local.accesses:
+                rewrite.plan[access.op] = (access, local, buffer.dtype, dtype)
+        if local is not None and buffer.count is not None:
+            rewrite.counts[buffer.name] = buffer.count
+        buffer.access, buffer.binding = AccessMode.WORKGROUP, None
+        buffer.dtype, buffer.count = dtype, count
+    rewrite.run()
+
+
+class _Rewrite:
+    def __init__(self, program: Program, footprints: Footprints) -> None:
+        self.program = program
+        self.counters = footprints.forms.counters
+        self.plan: dict[Op, tuple[MemoryAccess, Local, DataType, DataType]] = {}
+        self.counts: dict[str, int] = {}  # what `len` was
+        self.ids: dict[str, Value] = {}  # local ids by axis
+        self.header: list[Op] = []  # ids made for the top of the body
+
+    def run(self) -> None:
+        for op in self.program.body.ops:  # ids that come before the first access can serve it
+            if op in self.plan or op.regions:
+                break
+            if op.name == "local_id":
+                self.ids.setdefault(op.attrs["axis"], op.result)
+        self.block(self.program.body)
+        self.program.body.ops[:0] = self.header
+
+    def block(self, block: Block) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            for inner in op.regions:
+                self.block(inner)
+            if op in self.plan:
+                self.access(op, ops)
+            elif op.name == "len" and op.attrs["buffer"] in self.counts:
+                count = wrap(self.counts[op.attrs["buffer"]], op.result.type)
+                ops.append(Op(OPS["const"], (), op.results, {"value": count}, loc=op.loc))
+            else:
+                ops.append(op)
+        block.ops = ops
+
+    def access(self, op: Op, ops: list[Op]) -> None:
+        access, local, wide, narrow = self.plan[op]
+        form = access.form - local.base - Affine(local.extent.low)
+        index = access.op.index
+        if form != access.form:
+            index = self.emit(form, index, op, ops)
+        if op.name == "load":
+            op.operands = (index,)
+            if narrow is not wide:
+                self.widen(op, wide, narrow, ops)
+                return
+        else:
+            value = self.narrowed(op.operands[0], narrow, op, ops) if narrow is not wide else op.operands[0]
+            op.operands = (value, index)
+        ops.append(op)
+
+    def widen(self, op: Op, wide: DataType, narrow: DataType, ops: list[Op]) -> None:
+        """Load the narrow element; the cast takes over the load's result."""
+        result = op.result
+        loaded = Value(f"{result.name}_{narrow}", narrow, op)
+        op.results = (loaded,)
+        ops += [op, Op(OPS["cast"], (loaded,), (result,), loc=op.loc)]
+
+    def narrowed(self, value: Value, narrow: DataType, op: Op, ops: list[Op]) -> Value:
+        owner = value.owner
+        if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
+            return owner.operands[0]
+        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{narrow}", narrow),), loc=op.loc)
+        ops.append(cast)
+        return cast.result
+
+    # --- forms to ops -----------------------------------------------------------------
+
+    def emit(self, form: Affine, index: Value, op: Op, ops: list[Op]) -> Value:
+        """The value of a form in local ids and loop counters, as u32; `index` lends its name."""
+        terms: list[tuple[Value, int]] = []
+        constant = Affine(form.const)
+        for symbol, coefficient in form.terms.items():
+            if symbol.kind is SymbolKind.LOOP:
+                constant += self.counted(self.counters[symbol], coefficient, terms, op, ops)
+        local = constant + form.part(SymbolKind.LOCAL, SymbolKind.VALUE)
+        ids, rest = local.by_id()
+        terms += [(self.local_id(axis, op), c) for axis, c in ids.items()]
+        for symbol, coefficient in rest.items():
+            if symbol.digit is not None:
+                terms.append((self.digit(symbol.digit, op, ops), coefficient))
+            elif isinstance(symbol.identity, Value):
+                terms.append((self.cast(symbol.identity, DataType.U32, op, ops), coefficient))
+        return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
+
+    def counted(
+        self, counter: Counter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
+    ) -> Affine:
+        """Put `coefficient * iterations done` into `terms`; what remains of it is returned.
+
+        The iterations done are (counter - lower) / step.
+        """
+        times, rest = divmod(coefficient, counter.step)
+        if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
+            terms.append((self.cast(counter.value, DataType.U32, op, ops), times))
+            return counter.lower.scaled(-times)
+        # u32 will do modulo 2^32, but not for a division
+        dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
+        value = self.cast(counter.value, dtype, op, ops)
+        if counter.lower_value is not None:
+            value = self.put("sub", value, self.cast(counter.lower_value, dtype, op, ops), "done", op, ops)
+        elif counter.lower.const:
+            value = self.put("sub", value, self.const(counter.lower.const, op, ops, dtype), "done", op, ops)
+        if rest:
+            value = self.put("div", value, self.const(counter.step, op, ops, dtype), "done", op, ops)
+            times = coefficient
+        terms.append((self.cast(value, DataType.U32, op, ops), times))
+        return Affine()
+
+    def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
+        total: Value | None = None
+        for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
+            factor = abs(coefficient)
+            scaled = (
+                value if factor == 1 else self.put("mul", value, self.const(factor, op, ops), name, op, ops)
+            )
+            if total is None and coefficient < 0:
+                total, constant = self.const(constant, op, ops), 0
+            if total is None:
+                total = scaled
+            else:
+                total = self.put("add" if coefficient > 0 else "sub", total, scaled, name, op, ops)
+        if total is None:
+            return self.const(constant, op, ops)
+        if not constant:
+            return total
+        return self.put("add", total, self.const(constant, op, ops), name, op, ops)
+
+    def put(self, kind: str, a: Value, b: Value, name: str, op: Op, ops: list[Op]) -> Value:
+        made = Op(OPS[kind], (a, b), (Value(name, a.type),), loc=op.loc)
+        ops.append(made)
+        return made.result
+
+    def const(self, number: int, op: Op, ops: list[Op], dtype: DataType = DataType.U32) -> Value:
+        encoded = wrap(number, dtype)
+        made = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, loc=op.loc)
+        ops.append(made)
+        return made.result
+
+    def cast(self, value: Value, dtype: DataType, op: Op, ops: list[Op]) -> Value:
+        if value.type is dtype:
+            return value
+        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{dtype}", dtype),), loc=op.loc)
+        ops.append(cast)
+        return cast.result
+
+    def digit(self, digit: Digit, op: Op, ops: list[Op]) -> Value:
+        """A local id / stride % radix."""
+        value = self.local_id(digit.axis, op)
+        if digit.stride > 1:
+            value = self.put("div", value, self.const(digit.stride, op, ops), "digit", op, ops)
+        if digit.stride * digit.radix < digit.size:
+            value = self.put("rem", value, self.const(digit.radix, op, ops), "digit", op, ops)
+        return value
+
+    def local_id(self, axis: str, op: Op) -> Value:
+        """A local id, at the top of the body if no op before the first access gives it."""
+        if axis not in self.ids:
+            made = Op(
+                OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc
+            )
+            self.header.append(made)
+            self.ids[axis] = made.result
+        return self.ids[axis]

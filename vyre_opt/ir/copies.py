@@ -1,0 +1,53 @@
+"""Copies of what is to run, so that constants, passes and expansions leave the caller's module alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .pipeline import Launch, Pipeline, Repeat, Stage
+from .program import Block, Func, Module, Program, Value
+from .rewrite import clone
+
+__all__ = ["copy_for"]
+
+
+def copy_for(module: Module, entry: Program | Pipeline) -> Module:
+    """A module of copies: of a program, or of a pipeline and what it launches; and of the functions."""
+    launched: set[str] = set()
+    if isinstance(entry, Pipeline):
+        launched = {stage.program for stage in entry.walk() if isinstance(stage, Launch)}
+    made = Module(source=module.source)
+    for item in module.order:
+        if isinstance(item, Func):
+            made.add(_func(item))
+        elif isinstance(item, Program):
+            if item is entry or item.name in launched:
+                made.add(_program(item))
+        elif item is entry:
+            made.add(_pipeline(item))
+    return made
+
+
+def _func(func: Func) -> Func:
+    args = tuple(Value(a.name, a.type) for a in func.params)
+    ops = clone(func.body.ops, dict(zip(func.params, args, strict=True)))
+    return Func(func.name, func.results, Block(args, ops), func.loc)
+
+
+def _program(program: Program) -> Program:
+    buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
+    specs = {name: replace(spec) for name, spec in program.specs.items()}
+    return replace(program, buffers=buffers, specs=specs, body=Block((), clone(program.body.ops, {})))
+
+
+def _pipeline(pipeline: Pipeline) -> Pipeline:
+    buffers = {name: replace(buffer) for name, buffer in pipeline.buffers.items()}
+    return Pipeline(pipeline.name, buffers, [_stage(stage) for stage in pipeline.stages], pipeline.loc)
+
+
+def _stage(stage: Stage) -> Stage:
+    if isinstance(stage, Repeat):
+        return Repeat(stage.times, [_stage(inner) for inner in stage.stages], stage.loc)
+    if isinstance(stage, Launch):
+        return replace(stage, notes=dict(stage.notes))
+    return replace(stage)

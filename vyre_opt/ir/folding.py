@@ -1,0 +1,238 @@
+"""Constant folding of one op: exact or not at all.
+
+Integers fold by the op table, wrapped to their type; floats where IEEE fixes the
+result, which it does for all but the approximate ops.  An op that makes a NaN is
+left alone: IEEE does not fix the bits of that NaN, and a program may look at them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from . import arith
+from .ops import SUBGROUP_SIZE, OpDef
+from .program import Block, Func, Op, Program, Value
+from .rewrite import become, constant_value, substitute
+from .types import DataType
+
+__all__ = ["chosen_arm", "fold", "fold_body", "lanes_of"]
+
+Lane = int | None
+"""An encoded scalar, or None where it does not fold."""
+
+
+def fold(op: Op, item: Program | Func) -> Any:
+    """The encoded constant that `op`, of `item`, always gives; None if it is not known."""
+    rule = _RULES.get(op.definition.form)
+    return rule(op, item) if rule is not None else None
+
+
+def fold_body(item: Program | Func) -> int:
+    """Make every op with a known result that constant, in place; how many there were."""
+    walk = _Walk(item)
+    walk.block(item.body)
+    return walk.folded
+
+
+class _Walk:
+    def __init__(self, item: Program | Func) -> None:
+        self.item = item
+        self.replaced: dict[Value, Value] = {}
+        self.folded = 0
+
+    def block(self, block: Block) -> None:
+        replaced = self.replaced
+        for op in block.ops:
+            if replaced:
+                substitute(op, replaced)
+            for inner in op.regions:
+                self.block(inner)
+            if not op.definition.is_pure or op.definition.form == "const":
+                continue
+            value = fold(op, self.item)
+            if value is not None:
+                become(op, "const", (), {"value": value})
+                self.folded += 1
+            elif op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+                replaced[op.result] = arm
+                self.folded += 1
+        if replaced:
+            block.ops = [op for op in block.ops if not op.results or op.results[0] not in replaced]
+
+
+def chosen_arm(op: Op) -> Value | None:
+    """The arm of a `select` whose predicate is one constant for all lanes."""
+    taken = constant_value(op.operands[0])
+    return op.operands[1 if taken else 2] if isinstance(taken, int) else None
+
+
+def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
+    """The encoded constant of each lane."""
+    return value if isinstance(value, tuple) else (value,) * dtype.lanes
+
+
+def _joined(lanes: list[Lane]) -> Any:
+    """Lanes as one encoded constant: a single int if they are equal."""
+    if any(lane is None for lane in lanes):
+        return None
+    return lanes[0] if all(lane == lanes[0] for lane in lanes) else tuple(lanes)
+
+
+def _elementwise(op: Op, item: Program | Func) -> Any:
+    constants = []
+    for operand in op.operands:
+        known = constant_value(operand)
+        if known is None:
+            return None
+        constants.append(known)
+    row, dtype = op.definition, op.operands[0].type
+    one = _float_lane if dtype.element.is_float else _int_lane
+    if all(isinstance(known, int) for known in constants):
+        return one(row, constants, dtype.element)
+    given = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
+    return _joined([one(row, list(lanes), dtype.element) for lanes in given])
+
+
+def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
+    if row.fold_int is None or dtype.kind == "opaque":
+        return None
+    result = row.fold_int(*lanes, dtype)
+    return int(result) if row.form == "compare" else arith.wrap(int(result), dtype)
+
+
+def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
+    assert dtype.bits is not None
+    sign = 1 << (dtype.bits - 1)
+    if row.name == "neg":
+        return lanes[0] ^ sign
+    if row.name == "abs":
+        return lanes[0] & ~sign
+    numbers = [arith.decode_float(lane, dtype) for lane in lanes]
+    if row.name == "fma":
+        return _unless_nan(arith.float_fma(numbers[0], numbers[1], numbers[2], dtype), dtype)
+    if row.fold_float is None or row.ulp:
+        return None
+    result = row.fold_float(*numbers)
+    if row.form == "compare":
+        return int(result)
+    return _unless_nan(arith.encode_float(result, dtype), dtype)
+
+
+def _unless_nan(bits: int, dtype: DataType) -> Lane:
+    return None if math.isnan(arith.decode_float(bits, dtype)) else bits
+
+
+def _select(op: Op, item: Program | Func) -> Any:
+    predicate, a, b = (constant_value(operand) for operand in op.operands)
+    if predicate is None or a is None or b is None:
+        return None
+    dtype = op.results[0].type
+    lanes = zip(lanes_of(predicate, dtype), lanes_of(a, dtype), lanes_of(b, dtype), strict=True)
+    return _joined([first if taken else second for taken, first, second in lanes])
+
+
+def _convert(op: Op, item: Program | Func) -> Any:
+    value = constant_value(op.operands[0])
+    if value is None:
+        return None
+    source, target = op.operands[0].type, op.results[0].type
+    lanes = lanes_of(value, source)
+    if op.name == "bitcast":
+        return _bitcast(lanes, source, target)
+    converted: list[Lane] = []
+    for lane in lanes:
+        result: Lane = arith.convert(lane, source.element, target.element)
+        if target.element.is_float and source.element is not target.element:
+            assert result is not None
+            result = _unless_nan(result, target.element)
+        converted.append(result)
+    return _joined(converted)
+
+
+def _bitcast(lanes: tuple[int, ...], source: DataType, target: DataType) -> Any:
+    """The first lane is the lowest."""
+    width, taken = source.element.bits, target.element.bits
+    assert width is not None
+    assert taken is not None
+    bits = sum(arith.to_bits(lane, source.element) << (width * place) for place, lane in enumerate(lanes))
+    mask = (1 << taken) - 1
+    pieces = [(bits >> (taken * place)) & mask for place in range(target.lanes)]
+    return _joined([arith.from_bits(piece, target.element) for piece in pieces])
+
+
+def _splat(op: Op, item: Program | Func) -> Any:
+    return constant_value(op.operands[0])
+
+
+def _vector(op: Op, item: Program | Func) -> Any:
+    return _joined([constant_value(operand) for operand in op.operands])
+
+
+def _extract(op: Op, item: Program | Func) -> Any:
+    vector = constant_value(op.operands[0])
+    return None if vector is None else lanes_of(vector, op.operands[0].type)[op.attrs["index"]]
+
+
+def _insert(op: Op, item: Program | Func) -> Any:
+    lane, vector = (constant_value(operand) for operand in op.operands)
+    if lane is None or vector is None:
+        return None
+    lanes = list(lanes_of(vector, op.results[0].type))
+    lanes[op.attrs["index"]] = lane
+    return _joined([*lanes])
+
+
+# --- what a program's declaration fixes
+
+
+def _id(op: Op, item: Program | Func) -> Lane:
+    if not isinstance(item, Program):
+        return None
+    axis = "xyz".index(op.attrs["axis"])
+    size = item.workgroup[axis]
+    groups = item.grid[axis] if item.grid is not None else None
+    if op.name == "workgroup_size":
+        return size
+    if op.name == "local_id":
+        return 0 if size == 1 else None
+    if groups is None:
+        return None
+    if op.name == "num_workgroups":
+        return groups
+    if op.name == "global_size":
+        return arith.wrap(groups * size, op.results[0].type)
+    if op.name == "workgroup_id":
+        return 0 if groups == 1 else None
+    return 0 if groups == size == 1 else None
+
+
+def _size(op: Op, item: Program | Func) -> Lane:
+    if op.name == "subgroup_size":
+        return SUBGROUP_SIZE
+    if not isinstance(item, Program):
+        return None
+    if op.name == "num_subgroups":
+        return -(-item.lanes // SUBGROUP_SIZE)
+    one = item.lanes == 1 if op.name == "lane_id" else item.lanes <= SUBGROUP_SIZE
+    return 0 if one else None
+
+
+def _len(op: Op, item: Program | Func) -> Lane:
+    count = item.buffers[op.attrs["buffer"]].count if isinstance(item, Program) else None
+    return count if count is not None and count <= arith.int_range(op.results[0].type)[1] else None
+
+
+_RULES: dict[str, Callable[[Op, Program | Func], Any]] = {
+    **dict.fromkeys(("unary", "binary", "ternary", "compare"), _elementwise),
+    "select": _select,
+    "convert": _convert,
+    "splat": _splat,
+    "vector": _vector,
+    "extract": _extract,
+    "insert": _insert,
+    "id": _id,
+    "size": _size,
+    "len": _len,
+}

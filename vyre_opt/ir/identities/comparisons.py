@@ -1,0 +1,75 @@
+"""Rules of compare and select."""
+
+from __future__ import annotations
+
+from ..program import Op, Value
+from ..rewrite import become
+from .rules import Site, defined_by, least, most, rule, scalar, set_constant
+
+# not (a op b) = a op' b
+_NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+@rule("eq", "ne", "lt", "le", "gt", "ge")
+def _compare_same(op: Op, site: Site) -> Value | bool | None:
+    """x == x, x <= x, x >= x hold but for NaN; x < x and x > x never do."""
+    a, b = op.operands
+    if (
+        a is not b
+        or a.type.element.kind == "opaque"
+        or (a.type.element.is_float and op.name not in ("lt", "gt"))
+    ):
+        return None
+    return set_constant(op, int(op.name in ("eq", "le", "ge")))
+
+
+@rule("lt", "le", "gt", "ge")
+def _compare_limit(op: Op, site: Site) -> Value | bool | None:
+    """x < MIN and x > MAX never hold; x >= MIN and x <= MAX always do."""
+    element, known = op.operands[0].type.element, scalar(op.operands[1])
+    if element.is_float or known is None:
+        return None
+    limit = least(element) if op.name in ("lt", "ge") else most(element)
+    return set_constant(op, int(op.name in ("ge", "le"))) if known == limit else None
+
+
+@rule("eq", "ne")
+def _compare_bool(op: Op, site: Site) -> Value | bool | None:
+    """p == true is p, p == false is not p, and the reverse for !=."""
+    known = scalar(op.operands[1])
+    if not op.operands[0].type.element.is_bool or known is None:
+        return None
+    if known == (op.name == "eq"):
+        return op.operands[0]
+    become(op, "not", op.operands[:1])
+    return True
+
+
+@rule("select")
+def _select(op: Op, site: Site) -> Value | bool | None:
+    """select p, x, x = x; select p, true, false = p and its reverse not p; select not p, x, y = select p, y, x."""
+    predicate, a, b = op.operands
+    if a is b:
+        return a
+    if op.result.type is predicate.type and predicate.type.element.is_bool:
+        arms = scalar(a), scalar(b)
+        if arms == (1, 0):
+            return predicate
+        if arms == (0, 1):
+            become(op, "not", (predicate,))
+            return True
+    inner = defined_by(predicate, "not")
+    if inner is None:
+        return None
+    become(op, "select", (inner.operands[0], b, a), op.attrs)
+    return True
+
+
+@rule("not")
+def _negated_compare(op: Op, site: Site) -> Value | bool | None:
+    """not (a < b) = (a >= b), and so on; with floats only for eq and ne, because of NaN."""
+    inner = defined_by(op.operands[0], *_NEGATED)
+    if inner is None or (inner.operands[0].type.element.is_float and inner.name not in ("eq", "ne")):
+        return None
+    become(op, _NEGATED[inner.name], inner.operands)
+    return True

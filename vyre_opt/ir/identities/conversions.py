@@ -1,0 +1,122 @@
+"""Rules of ops that give what they take in another form: casts, vectors and their lanes, ids."""
+
+from __future__ import annotations
+
+from .. import arith
+from ..program import Op, Value
+from ..rewrite import become
+from ..types import DataType
+from .rules import Site, defined_by, rule
+
+# --- casts
+
+
+@rule("cast", "bitcast")
+def _cast_to_same(op: Op, site: Site) -> Value | bool | None:
+    """A value as its own type is itself."""
+    return op.operands[0] if op.operands[0].type is op.result.type else None
+
+
+@rule("bitcast")
+def _bitcast_twice(op: Op, site: Site) -> Value | bool | None:
+    """bitcast (bitcast x) = bitcast x."""
+    inner = defined_by(op.operands[0], "bitcast")
+    if inner is None:
+        return None
+    become(op, "bitcast", inner.operands)
+    return True
+
+
+@rule("cast")
+def _cast_twice(op: Op, site: Site) -> Value | bool | None:
+    """cast (cast x: A -> B) : B -> C  =  cast x: A -> C, where B loses nothing that C keeps."""
+    inner = defined_by(op.operands[0], "cast")
+    if inner is None:
+        return None
+    a, b, c = (t.element for t in (inner.operands[0].type, inner.result.type, op.result.type))
+    if not _is_exact_chain(a, b, c):
+        return None
+    become(op, "cast", inner.operands)
+    return True
+
+
+def _is_exact_chain(a: DataType, b: DataType, c: DataType) -> bool:
+    if b.is_bool:
+        return a.is_bool
+    if _holds(b, a):
+        # float -> int saturates where int -> int wraps, so these agree only within C's range
+        return not (b.is_float and not a.is_float and c.is_int) or _holds(c, a)
+    # integers modulo 2^bits: dropping bits in two steps is dropping them in one
+    return a.is_int and b.is_int and c.is_int and (c.bits or 0) <= (b.bits or 0)
+
+
+def _holds(wide: DataType, narrow: DataType) -> bool:
+    """Whether each value of `narrow` is one of `wide`."""
+    if wide is narrow:
+        return True
+    if narrow.is_float:
+        return (narrow.name, wide.name) in _FLOAT_WITHIN
+    low, high = arith.int_range(narrow)
+    if wide.is_float:
+        return max(-low, high + 1) <= 1 << _EXACT_INT_BITS[wide.name]
+    least, most = arith.int_range(wide)
+    return not wide.is_bool and least <= low and high <= most
+
+
+_FLOAT_WITHIN = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}
+_EXACT_INT_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+
+
+# --- vectors
+
+
+@rule("extract")
+def _extract(op: Op, site: Site) -> Value | bool | None:
+    """A lane of a vector that was just put together is what was put there."""
+    inner, lane = defined_by(op.operands[0], "splat", "vector", "insert"), op.attrs["index"]
+    if inner is None:
+        return None
+    if inner.name != "insert":
+        return inner.operands[0 if inner.name == "splat" else lane]
+    if inner.attrs["index"] == lane:
+        return inner.operands[0]
+    become(op, "extract", inner.operands[1:], op.attrs)
+    return True
+
+
+@rule("insert")
+def _insert_twice(op: Op, site: Site) -> Value | bool | None:
+    """insert a, (insert b, v[i])[i] = insert a, v[i]."""
+    inner = defined_by(op.operands[1], "insert")
+    if inner is None or inner.attrs["index"] != op.attrs["index"]:
+        return None
+    become(op, "insert", (op.operands[0], inner.operands[1]), op.attrs)
+    return True
+
+
+@rule("vector")
+def _equal_lanes(op: Op, site: Site) -> Value | bool | None:
+    """vector x, x, ... = splat x."""
+    if any(lane is not op.operands[0] for lane in op.operands):
+        return None
+    become(op, "splat", op.operands[:1])
+    return True
+
+
+# --- ids
+
+
+@rule("global_id")
+def _global_id(op: Op, site: Site) -> Value | bool | None:
+    """workgroup_id * size + local_id, where the grid or the workgroup has one along the axis."""
+    program = site.program
+    if program is None:
+        return None
+    axis = "xyz".index(op.attrs["axis"])
+    if program.workgroup[axis] == 1:
+        become(op, "workgroup_id", (), op.attrs)
+        return True
+    if program.grid is not None and program.grid[axis] == 1:
+        become(op, "local_id", (), op.attrs)
+        return True
+    return None

@@ -1,0 +1,66 @@
+"""What a rule is, and what rules ask of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import arith
+from ..program import Op, Program, Value
+from ..rewrite import become, constant, constant_value
+from ..types import DataType
+
+__all__ = ["RULES", "Rule", "Site", "defined_by", "least", "most", "rule", "scalar", "set_constant"]
+
+
+class Site:
+    """Where a rule applies: new ops go to `out`, in front of the op."""
+
+    def __init__(self) -> None:
+        self.out: list[Op] = []
+        self.program: Program | None = None
+
+    def const(self, value: int, dtype: DataType, like: Op) -> Value:
+        """A new constant, in all lanes of a vector type."""
+        made = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
+        self.out.append(made)
+        return made.result
+
+
+Rule = Callable[[Op, Site], Value | bool | None]
+RULES: dict[str, list[Rule]] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Decorator: apply the rule to these ops, after those declared before it."""
+
+    def add(made: Rule) -> Rule:
+        for name in names:
+            RULES.setdefault(name, []).append(made)
+        return made
+
+    return add
+
+
+def scalar(value: Value) -> int | None:
+    """The encoded constant that every lane of `value` is."""
+    known = constant_value(value)
+    return known if isinstance(known, int) else None
+
+
+def defined_by(value: Value, *names: str) -> Op | None:
+    owner = value.owner
+    return owner if isinstance(owner, Op) and owner.name in names else None
+
+
+def set_constant(op: Op, value: int) -> bool:
+    """Make `op` a constant."""
+    become(op, "const", (), {"value": value})
+    return True
+
+
+def least(t: DataType) -> int:
+    return arith.int_range(t)[0]
+
+
+def most(t: DataType) -> int:
+    return arith.int_range(t)[1]

@@ -1,0 +1,99 @@
+"""What rewrites share: the bodies of a module, substitution, constants, clones, dropped results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .loops import inits
+from .ops import OPS
+from .program import NO_ATTRS, Block, Func, Module, Op, Program, Value
+from .types import DataType
+
+
+def bodies(module: Module) -> Iterator[Block]:
+    """The bodies of programs and functions, in the order of the text."""
+    for item in module.order:
+        if isinstance(item, Program | Func):
+            yield item.body
+
+
+def every_op(block: Block) -> Iterator[Op]:
+    """The ops of `block` at any depth, in linear time; outer blocks come before inner ones."""
+    pending = [block]
+    while pending:
+        for op in pending.pop().ops:
+            yield op
+            pending += op.regions
+
+
+def substitute(op: Op, replaced: Mapping[Value, Value]) -> None:
+    """Replace the operands of `op` that `replaced` names; not those of ops in its regions."""
+    operands = op.operands
+    for operand in operands:
+        if operand in replaced:
+            op.operands = tuple([replaced.get(v, v) for v in operands])
+            return
+
+
+def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
+    """A `const` of an encoded value, located at `like`."""
+    return Op(OPS["const"], (), (Value(name, dtype),), {"value": value}, (), like.loc)
+
+
+def constant_value(value: Value) -> Any:
+    """The encoded constant that `value` is (an int, or a tuple by lane); None if it is none."""
+    owner = value.owner
+    return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.form == "const" else None
+
+
+def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> None:
+    """Make `op` another simple op in place; its results and its location stay."""
+    op.definition = OPS[name]
+    op.operands = operands
+    op.attrs = attrs
+
+
+def clone(ops: Iterable[Op], mapping: dict[Value, Value]) -> list[Op]:
+    """Copies of `ops` with fresh values; `mapping` tells what operands become, and learns the results."""
+    return [_clone_op(op, mapping) for op in ops]
+
+
+def _clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
+    operands = tuple([mapping.get(v, v) for v in op.operands])
+    results = tuple([Value(r.name, r.type) for r in op.results])
+    regions: list[Block] = []
+    for block in op.regions:
+        args = tuple([Value(a.name, a.type) for a in block.args])
+        mapping.update(zip(block.args, args, strict=True))
+        regions.append(Block(args, [_clone_op(inner, mapping) for inner in block.ops]))
+    mapping.update(zip(op.results, results, strict=True))
+    return Op(op.definition, operands, results, op.attrs, tuple(regions), op.loc)
+
+
+def splittable(block: Block) -> tuple[list[Op], tuple[Value, ...]]:
+    """The ops of `block` before its terminator, and the values that it gives."""
+    end = block.terminator
+    return (block.ops, ()) if end is None else (block.ops[:-1], end.operands)
+
+
+def keep_results(op: Op, keep: Sequence[bool]) -> None:
+    """Drop the results of a structured op that `keep` is false for, with all that carries them."""
+
+    def kept(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple([v for v, wanted in zip(values, keep, strict=True) if wanted])
+
+    if op.name in ("for", "while"):
+        start = len(op.operands) - len(op.results)
+        assert op.operands[start:] == inits(op)
+        op.operands = (*op.operands[:start], *kept(op.operands[start:]))
+    for block in op.regions:
+        if op.name in ("for", "while"):
+            start = len(block.args) - len(op.results)
+            block.args = (*block.args[:start], *kept(block.args[start:]))
+        end = block.terminator
+        if end is not None and end.name == "yield":
+            end.operands = kept(end.operands)
+            if not end.operands:
+                block.ops = block.ops[:-1]
+    op.results = kept(op.results)

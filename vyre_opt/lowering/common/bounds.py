@@ -1,0 +1,335 @@
+"""Proofs that an access lies within its buffer, whatever the ids and the data.
+
+For one invocation: an index is a linear form over atoms, which are values nothing more
+is said of than their range.  What the branches and loops around an access say are facts,
+linear forms that are not negative there; so are the properties of min, max, rem and the
+like.  The access is in bounds if
+
+    count - width - index  =  sum(k * fact) + something whose least value is not negative
+
+for some k > 0, and likewise index itself.  Few facts suffice, so a short search finds
+them or gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...analysis.affine import Affine, Range, Symbol, SymbolKind
+from ...ir import arith
+from ...ir.loops import bounds
+from ...ir.ops import AXES
+from ...ir.program import Block, Op, Program, Value
+
+__all__ = ["BoundsProofs"]
+
+MAX_DEPTH = 3  # facts that one proof adds up
+MAX_FACTS = 24
+
+_LINEAR = ("add", "sub", "mul", "shl")
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+
+
+class BoundsProofs:
+    """`proven`: the loads, stores and atomics of a program that are in bounds.
+
+    `specs`: the values of specialization constants, where they are fixed.
+    """
+
+    def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
+        self.program = program
+        self.specs = specs or {}
+        self.proven: set[Op] = set()
+        self.forms: dict[Value, Affine] = {}
+        self.ranges: dict[Value, Range] = {}
+        self.same: dict[Value, Value] = {}
+        self.facts: list[Affine] = []
+        self._block(program.body)
+
+    # --- the walk: facts of the branches and loops around -------------------------------
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.name == "if":
+                for number, inner in enumerate(op.regions):
+                    self._within(inner, self._holding(op.operands[0], number == 0))
+            elif op.name == "for":
+                self._within(op.regions[0], self._counting(op))
+            elif op.name == "while":
+                self._while(op)
+            elif op.regions:
+                self._block(op.regions[0])
+            elif "buffer" in op.attrs and op.operands and self._is_inside(op):
+                self.proven.add(op)
+
+    def _within(self, block: Block, facts: list[Affine]) -> None:
+        kept = len(self.facts)
+        self.facts += facts
+        self._block(block)
+        del self.facts[kept:]
+
+    def _while(self, op: Op) -> None:
+        condition, body = op.regions
+        self.same.update(zip(body.args, condition.args, strict=False))
+        self._block(condition)
+        end = condition.terminator
+        self._within(body, self._holding(end.operands[0], True) if end is not None else [])
+
+    def _counting(self, loop: Op) -> list[Affine]:
+        """lower <= counter < upper."""
+        counter = self.form(loop.regions[0].args[0])
+        lower, upper, _ = (Affine(b) if isinstance(b, int) else self.form(b) for b in bounds(loop))
+        return [counter - lower, upper - counter - Affine(1)]
+
+    def _holding(self, value: Value, holds: bool) -> list[Affine]:
+        """What is not negative where the condition `value` is `holds`."""
+        op = value.owner
+        if not isinstance(op, Op):
+            return []
+        if op.name == "not":
+            return self._holding(op.operands[0], not holds)
+        if op.name == ("and" if holds else "or") and value.type.is_bool:
+            return [fact for operand in op.operands for fact in self._holding(operand, holds)]
+        if op.definition.form != "compare" or not op.operands[0].type.is_int:
+            return []
+        a, b = (self.form(operand) for operand in op.operands)
+        relation = op.name if holds else _NEGATED[op.name]
+        less, equal = b - a, relation in ("le", "ge", "eq")
+        slack = Affine(0 if equal else -1)
+        return {
+            "lt": [less + slack], "le": [less], "gt": [-less + slack], "ge": [-less],
+            "eq": [less, -less], "ne": [],
+        }[relation]  # fmt: skip
+
+    # --- forms: exact as integers, not modulo anything ---------------------------------
+
+    def form(self, value: Value) -> Affine:
+        value = self.same.get(value, value)
+        found = self.forms.get(value)
+        if found is None:
+            made = self._derived(value, self.form)
+            low, high = made.range() if made is not None else (0, -1)
+            least, most = arith.int_range(value.type)
+            fits = made is not None and least <= low and high <= most
+            found = made if fits and made is not None else self._atom(value)
+            self.forms[value] = found
+        return found
+
+    def _here(self, value: Value, depth: int) -> Affine:
+        """The form of a value by what the facts around say too: `%i - 1` does not wrap where %i > 0."""
+        found = self.form(value)
+        op = self.same.get(value, value).owner
+        if not depth or not isinstance(op, Op) or found != self._atom(value) or op.name not in _LINEAR:
+            return found
+        made = self._derived(value, lambda operand: self._here(operand, depth - 1))
+        if made is None:
+            return found
+        least, most = arith.int_range(value.type)
+        facts = self.facts[-MAX_FACTS:]
+        fits = all(_prove(room, facts, MAX_DEPTH) for room in (made - Affine(least), Affine(most) - made))
+        return made if fits else found
+
+    def _derived(self, value: Value, form: Callable[[Value], Affine]) -> Affine | None:
+        """The form of an op's result if nothing wraps, from those of its operands."""
+        op = value.owner
+        if not isinstance(op, Op) or not value.type.is_int:
+            return None
+        name = op.name
+        if name == "const":
+            return Affine(op.attrs["value"])
+        if name == "spec":
+            given = self.specs.get(op.attrs["spec"])
+            return Affine(given) if isinstance(given, int) else None
+        if name == "global_id":
+            axis = AXES.index(op.attrs["axis"])
+            return self._id("workgroup_id", axis).scaled(self.program.workgroup[axis]) + self._id(
+                "local_id", axis
+            )
+        if name in ("workgroup_id", "local_id"):
+            return self._id(name, AXES.index(op.attrs["axis"]))
+        if name == "len":
+            return self.length(op.attrs["buffer"], value.type.bits or 32)
+        if name == "cast":
+            return form(op.operands[0]) if op.operands[0].type.is_int else None
+        if name not in _LINEAR:
+            return None
+        a, b = (form(operand) for operand in op.operands)
+        if name == "add":
+            return a + b
+        if name == "sub":
+            return a - b
+        if name == "shl":
+            return a.scaled(1 << (b.const % (value.type.bits or 1))) if b.is_const else None
+        return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
+
+    def _id(self, name: str, axis: int) -> Affine:
+        size, grid = self.program.workgroup[axis], self.program.grid
+        groups = grid[axis] if grid else (1 << 32) // size
+        most = (size if name == "local_id" else groups) - 1
+        return Affine.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis))) if most else Affine(0)
+
+    def length(self, buffer: str, bits: int) -> Affine:
+        """What `len` gives in a type of `bits`: the count, or less where it wraps."""
+        count, most = self.program.buffers[buffer].count, (1 << bits) - 1
+        if count is not None:
+            return Affine(count & most)
+        return Affine.of(_symbol(f"len @{buffer}", (0, most), ("len", buffer, bits)))
+
+    def _atom(self, value: Value) -> Affine:
+        return Affine.of(_symbol(f"%{value.name}", self._range(value), value))
+
+    def _range(self, value: Value) -> Range:
+        found = self.ranges.get(value)
+        if found is None:
+            whole = arith.int_range(value.type)
+            self.ranges[value] = whole  # of a value that depends on itself
+            low, high = self._bounded(value) or whole
+            found = whole  # where the value may wrap
+            if whole[0] <= low and high <= whole[1]:
+                found = self.ranges[value] = (low, high)
+        return found
+
+    def _bounded(self, value: Value) -> Range | None:
+        owner = value.owner
+        if isinstance(owner, Op):
+            rule = _RANGES.get(owner.name)
+            if rule is None or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
+                return None
+            return rule(*(form.range() for form in self._operands(owner)))
+        return None
+
+    def _operands(self, op: Op) -> list[Affine]:
+        """Forms of the integer operands; a known shift amount as what it comes to, modulo the width."""
+        forms = [self.form(v) for v in op.operands if v.type.is_int]
+        if op.name == "shr":
+            low, high = forms[1].range()
+            if low == high:
+                forms[1] = Affine(low % (op.results[0].type.bits or 1))
+        return forms
+
+    # --- the search ---------------------------------------------------------------------
+
+    def _is_inside(self, op: Op) -> bool:
+        buffer = self.program.buffers[op.attrs["buffer"]]
+        index = op.index
+        moved = op.operands[0] if op.name == "store" else op.results[0]
+        width = moved.type.lanes // buffer.dtype.lanes
+        form = self._here(index, MAX_DEPTH)
+        facts = self.facts[-MAX_FACTS:]
+        facts = [*facts, *self._implied([form, *facts])]
+        if not _prove(form, facts, MAX_DEPTH):
+            return False
+        counts = [Affine(buffer.count)] if buffer.count is not None else []
+        if not counts:
+            counts = [self.length(buffer.name, bits) for bits in (32, 64)]
+        return any(_prove(count - Affine(width) - form, facts, MAX_DEPTH) for count in counts)
+
+    def _implied(self, forms: list[Affine]) -> list[Affine]:
+        """What min, max, rem, div, shr and and say of the atoms of forms, and of those in that."""
+        found: list[Affine] = []
+        waiting = [symbol for form in forms for symbol in form.terms]
+        seen: set[Symbol] = set()
+        while waiting and len(found) < MAX_FACTS:
+            symbol = waiting.pop()
+            op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
+            if symbol in seen or not isinstance(op, Op) or op.name not in _PROPERTIES:
+                continue
+            seen.add(symbol)
+            for fact in _PROPERTIES[op.name](Affine.of(symbol), *self._operands(op)):
+                found.append(fact)
+                waiting += fact.terms
+        return found
+
+
+def _symbol(name: str, span: Range, identity: object) -> Symbol:
+    return Symbol(SymbolKind.GROUP, name, span, identity=identity)
+
+
+def _prove(goal: Affine, facts: list[Affine], depth: int) -> bool:
+    """Whether `goal` is never negative: by its range, or less a multiple of a fact that cancels a term."""
+    if goal.range()[0] >= 0:
+        return True
+    if not depth:
+        return False
+    for fact in facts:
+        for symbol, coefficient in fact.terms.items():
+            wanted = goal.terms.get(symbol, 0)
+            cancels = wanted * coefficient > 0 and wanted % coefficient == 0
+            if cancels and _prove(goal - fact.scaled(wanted // coefficient), facts, depth - 1):
+                return True
+    return False
+
+
+# --- ranges of results, and what else is true of them; x/0 = x, x%0 = 0
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    limits = [high for low, high in (a, b) if low >= 0]
+    return (0, min(limits)) if limits else None
+
+
+def _or(a: Range, b: Range) -> Range | None:
+    if a[0] < 0 or b[0] < 0:
+        return None
+    return 0, (1 << max(a[1].bit_length(), b[1].bit_length())) - 1
+
+
+def _rem(a: Range, b: Range) -> Range | None:
+    if a[0] < 0 or b[0] < 0:
+        return None
+    return 0, min(a[1], max(0, b[1] - 1))
+
+
+def _div(a: Range, b: Range) -> Range | None:
+    if a[0] < 0 or b[0] < 0:
+        return None
+    return (a[0] // b[1], a[1] // b[0]) if b[0] > 0 else (0, a[1])
+
+
+def _shr(a: Range, b: Range) -> Range | None:
+    if a[0] < 0:
+        return None
+    return (0, a[1] >> b[0]) if b[0] == b[1] else (0, a[1])
+
+
+_RANGES: dict[str, Callable[..., Range | None]] = {
+    "and": _and, "or": _or, "xor": _or, "rem": _rem, "div": _div, "shr": _shr,
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "select": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
+    "cast": lambda *a: a[0] if a else (0, 1),  # of a bool
+    "lane_id": lambda: (0, 31),
+    "subgroup_id": lambda: (0, 31),
+    "subgroup_size": lambda: (32, 32),
+    "num_subgroups": lambda: (1, 32),
+    "popcount": lambda a: (0, 64),
+    "clz": lambda a: (0, 64),
+    "ctz": lambda a: (0, 64),
+}  # fmt: skip
+
+
+def _remainder(r: Affine, a: Affine, b: Affine) -> list[Affine]:
+    if a.range()[0] < 0:
+        return []
+    return [a - r, *([b - r - Affine(1)] if b.range()[0] > 0 else [])]
+
+
+def _quotient(q: Affine, a: Affine, b: Affine) -> list[Affine]:
+    """b * q <= a < b * q + b for a constant b."""
+    if a.range()[0] < 0 or not b.is_const or b.const < 1:
+        return []
+    return [a - q.scaled(b.const), q.scaled(b.const) + Affine(b.const - 1) - a]
+
+
+def _shifted(q: Affine, a: Affine, b: Affine) -> list[Affine]:
+    return _quotient(q, a, Affine(1 << b.const)) if b.is_const else []
+
+
+_PROPERTIES: dict[str, Callable[..., list[Affine]]] = {
+    "min": lambda m, a, b: [a - m, b - m],
+    "max": lambda m, a, b: [m - a, m - b],
+    "and": lambda m, a, b: [x - m for x in (a, b) if x.range()[0] >= 0],
+    "rem": _remainder,
+    "div": _quotient,
+    "shr": _shifted,
+}

@@ -1,0 +1,143 @@
+"""Values from one type to another, to their bits, and to memory and back, as LLVM text.
+
+The same for scalars and vectors of lanes.  A value is held in the carrier of its type (see
+`shape.carrier`), f16 and bf16 as the float that they are exactly; out of range it saturates.
+"""
+
+from __future__ import annotations
+
+from ...ir.types import DataType
+from .lane_shape import LaneShape, carrier
+from .llvm_text import Writer
+from .rounding import round_to_half, through_odd
+
+__all__ = ["bits_of", "convert", "from_bits", "load_value", "memory_type", "store_value"]
+
+_MEMORY = {"bool": "i8", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
+
+
+def convert(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
+    """`cast`: wraps between integers, rounds once to floats, saturates to integers with NaN -> 0."""
+    if source is target:
+        return value
+    if source.is_float:
+        return _from_float(w, shape, source, target, value)
+    kind = shape.type(source)
+    if target.is_float:
+        return _int_to_float(w, shape, source, target, value)
+    if target.is_bool:
+        return w.emit(f"icmp ne {kind} {value}, {shape.integer(carrier(source), 0)}")
+    assert source.bits is not None
+    assert target.bits is not None
+    wide = 1 if source.is_bool else source.bits
+    if wide == target.bits:
+        return value
+    verb = "trunc" if wide > target.bits else "sext" if source.is_signed else "zext"
+    return w.emit(f"{verb} {kind} {value} to {shape.type(target)}")
+
+
+def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
+    held, kind = carrier(source), shape.type(source)
+    if target.is_bool:
+        return w.emit(f"fcmp une {kind} {value}, {shape.real(held, 0.0)}")
+    if target.is_float:
+        if held == "double" and carrier(target) == "float":
+            if target.name == "f32":
+                return w.emit(f"fptrunc {kind} {value} to {shape.of('float')}")
+            return round_to_half(w, shape, target, through_odd(w, shape, value))
+        if carrier(target) == "double":
+            return w.emit(f"fpext {kind} {value} to {shape.of('double')}")
+        return value if target.name == "f32" else round_to_half(w, shape, target, value)
+    verb = "fptosi" if target.is_signed else "fptoui"
+    element = carrier(target)
+    name = f"llvm.{verb}.sat.{shape.suffix(element)}.{shape.suffix(held)}"
+    return w.call(name, shape.of(element), [(kind, value)])
+
+
+def _int_to_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
+    """One rounding: an integer too wide for f32 goes to bf16 through a double, rounded to odd."""
+    kind, held = shape.type(source), carrier(target)
+    verb = "sitofp" if source.is_signed else "uitofp"
+    wide = (source.bits or 0) > 16
+    if target.name == "bf16" and wide:
+        if source.bits == 64:
+            value = _sticky(w, shape, value, source.is_signed)
+        double = w.emit(f"{verb} {kind} {value} to {shape.of('double')}")
+        return round_to_half(w, shape, target, through_odd(w, shape, double))
+    # What f32 cannot hold exactly is beyond the largest f16, so two roundings do no harm there
+    result = w.emit(f"{verb} {kind} {value} to {shape.of(held)}")
+    return round_to_half(w, shape, target, result) if target.name in ("f16", "bf16") else result
+
+
+def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
+    """Clear the low 11 bits of an i64, or-ing them into bit 11: a double then holds it exactly.
+
+    Values that a double holds as they are (below 2^53 in magnitude) are left alone.
+    """
+    kind = shape.of("i64")
+    low = w.emit(f"and {kind} {value}, {shape.integer('i64', 0x7FF)}")
+    some = w.emit(f"icmp ne {kind} {low}, {shape.integer('i64', 0)}")
+    bit = w.emit(
+        f"select {shape.of('i1')} {some}, {kind} {shape.integer('i64', 0x800)}, {kind} {shape.integer('i64', 0)}"
+    )
+    high = w.emit(f"and {kind} {value}, {shape.integer('i64', -0x800)}")
+    odd = w.emit(f"or {kind} {high}, {bit}")
+    reach, span = (1 << 53, 1 << 54) if signed else (0, 1 << 53)
+    shifted = w.emit(f"add {kind} {value}, {shape.integer('i64', reach)}")
+    small = w.emit(f"icmp ult {kind} {shifted}, {shape.integer('i64', span)}")
+    return w.emit(f"select {shape.of('i1')} {small}, {kind} {value}, {kind} {odd}")
+
+
+# --- bits and memory
+
+
+def memory_type(dtype: DataType) -> str:
+    """The LLVM type of one element of a scalar type in memory."""
+    return _MEMORY.get(dtype.name) or f"i{dtype.bits}"
+
+
+def bits_of(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:
+    """The value's bit pattern as an integer of its width (a bool: 0 or 1 in 8 bits)."""
+    kind = shape.type(dtype)
+    if dtype.is_bool:
+        return w.emit(f"zext {kind} {value} to {shape.of('i8')}")
+    if dtype.name == "bf16":
+        bits = w.emit(f"bitcast {kind} {value} to {shape.of('i32')}")
+        high = w.emit(f"lshr {shape.of('i32')} {bits}, {shape.integer('i32', 16)}")
+        return w.emit(f"trunc {shape.of('i32')} {high} to {shape.of('i16')}")
+    if dtype.name == "f16":
+        half = w.emit(f"fptrunc {kind} {value} to {shape.of('half')}")
+        return w.emit(f"bitcast {shape.of('half')} {half} to {shape.of('i16')}")
+    if dtype.is_float:
+        return w.emit(f"bitcast {kind} {value} to {shape.of(f'i{dtype.bits}')}")
+    return value
+
+
+def from_bits(w: Writer, shape: LaneShape, dtype: DataType, bits: str) -> str:
+    """The value of a bit pattern."""
+    if dtype.is_bool:
+        return w.emit(f"icmp ne {shape.of('i8')} {bits}, {shape.integer('i8', 0)}")
+    if dtype.name == "bf16":
+        wide = w.emit(f"zext {shape.of('i16')} {bits} to {shape.of('i32')}")
+        high = w.emit(f"shl {shape.of('i32')} {wide}, {shape.integer('i32', 16)}")
+        return w.emit(f"bitcast {shape.of('i32')} {high} to {shape.of('float')}")
+    if dtype.name == "f16":
+        half = w.emit(f"bitcast {shape.of('i16')} {bits} to {shape.of('half')}")
+        return w.emit(f"fpext {shape.of('half')} {half} to {shape.of('float')}")
+    if dtype.is_float:
+        return w.emit(f"bitcast {shape.of(f'i{dtype.bits}')} {bits} to {shape.type(dtype)}")
+    return bits
+
+
+def load_value(w: Writer, shape: LaneShape, dtype: DataType, raw: str) -> str:
+    """What was loaded, of the memory type, as the carrier."""
+    if dtype.name == "f16":
+        return w.emit(f"fpext {shape.of('half')} {raw} to {shape.of('float')}")
+    return from_bits(w, shape, dtype, raw) if dtype.name in ("bool", "bf16") else raw
+
+
+def store_value(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:
+    """The carrier as the memory type."""
+    if dtype.name == "f16":
+        return w.emit(f"fptrunc {shape.of('float')} {value} to {shape.of('half')}")
+    return bits_of(w, shape, dtype, value) if dtype.name in ("bool", "bf16") else value

@@ -1,0 +1,297 @@
+"""Arithmetic and comparison as LLVM text, the same for scalars and vectors of lanes.
+
+Each function takes the values of one op in one shape and returns the result's name.
+What LLVM leaves undefined is guarded here: division by zero, INT_MIN / -1, shifts past
+the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir import arith
+from ...ir.types import DataType
+from . import math_functions as mathfuncs
+from .lane_shape import LaneShape, carrier
+from .llvm_text import Writer
+from .rounding import round_to_half, through_odd
+
+__all__ = ["Elementwise", "apply", "compare", "select"]
+
+
+def apply(
+    w: Writer,
+    shape: LaneShape,
+    name: str,
+    dtype: DataType,
+    args: Sequence[str],
+    target: str = "host",
+    guarded: bool = True,
+    any_zero: bool = False,
+) -> str:
+    """A unary, binary or ternary op of the table; see `Elementwise`."""
+    return Elementwise(w, shape, dtype, target, guarded, any_zero).apply(name, args)
+
+
+def compare(w: Writer, shape: LaneShape, name: str, dtype: DataType, a: str, b: str) -> str:
+    """eq, ne, lt, le, gt or ge; an i1 of the shape."""
+    kind = shape.type(dtype)
+    if dtype.is_float:
+        predicate = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}[name]
+        return w.emit(f"fcmp {predicate} {kind} {a}, {b}")
+    predicate = name if name in ("eq", "ne") else ("s" if dtype.is_signed else "u") + name
+    return w.emit(f"icmp {predicate} {kind} {a}, {b}")
+
+
+def select(w: Writer, shape: LaneShape, dtype: DataType, predicate: str, a: str, b: str) -> str:
+    """a where the predicate (an i1 of the shape) holds, else b."""
+    kind = shape.type(dtype)
+    return w.emit(f"select {shape.of('i1')} {predicate}, {kind} {a}, {kind} {b}")
+
+
+# --- ops on one type
+
+_INT_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
+_FLOAT_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_INT_CALLS = {"min": "min", "max": "max"}  # signed or unsigned
+_SATURATING = {"add_sat": "add.sat", "sub_sat": "sub.sat"}
+_FLOAT_CALLS = {
+    "min": "minimumnum", "max": "maximumnum", "abs": "fabs", "sqrt": "sqrt", "floor": "floor",
+    "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven",
+}  # fmt: skip
+
+
+class Elementwise:
+    """Writes unary, binary and ternary ops of the table on one scalar type in one shape.
+
+    `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
+    `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
+    `Guards`).  `any_zero`: a zero may have either sign.
+    """
+
+    def __init__(
+        self,
+        w: Writer,
+        shape: LaneShape,
+        dtype: DataType,
+        target: str,
+        guarded: bool = True,
+        any_zero: bool = False,
+    ) -> None:
+        self.w = w
+        self.shape = shape
+        self.dtype = dtype
+        self.target = target
+        self.guarded = guarded
+        self.any_zero = any_zero
+        self.element = carrier(dtype)
+        self.kind = shape.type(dtype)
+
+    def apply(self, name: str, args: Sequence[str]) -> str:
+        if self.dtype.is_float:
+            return self.float(name, args)
+        if name in _INT_BINARY:
+            return self.emit(f"{_INT_BINARY[name]} {self.kind} {args[0]}, {args[1]}")
+        if name in _INT_CALLS:
+            return self.call(f"{self.sign}{_INT_CALLS[name]}", args)
+        if name in _SATURATING:
+            return self.call(f"{self.sign}{_SATURATING[name]}", args)
+        return _INT_RULES[name](self, *args)
+
+    # --- shorthands
+
+    @property
+    def sign(self) -> str:
+        return "s" if self.dtype.is_signed else "u"
+
+    @property
+    def bits(self) -> int:
+        return 1 if self.dtype.is_bool else self.dtype.bits or 0
+
+    def emit(self, text: str) -> str:
+        return self.w.emit(text)
+
+    def int(self, value: int) -> str:
+        return self.shape.integer(self.element, value)
+
+    def call(self, stem: str, args: Sequence[str], *flags: str) -> str:
+        """An intrinsic overloaded on this type; `flags` are i1 constants."""
+        name = f"llvm.{stem}.{self.shape.suffix(self.element)}"
+        return self.w.call(name, self.kind, [*((self.kind, a) for a in args), *(("i1", f) for f in flags)])
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return self.emit(f"select {self.shape.of('i1')} {condition}, {self.kind} {a}, {self.kind} {b}")
+
+    # --- floats
+
+    def float(self, name: str, args: Sequence[str]) -> str:
+        w, shape, kind = self.w, self.shape, self.kind
+        if name == "neg":
+            return self.emit(f"fneg {kind} {args[0]}")
+        if name == "fma":
+            return self.fma(args)
+        if name in _FLOAT_BINARY:
+            result = self.emit(f"{_FLOAT_BINARY[name]} {kind} {args[0]}, {args[1]}")
+        elif name in ("min", "max") and self.target != "nvptx":
+            return self.extremum(name, *args)
+        elif name in _FLOAT_CALLS:
+            result = self.call(_FLOAT_CALLS[name], args)
+            if name in ("min", "max", "abs", "floor", "ceil", "trunc", "round_even"):
+                return result  # already a value of the type
+        elif name == "abs_diff":
+            difference = self.emit(f"fsub {kind} {args[0]}, {args[1]}")
+            result = self.call("fabs", [difference])
+        elif name == "rem":
+            result = mathfuncs.fmod(w, shape, self.element, args[0], args[1], self.target)
+        else:
+            result = mathfuncs.apply(w, shape, name, self.element, args[0], self.target)
+        return self.rounded(result)
+
+    def rounded(self, value: str) -> str:
+        if self.dtype.name in ("f16", "bf16"):
+            return round_to_half(self.w, self.shape, self.dtype, value)
+        return value
+
+    def extremum(self, name: str, a: str, b: str) -> str:
+        """min or max without llvm.minimumnum, which LLVM 22 gets wrong on AVX-512.
+
+        (Where it knows one operand to be no NaN, it may give the other's.)  Operands that
+        compare equal differ in the sign of zero at most: or-ing their bits gives -0.0, and-ing 0.0.
+        """
+        flags, ints = self.shape.of("i1"), self.shape.of(f"i{64 if self.element == 'double' else 32}")
+        first = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
+        alone = self.emit(f"fcmp uno {self.kind} {b}, {b}")
+        chosen = self.choose(alone, a, self.choose(first, a, b))
+        if self.any_zero:
+            return chosen
+        equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
+        x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))
+        merged = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
+        zero = self.emit(f"bitcast {ints} {merged} to {self.kind}")
+        return self.emit(f"select {flags} {equal}, {self.kind} {zero}, {self.kind} {chosen}")
+
+    def fma(self, args: Sequence[str]) -> str:
+        """The product of two halves is exact in double, so one addition rounded to odd is enough."""
+        if self.dtype.name not in ("f16", "bf16"):
+            return self.call("fma", args)
+        w, shape = self.w, self.shape
+        double = shape.of("double")
+        a, b, c = (w.emit(f"fpext {self.kind} {x} to {double}") for x in args)
+        product = w.emit(f"fmul {double} {a}, {b}")
+        total = w.emit(f"fadd {double} {product}, {c}")
+        # the error of the addition (Knuth's two-sum), which makes an inexact sum odd
+        back = w.emit(f"fsub {double} {total}, {product}")
+        left = w.emit(f"fsub {double} {total}, {back}")
+        lost = w.emit(f"fsub {double} {product}, {left}")
+        missed = w.emit(f"fsub {double} {c}, {back}")
+        error = w.emit(f"fadd {double} {lost}, {missed}")
+        zero = shape.real("double", 0.0)
+        inexact = w.emit(f"fcmp one {double} {error}, {zero}")
+        bits = w.emit(f"bitcast {double} {total} to {shape.of('i64')}")
+        even = w.emit(f"trunc {shape.of('i64')} {bits} to {shape.of('i1')}")
+        is_even = w.emit(f"xor {shape.of('i1')} {even}, {shape.splat('i1', 'true')}")
+        adjust = w.emit(f"and {shape.of('i1')} {inexact}, {is_even}")
+        # towards the error: away from zero where error and sum agree in sign, else towards it
+        above = w.emit(f"fcmp ogt {double} {error}, {zero}")
+        positive = w.emit(f"fcmp ogt {double} {total}, {zero}")
+        away = w.emit(f"icmp eq {shape.of('i1')} {above}, {positive}")
+        one, minus = shape.integer("i64", 1), shape.integer("i64", -1)
+        step = w.emit(f"select {shape.of('i1')} {away}, {shape.of('i64')} {one}, {shape.of('i64')} {minus}")
+        moved = w.emit(f"add {shape.of('i64')} {bits}, {step}")
+        odd = w.emit(f"select {shape.of('i1')} {adjust}, {shape.of('i64')} {moved}, {shape.of('i64')} {bits}")
+        value = w.emit(f"bitcast {shape.of('i64')} {odd} to {double}")
+        return round_to_half(w, shape, self.dtype, through_odd(w, shape, value))
+
+    # --- integers
+
+    def divisor(self, a: str, b: str) -> str:
+        """b, or 1 where dividing by b is undefined: x/1 = x and x%1 = 0 are what the language says."""
+        if not self.guarded:
+            return b
+        bad = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")
+        if self.dtype.is_signed:
+            least = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
+            minus = self.emit(f"icmp eq {self.kind} {b}, {self.int(-1)}")
+            flags = self.shape.of("i1")
+            overflow = self.emit(f"and {flags} {least}, {minus}")
+            bad = self.emit(f"or {flags} {bad}, {overflow}")
+        return self.choose(bad, self.int(1), b)
+
+    def div(self, a: str, b: str) -> str:
+        return self.emit(f"{self.sign}div {self.kind} {a}, {self.divisor(a, b)}")
+
+    def rem(self, a: str, b: str) -> str:
+        return self.emit(f"{self.sign}rem {self.kind} {a}, {self.divisor(a, b)}")
+
+    def neg(self, a: str) -> str:
+        return self.emit(f"sub {self.kind} {self.int(0)}, {a}")
+
+    def abs(self, a: str) -> str:
+        return self.call("abs", [a], "false") if self.dtype.is_signed else a
+
+    def abs_diff(self, a: str, b: str) -> str:
+        larger = self.call(f"{self.sign}max", [a, b])
+        smaller = self.call(f"{self.sign}min", [a, b])
+        return self.emit(f"sub {self.kind} {larger}, {smaller}")
+
+    def not_(self, a: str) -> str:
+        ones = self.shape.splat("i1", "true") if self.dtype.is_bool else self.int(-1)
+        return self.emit(f"xor {self.kind} {a}, {ones}")
+
+    def amount(self, b: str) -> str:
+        if not self.guarded:
+            return b
+        return self.emit(f"and {self.kind} {b}, {self.int(self.bits - 1)}")
+
+    def shl(self, a: str, b: str) -> str:
+        return self.emit(f"shl {self.kind} {a}, {self.amount(b)}")
+
+    def shr(self, a: str, b: str) -> str:
+        verb = "ashr" if self.dtype.is_signed else "lshr"
+        return self.emit(f"{verb} {self.kind} {a}, {self.amount(b)}")
+
+    def widened(self, value: str) -> str:
+        verb = "sext" if self.dtype.is_signed else "zext"
+        return self.emit(f"{verb} {self.kind} {value} to {self.shape.of(f'i{2 * self.bits}')}")
+
+    def product(self, a: str, b: str) -> str:
+        """The double-width product."""
+        left, right = self.widened(a), self.widened(b)
+        return self.emit(f"mul {self.shape.of(f'i{2 * self.bits}')} {left}, {right}")
+
+    def mul_hi(self, a: str, b: str) -> str:
+        element = f"i{2 * self.bits}"
+        wide = self.shape.of(element)
+        high = self.emit(f"lshr {wide} {self.product(a, b)}, {self.shape.integer(element, self.bits)}")
+        return self.emit(f"trunc {wide} {high} to {self.kind}")
+
+    def mul_sat(self, a: str, b: str) -> str:
+        element = f"i{2 * self.bits}"
+        wide = self.shape.of(element)
+        low, high = arith.int_range(self.dtype)
+        value = self.product(a, b)
+        suffix = self.shape.suffix(element)
+        for stem, limit in (("min", high), ("max", low)) if self.dtype.is_signed else (("min", high),):
+            bound = self.shape.integer(element, limit)
+            value = self.w.call(f"llvm.{self.sign}{stem}.{suffix}", wide, [(wide, value), (wide, bound)])
+        return self.emit(f"trunc {wide} {value} to {self.kind}")
+
+
+_INT_RULES: dict[str, Callable[..., str]] = {
+    "div": Elementwise.div,
+    "rem": Elementwise.rem,
+    "neg": Elementwise.neg,
+    "abs": Elementwise.abs,
+    "abs_diff": Elementwise.abs_diff,
+    "not": Elementwise.not_,
+    "shl": Elementwise.shl,
+    "shr": Elementwise.shr,
+    "mul_hi": Elementwise.mul_hi,
+    "mul_sat": Elementwise.mul_sat,
+    "rotl": lambda e, a, b: e.call("fshl", [a, a, b]),
+    "rotr": lambda e, a, b: e.call("fshr", [a, a, b]),
+    "popcount": lambda e, a: e.call("ctpop", [a]),
+    "clz": lambda e, a: e.call("ctlz", [a], "false"),
+    "ctz": lambda e, a: e.call("cttz", [a], "false"),
+    "reverse_bits": lambda e, a: e.call("bitreverse", [a]),
+}

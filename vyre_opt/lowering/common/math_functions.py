@@ -1,0 +1,369 @@
+"""exp, exp2, log, log2, tanh, rsqrt, rcp and fmod as LLVM text, for float and double.
+
+Reduce the argument, evaluate a polynomial, put the result together: no library is
+needed on any target.  The polynomials are Taylor series on the reduced range, whose
+coefficients are computed here; the error bounds are those of the op table, and the
+tests hold every target to them.
+
+    exp(x)  = 2^n * e^r,      n = round(x / ln 2),  |r| <= ln 2 / 2
+    log(x)  = e ln 2 + 2 atanh(s),  x = 2^e m,  m in [sqrt(1/2), sqrt 2),  s = (m-1)/(m+1)
+    tanh(x) = series for |x| < 1/2, else 1 - 2 / (e^2x + 1)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .lane_shape import LaneShape
+from .llvm_text import Writer
+
+__all__ = ["apply", "fmod"]
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Numbers of a floating-point type.  ln 2 is split so that n * high is exact."""
+
+    element: str
+    ints: str
+    fraction_bits: int
+    bias: int
+    ln2_high: float
+    ln2_low: float
+    exp_terms: int
+    log_terms: int
+    tanh_terms: int
+
+    @property
+    def bits(self) -> int:
+        return 64 if self.element == "double" else 32
+
+
+_LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
+
+
+def _split_ln2(bits: int) -> tuple[float, float]:
+    """ln 2 as a number of `bits` significant bits, and the rest."""
+    high = Fraction(math.floor(_LN2 * 2**bits), 2**bits)
+    return float(high), float(_LN2 - high)
+
+
+_FORMATS = {
+    "float": _Format("float", "i32", 23, 127, *_split_ln2(14), exp_terms=7, log_terms=5, tanh_terms=8),
+    "double": _Format("double", "i64", 52, 1023, *_split_ln2(40), exp_terms=14, log_terms=11, tanh_terms=16),
+}
+
+
+_AT_ONCE = 16
+"""Floats that AVX-512 scales by powers of two with one instruction (VSCALEFPS)."""
+
+_AS_ROUNDED = "4"
+"""That instruction's operand for the rounding that is in force."""
+
+
+def _tanh_series(terms: int) -> list[float]:
+    """Coefficients of x, x^3, x^5, ... in tanh: tanh' = 1 - tanh^2, term by term."""
+    series = [Fraction(1)]
+    for k in range(1, terms):
+        square = sum((series[i] * series[k - 1 - i] for i in range(k)), Fraction(0))
+        series.append(-square / (2 * k + 1))
+    return [float(c) for c in series]
+
+
+def apply(w: Writer, shape: LaneShape, name: str, element: str, x: str, target: str) -> str:
+    """The function `name` of values of an LLVM type, float or double."""
+    result: str = getattr(_Math(w, shape, _FORMATS[element], target), name)(x)
+    return result
+
+
+class _Math:
+    def __init__(self, w: Writer, shape: LaneShape, numbers: _Format, target: str) -> None:
+        self.w = w
+        self.shape = shape
+        self.n = numbers
+        self.target = target
+        self.kind = shape.of(numbers.element)
+        self.ints = shape.of(numbers.ints)
+        self.flags = shape.of("i1")
+
+    # --- shorthands
+
+    def const(self, value: float) -> str:
+        return self.shape.real(self.n.element, value)
+
+    def whole(self, value: int) -> str:
+        return self.shape.integer(self.n.ints, value)
+
+    def op(self, verb: str, a: str, b: str) -> str:
+        return self.w.emit(f"{verb} {self.kind} {a}, {b}")
+
+    def iop(self, verb: str, a: str, b: str) -> str:
+        return self.w.emit(f"{verb} {self.ints} {a}, {b}")
+
+    def call(self, stem: str, *args: str) -> str:
+        name = f"llvm.{stem}.{self.shape.suffix(self.n.element)}"
+        return self.w.call(name, self.kind, [(self.kind, a) for a in args])
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        return self.call("fma", a, b, c)
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return self.w.emit(f"select {self.flags} {condition}, {self.kind} {a}, {self.kind} {b}")
+
+    def ichoose(self, condition: str, a: str, b: str) -> str:
+        return self.w.emit(f"select {self.flags} {condition}, {self.ints} {a}, {self.ints} {b}")
+
+    def test(self, predicate: str, a: str, b: str) -> str:
+        return self.w.emit(f"fcmp {predicate} {self.kind} {a}, {b}")
+
+    def bits(self, a: str) -> str:
+        return self.w.emit(f"bitcast {self.kind} {a} to {self.ints}")
+
+    def value(self, bits: str) -> str:
+        return self.w.emit(f"bitcast {self.ints} {bits} to {self.kind}")
+
+    def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
+        """c0 + c1 x + c2 x^2 + ..., by Horner's rule with fused steps."""
+        total = self.const(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = self.fma(total, x, self.const(c))
+        return total
+
+    # --- exponentials
+
+    def exp(self, x: str) -> str:
+        x = self.within(x, (self.n.bias + self.n.fraction_bits + 2) * math.log(2))
+        n = self.call("roundeven", self.op("fmul", x, self.const(1 / math.log(2))))
+        minus = self.w.emit(f"fneg {self.kind} {n}")
+        r = self.fma(minus, self.const(self.n.ln2_high), x)
+        r = self.fma(minus, self.const(self.n.ln2_low), r)
+        return self.scale(self.exp_reduced(r), n)
+
+    def exp2(self, x: str) -> str:
+        if self.target == "nvptx" and self.n.element == "float":
+            return self.call_named("llvm.nvvm.ex2.approx.f", x)
+        if not self.has_scale:
+            x = self.within(x, self.n.bias + self.n.fraction_bits + 2.0)
+        n = self.call("roundeven", x)
+        f = self.op("fsub", x, n)
+        return self.scale(self.exp_reduced(self.op("fmul", f, self.const(math.log(2)))), n)
+
+    def call_named(self, name: str, x: str) -> str:
+        return self.w.call(name, self.kind, [(self.kind, x)])
+
+    def exp_reduced(self, r: str) -> str:
+        return self.polynomial(r, [1 / math.factorial(k) for k in range(self.n.exp_terms + 1)])
+
+    def within(self, x: str, limit: float) -> str:
+        """x kept where the result is neither 0 nor inf already; a NaN stays one."""
+        high, low = self.const(limit), self.const(-limit)
+        x = self.choose(self.test("ogt", x, high), high, x)
+        return self.choose(self.test("olt", x, low), low, x)
+
+    def scale(self, value: str, n: str) -> str:
+        """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached."""
+        if self.has_scale:
+            return self.scale_at_once(value, n)
+        safe = self.choose(self.test("uno", n, n), self.const(0.0), n)
+        whole = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
+        half = self.iop("ashr", whole, self.whole(1))
+        rest = self.iop("sub", whole, half)
+        for part in (half, rest):
+            value = self.op("fmul", value, self.power(part))
+        return self.choose(self.test("uno", n, n), n, value)
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether one instruction multiplies 16 floats by 2^n, any n: inf and -inf give inf and 0 even for NaN * 2^n."""
+        return self.target == "avx512" and self.n.element == "float" and self.shape.lanes % _AT_ONCE == 0
+
+    def scale_at_once(self, value: str, n: str) -> str:
+        """value * 2^n, by pieces of 16."""
+        part = f"<{_AT_ONCE} x float>"
+        made = []
+        for start in range(0, self.shape.lanes, _AT_ONCE):
+            lanes = range(start, start + _AT_ONCE)
+            a, b = (self.shuffled(x, "poison", self.kind, lanes) for x in (value, n))
+            operands = [(part, a), (part, b), (part, "zeroinitializer"), ("i16", "-1"), ("i32", _AS_ROUNDED)]
+            made.append(self.w.call("llvm.x86.avx512.mask.scalef.ps.512", part, operands))
+        while len(made) > 1:
+            width = self.shape.lanes // len(made)
+            kind = f"<{width} x float>"
+            made = [
+                self.shuffled(a, b, kind, range(2 * width))
+                for a, b in zip(made[::2], made[1::2], strict=True)
+            ]
+        return made[0]
+
+    def shuffled(self, a: str, b: str, kind: str, lanes: range) -> str:
+        mask = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.w.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
+
+    def power(self, exponent: str) -> str:
+        """2^exponent of an integer in the normal range."""
+        biased = self.iop("add", exponent, self.whole(self.n.bias))
+        return self.value(self.iop("shl", biased, self.whole(self.n.fraction_bits)))
+
+    # --- logarithms
+
+    def log(self, x: str) -> str:
+        e, s = self.reduced(x)
+        tail = self.fma(e, self.const(self.n.ln2_low), self.log_mantissa(s))
+        return self.log_special(x, self.fma(e, self.const(self.n.ln2_high), tail))
+
+    def log2(self, x: str) -> str:
+        e, s = self.reduced(x)
+        return self.log_special(x, self.fma(self.log_mantissa(s), self.const(1 / math.log(2)), e))
+
+    def reduced(self, x: str) -> tuple[str, str]:
+        """x = 2^e m with m near 1: e as a float, and s = (m-1)/(m+1)."""
+        tiny = self.test("olt", x, self.const(2.0 ** (1 - self.n.bias)))
+        up = self.n.fraction_bits + 1
+        x = self.choose(tiny, self.op("fmul", x, self.const(2.0**up)), x)
+        # Subtracting the bits of sqrt(1/2) puts the cut between exponents there
+        cut = self.iop("sub", self.bits(x), self.whole(_bits(math.sqrt(0.5), self.n)))
+        exponent = self.iop("ashr", cut, self.whole(self.n.fraction_bits))
+        mantissa = self.iop("sub", self.bits(x), self.iop("shl", exponent, self.whole(self.n.fraction_bits)))
+        m = self.value(mantissa)
+        lower = self.ichoose(tiny, self.whole(up), self.whole(0))
+        e = self.w.emit(f"sitofp {self.ints} {self.iop('sub', exponent, lower)} to {self.kind}")
+        one = self.const(1.0)
+        return e, self.op("fdiv", self.op("fsub", m, one), self.op("fadd", m, one))
+
+    def log_mantissa(self, s: str) -> str:
+        """2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 + ...)."""
+        square = self.op("fmul", s, s)
+        series = self.polynomial(square, [2 / (2 * k + 3) for k in range(self.n.log_terms)])
+        cube = self.op("fmul", self.op("fmul", square, s), series)
+        return self.op("fadd", self.op("fadd", s, s), cube)
+
+    def log_special(self, x: str, result: str) -> str:
+        """-inf of zero, NaN of a negative, inf and NaN of themselves."""
+        zero, inf = self.const(0.0), self.const(math.inf)
+        result = self.choose(self.test("oeq", x, inf), x, result)
+        result = self.choose(self.test("oeq", x, zero), self.const(-math.inf), result)
+        result = self.choose(self.test("olt", x, zero), self.const(math.nan), result)
+        return self.choose(self.test("uno", x, x), x, result)
+
+    # --- the rest
+
+    def tanh(self, x: str) -> str:
+        square = self.op("fmul", x, x)
+        # Taylor's series of tanh is slow near 1/2; only |x| < 1/2 uses it
+        near = self.op("fmul", x, self.polynomial(square, _tanh_series(self.n.tanh_terms)))
+        magnitude = self.call("fabs", x)
+        grown = self.exp(self.op("fadd", magnitude, magnitude))
+        quotient = self.op("fdiv", self.const(2.0), self.op("fadd", grown, self.const(1.0)))
+        far = self.call("copysign", self.op("fsub", self.const(1.0), quotient), x)
+        return self.choose(self.test("olt", magnitude, self.const(0.5)), near, far)
+
+    def rsqrt(self, x: str) -> str:
+        return self.op("fdiv", self.const(1.0), self.call("sqrt", x))
+
+    def rcp(self, x: str) -> str:
+        return self.op("fdiv", self.const(1.0), x)
+
+
+def _bits(value: float, numbers: _Format) -> int:
+    import struct
+
+    if numbers.element == "double":
+        return int.from_bytes(struct.pack("<d", value), "little")
+    return int.from_bytes(struct.pack("<f", value), "little")
+
+
+# --- fmod: exact, by shifting and subtracting, one lane at a time in a function of its own
+
+
+def fmod(w: Writer, shape: LaneShape, element: str, x: str, y: str, target: str) -> str:
+    """C's fmod.  LLVM's frem is a library call on the host and inexact on nvptx, so this is neither."""
+    name = f"vyre.fmod.{element}"
+    if not w.module.defines(name):
+        w.module.define(name, _fmod_text(name, _FORMATS[element], w))
+    if shape.lanes == 1:
+        return w.emit(f"call {element} @{name}({element} {x}, {element} {y})")
+    result = "poison"
+    for lane in range(shape.lanes):
+        a = w.emit(f"extractelement {shape.of(element)} {x}, i32 {lane}")
+        b = w.emit(f"extractelement {shape.of(element)} {y}, i32 {lane}")
+        r = w.emit(f"call {element} @{name}({element} {a}, {element} {b})")
+        result = w.emit(f"insertelement {shape.of(element)} {result}, {element} {r}, i32 {lane}")
+    return result
+
+
+def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
+    """|x| mod |y| on integer significands: one bit of the quotient an iteration, as musl's fmod does.
+
+    A number is a significand with its hidden bit, and an exponent, below 1 for a subnormal.
+    """
+    w = Writer(outer.module)
+    i, f, bits = n.ints, n.element, n.bits
+    fraction = n.fraction_bits
+    hidden, top = 1 << fraction, (1 << (bits - 1 - fraction)) - 1
+    magnitude = (1 << (bits - 1)) - 1
+    infinity = top << fraction
+
+    def normalised(significand: str) -> tuple[str, str]:
+        """Shifted so that its highest bit is the hidden bit, and by how much."""
+        zeros = w.call(f"llvm.ctlz.{i}", i, [(i, significand), ("i1", "false")])
+        shift = w.emit(f"sub {i} {zeros}, {bits - 1 - fraction}")
+        return w.emit(f"shl {i} {significand}, {shift}"), shift
+
+    def unpack(value: str) -> tuple[str, str]:
+        exponent = w.emit(f"lshr {i} {value}, {fraction}")
+        low = w.emit(f"and {i} {value}, {hidden - 1}")
+        normal = w.emit(f"icmp ne {i} {exponent}, 0")
+        full = w.emit(f"or {i} {low}, {hidden}")
+        raised, shift = normalised(low)
+        lowered = w.emit(f"sub {i} 1, {shift}")
+        significand = w.emit(f"select i1 {normal}, {i} {full}, {i} {raised}")
+        return significand, w.emit(f"select i1 {normal}, {i} {exponent}, {i} {lowered}")
+
+    xb = w.emit(f"bitcast {f} %x to {i}")
+    yb = w.emit(f"bitcast {f} %y to {i}")
+    sign = w.emit(f"and {i} {xb}, {-1 << (bits - 1)}")
+    xa = w.emit(f"and {i} {xb}, {magnitude}")
+    ya = w.emit(f"and {i} {yb}, {magnitude}")
+    bad_x = w.emit(f"icmp uge {i} {xa}, {infinity}")
+    bad_y = w.emit(f"icmp ugt {i} {ya}, {infinity}")
+    zero_y = w.emit(f"icmp eq {i} {ya}, 0")
+    bad = w.emit(f"or i1 {w.emit(f'or i1 {bad_x}, {bad_y}')}, {zero_y}")
+    w.branch_if(bad, "invalid", "valid")
+    w.start("invalid")
+    nan = w.emit(f"bitcast {i} {infinity | (hidden >> 1)} to {f}")
+    w.line(f"ret {f} {nan}")
+    w.start("valid")
+    mx, ex = unpack(xa)
+    my, ey = unpack(ya)
+    smaller = w.emit(f"icmp ult {i} {xa}, {ya}")
+    w.branch_if(smaller, "same", "loop")
+    w.start("same")
+    w.line(f"ret {f} %x")
+    w.start("loop")  # m < 2 my at the top of each iteration
+    w.lines.append(f"  %m = phi {i} [ {mx}, %valid ], [ %next, %again ]")
+    w.lines.append(f"  %e = phi {i} [ {ex}, %valid ], [ %lower, %again ]")
+    fits = w.emit(f"icmp uge {i} %m, {my}")
+    less = w.emit(f"sub {i} %m, {my}")
+    rest = w.emit(f"select i1 {fits}, {i} {less}, {i} %m")
+    more = w.emit(f"icmp sgt {i} %e, {ey}")
+    w.branch_if(more, "again", "done")
+    w.start("again")
+    w.lines.append(f"  %next = shl {i} {rest}, 1")
+    w.lines.append(f"  %lower = sub {i} %e, 1")
+    w.branch("loop")
+    w.start("done")
+    raised, shift = normalised(rest)
+    exponent = w.emit(f"sub {i} {ey}, {shift}")
+    is_normal = w.emit(f"icmp sgt {i} {exponent}, 0")
+    low = w.emit(f"and {i} {raised}, {hidden - 1}")
+    normal = w.emit(f"or {i} {w.emit(f'shl {i} {exponent}, {fraction}')}, {low}")
+    subnormal = w.emit(f"lshr {i} {raised}, {w.emit(f'sub {i} 1, {exponent}')}")
+    packed = w.emit(f"select i1 {is_normal}, {i} {normal}, {i} {subnormal}")
+    is_zero = w.emit(f"icmp eq {i} {rest}, 0")
+    kept = w.emit(f"select i1 {is_zero}, {i} 0, {i} {packed}")
+    signed = w.emit(f"or {i} {kept}, {sign}")
+    w.line(f"ret {f} {w.emit(f'bitcast {i} {signed} to {f}')}")
+    return f"define internal {f} @{name}({f} %x, {f} %y) noinline {{\nentry:\n" + "\n".join(w.lines) + "\n}"

@@ -1,0 +1,43 @@
+"""The values of a program's specialization constants when it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir.diagnostics import Diagnostic, DiagnosticError
+from ...ir.program import Program
+
+__all__ = ["spec_values"]
+
+
+def spec_values(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given values, encoded, and defaults for the rest.
+
+    Raises DiagnosticError for those without, and for a type parameter.
+    """
+    open_types = [
+        Diagnostic(
+            "error",
+            f"program @{program.name} is open in its type @{spec.name}, and is compiled for one type",
+            spec.loc,
+            help="run the pass specialize before",
+        )
+        for spec in program.type_parameters
+    ]
+    if open_types:
+        raise DiagnosticError(open_types)
+    missing = [s for s in program.specs.values() if s.name not in given and s.default is None]
+    if missing:
+        raise DiagnosticError(
+            [
+                Diagnostic(
+                    "error",
+                    f"program @{program.name}: spec @{spec.name} has no value to compile with",
+                    spec.loc,
+                    help=f"give it one with --spec {spec.name}=VALUE, or a default",
+                )
+                for spec in missing
+            ]
+        )
+    return {name: given.get(name, spec.default) for name, spec in program.specs.items()}

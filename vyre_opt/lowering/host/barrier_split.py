@@ -1,0 +1,189 @@
+"""Cutting a body at its barriers.
+
+Code between barriers is a segment: a loop over the chunks of the workgroup runs it.
+Control flow that holds a barrier is the same for its whole scope, so it stays outside of
+those loops.  What lives from one segment to another is kept in storage.
+
+    a; if %p { b; barrier workgroup; c } d   ->   Segment[a]
+                                                  Split if: [Segment[b], Segment[c]]
+                                                  Segment[d]
+
+With a grid barrier in the program the same is done twice: the body is cut at grid
+barriers into phases, each a loop over the workgroups, and each phase as above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...ir.loops import bounds, inits
+from ...ir.program import Block, Op, Program, Value
+
+__all__ = ["Item", "Phase", "Plan", "Segment", "Split", "plan", "segments", "steering"]
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """Ops that the chunks run one after the other, then assignments of block arguments and results."""
+
+    ops: list[Op] = field(default_factory=list)
+    assigns: list[tuple[Value, Value]] = field(default_factory=list)
+
+    def defined(self) -> set[Value]:
+        return {result for op in self.ops for result in op.results}
+
+    def used(self) -> list[Value]:
+        """Values from outside that the segment reads, in a fixed order."""
+        inside: set[Value] = set()
+        seen: dict[Value, None] = {}
+        for op in walk(self.ops):
+            for block in op.regions:
+                inside.update(block.args)
+            inside.update(op.results)
+            seen.update(dict.fromkeys(op.operands))
+        seen.update(dict.fromkeys(source for _, source in self.assigns))
+        return [value for value in seen if value not in inside]
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    """What runs for one workgroup after the other between two grid barriers."""
+
+    items: list[Item]
+
+
+@dataclass(slots=True, eq=False)
+class Split:
+    """An if, for or while with a barrier inside; `blocks` has a list for each of its regions."""
+
+    op: Op
+    blocks: list[list[Item]]
+
+
+Item = Segment | Phase | Split
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """`stored`: values that outlive their segment.  `home`: a block argument or a result that
+    shares the storage of another value, its loop's result."""
+
+    items: list[Item]
+    has_grid_barrier: bool
+    stored: set[Value]
+    home: dict[Value, Value]
+
+
+def plan(program: Program) -> Plan:
+    ops = list(walk(program.body.ops))
+    grid = any(_is_barrier(op, ("grid",)) for op in ops)
+    home: dict[Value, Value] = {}
+    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, home)
+    stored: set[Value] = set()
+    for item in _flat(items):
+        if isinstance(item, Segment):
+            stored.update(item.used())
+            stored.update(target for target, _ in item.assigns)
+        else:
+            stored.update(steering(item.op))
+    return Plan(items, grid, stored, home)
+
+
+def segments(items: list[Item]) -> Iterator[Segment]:
+    """All segments, those inside of splits and phases included."""
+    return (item for item in _flat(items) if isinstance(item, Segment))
+
+
+def walk(ops: list[Op]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        for block in op.regions:
+            yield from walk(block.ops)
+
+
+_SCOPES = ("workgroup", "grid")
+
+
+def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
+    return op.name == "barrier" and op.attrs["scope"] in scopes
+
+
+def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
+    """Items of a block, its terminator aside."""
+    items: list[Item] = []
+    run: list[Op] = []
+
+    def flush(assigns: list[tuple[Value, Value]]) -> None:
+        if not run and not assigns:
+            return
+        if scopes == ("grid",):
+            inner = _cut(run, _SCOPES, home)
+            _assign(inner, assigns)
+            items.append(Phase(inner))
+        else:
+            items.append(Segment(list(run), assigns))
+        run.clear()
+
+    for op in ops:
+        if op.definition.is_terminator:
+            continue
+        if _is_barrier(op, scopes):
+            flush([])
+        elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
+            carried = op.results if op.name != "if" else ()
+            flush(list(zip(carried, inits(op), strict=True)) if carried else [])
+            items.append(Split(op, [_block(op, block, scopes, home) for block in op.regions]))
+        else:
+            run.append(op)
+    flush([])
+    return items
+
+
+def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
+    """Items of a block of a split op; what it yields is assigned at its end."""
+    if op.name != "if" and op.results:
+        home.update(zip(block.args[-len(op.results) :], op.results, strict=True))
+    items = _cut(block.ops, scopes, home)
+    end = block.terminator
+    if end is not None and end.name == "yield" and end.operands:
+        assigns = list(zip(op.results, end.operands, strict=True))
+        if scopes == ("grid",):
+            if not items or not isinstance(items[-1], Phase):
+                items.append(Phase([]))
+            assert isinstance(items[-1], Phase)
+            _assign(items[-1].items, assigns)
+        else:
+            _assign(items, assigns)
+    return items
+
+
+def _assign(items: list[Item], assigns: list[tuple[Value, Value]]) -> None:
+    """Assign at the end of the last segment; all sources are read before a target is written."""
+    if not assigns:
+        return
+    if items and isinstance(items[-1], Segment) and not items[-1].assigns:
+        items[-1].assigns = assigns
+    else:
+        items.append(Segment([], assigns))
+
+
+def _flat(items: list[Item]) -> Iterator[Segment | Split]:
+    for item in items:
+        if isinstance(item, Phase):
+            yield from _flat(item.items)
+            continue
+        yield item
+        if isinstance(item, Split):
+            for block in item.blocks:
+                yield from _flat(block)
+
+
+def steering(op: Op) -> list[Value]:
+    """The values that decide how an if, for or while goes."""
+    if op.name == "if":
+        return [op.operands[0]]
+    if op.name == "for":
+        return [bound for bound in bounds(op) if isinstance(bound, Value)]
+    end = op.regions[0].terminator
+    return list(end.operands) if end is not None else []

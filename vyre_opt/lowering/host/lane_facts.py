@@ -1,0 +1,263 @@
+"""What the lanes of a chunk hold for a value: the same, an arithmetic progression, or anything.
+
+A chunk is one subgroup: 32 invocations of consecutive linear local ids.  A value with a
+`stride` is `base + stride * lane` in every active lane (modulo 2^bits), and the code
+computes the base alone, as a scalar.  A stride of 0 is a value that the chunk agrees on.
+
+    local_id x                       1
+    4 * local_id x + workgroup_id x  4
+    row * columns + lane_id          1, if the chunk agrees on row
+    load @b[3]                       0
+    load @b[local_id x]              none
+
+Where `Uniformity` finds that a subgroup agrees, the stride is 0.  Beyond that, values
+of divergent control flow may have one too: lanes that read one element at once read
+the same, and a loop's counter moves alike in all lanes that are still in the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...analysis.affine import Affine, Symbol, SymbolKind
+from ...analysis.footprint import Footprints, MemoryAccess
+from ...ir import arith
+from ...ir.loops import bounds, inits
+from ...ir.ops import AXES, SUBGROUP_SIZE
+from ...ir.program import Block, Op, Program, Value
+from ...ir.uniformity import Level
+from ..common.guards import Guards
+
+__all__ = ["Facts"]
+
+_ALIKE = 0
+_LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
+
+
+class Facts:
+    """Strides and levels of the values of a flat program, the accesses proven in bounds, and guards.
+
+    `specs`: the values of specialization constants, encoded.
+    """
+
+    def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
+        self.program = program
+        self.guards = Guards(program, specs)
+        footprints = Footprints(program)
+        self.uniformity = footprints.uniformity
+        self.forms = footprints.forms
+        self.proven = {e.op for e in footprints.events if isinstance(e, MemoryAccess) and self._in_bounds(e)}
+        self.strides: dict[Value, int | None] = {}
+        self.axis_strides = [_axis_stride(program, axis) for axis in range(3)]
+        self._block(program.body)
+
+    def level(self, value: Value) -> Level:
+        return self.uniformity.level(value)
+
+    def stride(self, value: Value) -> int | None:
+        """None if the lanes hold anything."""
+        if self.uniformity.level(value) <= Level.SUBGROUP:
+            return _ALIKE
+        return self.strides.get(value)
+
+    def alike(self, value: Value) -> bool:
+        return self.stride(value) == _ALIKE
+
+    def diverges(self, op: Op) -> bool:
+        """Whether the lanes of a chunk may take different ways at an if, for or while."""
+        if op.name == "if":
+            return not self.alike(op.operands[0])
+        if op.name == "for":
+            return not all(self.alike(b) for b in bounds(op) if isinstance(b, Value))
+        end = op.regions[0].terminator
+        return end is None or not self.alike(end.operands[0])
+
+    def _in_bounds(self, access: MemoryAccess) -> bool:
+        """The index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
+        count = self.program.buffers[access.buffer].count
+        if count is None or not isinstance(access.index, Affine):
+            return False
+        op = access.op
+        index = op.index
+        low, high = access.index.range()
+        return 0 <= low and high <= min(count - access.width, arith.int_range(index.type)[1])
+
+    # --- the walk
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.name == "if":
+                for inner in op.regions:
+                    self._block(inner)
+                self._merge(op)
+            elif op.regions:
+                self._loop(op)
+            else:
+                for result in op.results:
+                    self.strides[result] = self._op(op, result)
+
+    def _merge(self, op: Op) -> None:
+        for place, result in enumerate(op.results):
+            given = {self.stride(b.terminator.operands[place]) for b in op.regions if b.terminator}
+            self.strides[result] = given.pop() if len(given) == 1 and not self.diverges(op) else None
+
+    def _loop(self, op: Op) -> None:
+        """Carried values start with the stride of their first value, and lose it if the body gives another."""
+        body = op.regions[-1]
+        groups = [block.args[-len(op.results) :] if op.results else () for block in op.regions]
+        if op.name == "for":
+            lower, _, step = bounds(op)
+            steady = not isinstance(step, Value) or self.alike(step)
+            start = self.stride(lower) if isinstance(lower, Value) else _ALIKE
+            self.strides[body.args[0]] = start if steady else None
+        carried = [self.stride(value) for value in inits(op)]
+        while True:
+            for args in groups:
+                self.strides.update(zip(args, carried, strict=True))
+            for block in op.regions:
+                self._block(block)
+            given = body.terminator.operands if body.terminator is not None else ()
+            after = [s if s == self.stride(value) else None for s, value in zip(carried, given, strict=False)]
+            if after == carried[: len(after)]:
+                break
+            carried = after
+        split = self.diverges(op)
+        for result, stride in zip(op.results, carried, strict=True):
+            self.strides[result] = None if split else stride
+
+    # --- ops
+
+    def _op(self, op: Op, result: Value) -> int | None:
+        if op.definition.form == "id" or op.name == "lane_id":
+            return self._id(op)
+        if op.name == "load":
+            return _ALIKE if self.alike(op.operands[0]) else None
+        if op.name == "subgroup_shuffle":
+            return _ALIKE if self._is_broadcast(op) else None
+        if not op.definition.is_pure:
+            return None
+        operands = [self.stride(value) for value in op.operands]
+        if all(stride == _ALIKE for stride in operands):
+            return _ALIKE
+        if op.name not in _LINEAR or not result.type.is_int or None in operands:
+            return None
+        found = self._linear(op, [s or 0 for s in operands])
+        if found is None:
+            found = self._from_form(result)
+        return None if found is None else _centred(found, result)
+
+    def _id(self, op: Op) -> int | None:
+        if op.name == "lane_id":
+            return 1
+        if op.name in ("global_id", "local_id"):
+            return self.axis_strides[AXES.index(op.attrs["axis"])]
+        return _ALIKE
+
+    def _is_broadcast(self, op: Op) -> bool:
+        """A shuffle that gives every lane the value of one lane that is sure to be there."""
+        lane = op.operands[1].owner
+        if op.attrs["mode"] != "idx" or not isinstance(lane, Op) or lane.name != "const":
+            return False
+        last = self.program.lanes % SUBGROUP_SIZE or SUBGROUP_SIZE
+        return bool(lane.attrs["value"] < last)
+
+    def _linear(self, op: Op, strides: list[int]) -> int | None:
+        name, constant = op.name, _constant(op.operands[-1])
+        if name in ("add", "sub"):
+            return strides[0] + strides[1] if name == "add" else strides[0] - strides[1]
+        if name == "neg":
+            return -strides[0]
+        if name == "select":
+            _, a, b = strides
+            return a if a == b and self.alike(op.operands[0]) else None
+        if name == "mul":
+            first = _constant(op.operands[0])
+            if constant is not None:
+                return strides[0] * constant
+            return strides[1] * first if first is not None else None
+        if name == "shl" and constant is not None:
+            return strides[0] << (constant % (op.results[0].type.bits or 1))
+        if name == "cast":
+            return self._cast(op, strides[0])
+        if constant is not None and name in ("div", "shr", "rem", "and"):
+            return self._divided(op, constant)
+        return None
+
+    def _cast(self, op: Op, stride: int) -> int | None:
+        """Narrowing keeps a progression; widening does if it does not wrap before."""
+        source, target = op.operands[0].type, op.results[0].type
+        if not source.is_int:
+            return None
+        assert source.bits is not None
+        assert target.bits is not None
+        if target.bits <= source.bits:
+            return stride
+        small = abs(stride) < 1 << (source.bits - 7)
+        return stride if small and self.forms.exact(op.operands[0]) is not None else None
+
+    def _divided(self, op: Op, constant: int) -> int | None:
+        """Dividing an id that starts at a multiple of 32 by a multiple of 32."""
+        bits = op.results[0].type.bits or 1
+        divisor = {"shr": 1 << constant % bits, "and": constant + 1}.get(op.name, constant)
+        if divisor < 1 or divisor % SUBGROUP_SIZE or not self._starts_aligned(op.operands[0]):
+            return None
+        if op.name == "and" and divisor & (divisor - 1):
+            return None
+        return _ALIKE if op.name in ("div", "shr") else 1
+
+    def _starts_aligned(self, value: Value) -> bool:
+        op = value.owner
+        if not isinstance(op, Op) or op.name not in ("local_id", "global_id") or self.stride(value) != 1:
+            return False
+        axis = AXES.index(op.attrs["axis"])
+        return op.name == "local_id" or self.program.workgroup[axis] % SUBGROUP_SIZE == 0
+
+    def _from_form(self, value: Value) -> int | None:
+        """The stride that an affine form of the local ids has."""
+        form = self.forms.known.get(value)
+        if not isinstance(form, Affine):
+            return None
+        ids, rest = form.by_id()
+        steps = [(self.axis_strides[AXES.index(axis)], coefficient) for axis, coefficient in ids.items()]
+        steps += [(self._symbol_stride(symbol), coefficient) for symbol, coefficient in rest.items()]
+        total = 0
+        for stride, coefficient in steps:
+            if stride is None:
+                return None
+            total += stride * coefficient
+        return total
+
+    def _symbol_stride(self, symbol: Symbol) -> int | None:
+        """A digit of a local id (id / stride % radix), which starts at a multiple of 32 in each chunk."""
+        if symbol.kind in (SymbolKind.GROUP, SymbolKind.LOOP):
+            return _ALIKE
+        digit = symbol.digit
+        along = self.axis_strides[AXES.index(digit.axis)] if digit is not None else None
+        if digit is None or along != 1:
+            return along  # None for a symbol that stands for a lane's value
+        if digit.stride % SUBGROUP_SIZE == 0:
+            return _ALIKE
+        return 1 if digit.stride == 1 and digit.radix % SUBGROUP_SIZE == 0 else None
+
+
+def _axis_stride(program: Program, axis: int) -> int | None:
+    """How local_id along an axis moves from lane to lane of a chunk."""
+    extent, below = program.workgroup[axis], 1
+    for size in program.workgroup[:axis]:
+        below *= size
+    if extent == 1 or below % SUBGROUP_SIZE == 0:
+        return _ALIKE
+    return 1 if below == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None
+
+
+def _constant(value: Value) -> int | None:
+    op = value.owner
+    return op.attrs["value"] if isinstance(op, Op) and op.name == "const" and value.type.is_int else None
+
+
+def _centred(stride: int, value: Value) -> int:
+    """The stride modulo 2^bits, as the number closest to zero."""
+    bits = value.type.bits or 1
+    stride &= (1 << bits) - 1
+    return stride - (1 << bits) if stride >> (bits - 1) else stride

@@ -1,0 +1,341 @@
+"""Functions that a host module defines for itself: faults, and accesses lane by lane.
+
+A gather or scatter that the vector unit has is one instruction; any other goes through
+a function with a loop over the active lanes, so that code stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Op
+from ...ir.types import DataType
+from ..common.lane_shape import carrier
+from ..common.llvm_text import ModuleText
+from .frame import ALL, FAULT_WORDS, FLAGS, WIDE, Frame
+
+__all__ = [
+    "atomic",
+    "define_fault",
+    "fault_lane",
+    "gather",
+    "is_outside",
+    "permute",
+    "progression",
+    "scatter",
+]
+
+
+def define_fault(module: ModuleText) -> None:
+    """`vyre.fault(record, op, workgroup, lane, index)` fills in a record."""
+    names = [f"%{word}" for word in FAULT_WORDS[1:]]
+    lines = ["  store i64 1, ptr %record"]
+    for place, name in enumerate(names, 1):
+        lines.append(f"  %at{place} = getelementptr i64, ptr %record, i64 {place}")
+        lines.append(f"  store i64 {name}, ptr %at{place}")
+    params = ", ".join(["ptr %record", *(f"i64 {name}" for name in names)])
+    body = "\n".join(lines)
+    module.define(
+        "vyre.fault",
+        f"define internal void @vyre.fault({params}) cold noinline nounwind {{\n{body}\n  ret void\n}}",
+    )
+
+
+def fault_lane(frame: Frame, op: Op, indices: str, bits: str) -> None:
+    """Report the first lane of `bits` at fault, with its index, and leave."""
+    wide, name = WIDE.of("i64"), "vyre.fault.lane"
+    if not frame.module.defines(name):
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        frame.module.define(
+            name,
+            f"""define internal void @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i32 %bits) cold noinline nounwind {{
+  %low = call i32 @llvm.cttz.i32(i32 %bits, i1 false)
+  %index = extractelement {wide} %indices, i32 %low
+  %at = add i32 %linear, %low
+  %lane = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %lane, i64 %index)
+  ret void
+}}""",
+        )
+    frame.w.line(
+        f"call void @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
+        f"i32 {frame.linear}, {wide} {indices}, i32 {bits})"
+    )
+    frame.w.branch("exit")
+
+
+def is_outside(frame: Frame, op: Op, indices: str, limit: str, bits: str) -> str:
+    """Whether an index of the lanes of `bits` is not below `limit`; the first such lane is reported."""
+    wide, name = WIDE.of("i64"), "vyre.check"
+    if not frame.module.defines(name):
+        step = """  %bad = icmp uge i64 %place, %limit
+  br i1 %bad, label %found, label %step
+found:
+  %lane32 = trunc i64 %lane to i32
+  %at = add i32 %linear, %lane32
+  %who = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
+  ret i1 true"""
+        loop = _loop("  ret i1 false", step, branches=True)
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        frame.module.define(
+            name,
+            f"""define internal i1 @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i64 %limit, i32 %bits) cold noinline nounwind {{
+entry:{_INDICES}{loop}""",
+        )
+    return frame.w.emit(
+        f"call i1 @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
+        f"i32 {frame.linear}, {wide} {indices}, i64 {limit}, i32 {bits})"
+    )
+
+
+def progression(frame: Frame, dtype: DataType, first: str, stride: int) -> str:
+    """The indices first + stride * lane of an integer type, as i64, where speed does not matter."""
+    kind, wide = carrier(dtype), WIDE.of("i64")
+    name = f"vyre.indices.{dtype.name}"
+    if not frame.module.defines(name):
+        narrow = WIDE.of(kind)
+        numbers = "<" + ", ".join(f"{kind} {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+        zeros = f"{WIDE.of('i32')} zeroinitializer"
+        lines = []
+        for given in ("first", "stride"):
+            lines += [
+                f"  %{given}.one = insertelement {narrow} poison, {kind} %{given}, i64 0",
+                f"  %{given}.all = shufflevector {narrow} %{given}.one, {narrow} poison, {zeros}",
+            ]
+        lines += [
+            f"  %steps = mul {narrow} %stride.all, {numbers}",
+            f"  %narrow = add {narrow} %first.all, %steps",
+        ]
+        if dtype.bits != 64:
+            verb = "sext" if dtype.is_signed else "zext"
+            lines.append(f"  %wide = {verb} {narrow} %narrow to {wide}")
+        lines.append(f"  ret {wide} {'%narrow' if dtype.bits == 64 else '%wide'}")
+        body = "\n".join(lines)
+        frame.module.define(
+            name,
+            f"define internal {wide} @{name}({kind} %first, {kind} %stride) cold noinline nounwind {{\n{body}\n}}",
+        )
+    return frame.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
+
+
+def _loop(result: str, step: str, branches: bool = False) -> str:
+    """A loop over the lanes whose bit is set in %bits; `step` uses %lane and its %place (i64).
+
+    `branches`: it ends in a branch to the label step itself.
+    """
+    following = "" if branches else "\n  br label %step"
+    return f"""
+  br label %head
+head:
+  %rest = phi i32 [ %bits, %entry ], [ %after, %step ]
+  %done = icmp eq i32 %rest, 0
+  br i1 %done, label %end, label %one
+one:
+  %low = call i32 @llvm.cttz.i32(i32 %rest, i1 true)
+  %lane = zext i32 %low to i64
+  %minus = add i32 %rest, -1
+  %after = and i32 %rest, %minus
+  %place.at = getelementptr i64, ptr %places, i64 %lane
+  %place = load i64, ptr %place.at
+{step}{following}
+step:
+  br label %head
+end:
+{result}
+}}"""
+
+
+_INDICES = f"""
+  %places = alloca {WIDE.of("i64")}
+  store {WIDE.of("i64")} %indices, ptr %places"""
+
+
+def _short(memory: str) -> str:
+    return {"float": "f32", "double": "f64", "half": "f16"}.get(memory, memory)
+
+
+# --- gather and scatter
+
+_POINTERS = WIDE.of("ptr")
+
+
+def gather(
+    frame: Frame, memory: str, bits: int, pointer: str, places: str, mask: str | None, cold: bool
+) -> str:
+    """Element `places[lane]` for each active lane, 0 in the others."""
+    w, wide = frame.w, WIDE.of(memory)
+    if bits in frame.features.gathers and not cold:
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
+        name = f"llvm.masked.gather.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
+        align = ("i32", str(bits // 8))
+        return w.call(name, wide, [(_POINTERS, at), align, (FLAGS, mask or ALL), (wide, "zeroinitializer")])
+    name = f"vyre.gather.{_short(memory)}"
+    if not frame.module.defines(name):
+        _define_gather(frame.module, name, memory)
+    return w.emit(
+        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {places}, i32 {frame.bits(mask or ALL)})"
+    )
+
+
+def _define_gather(module: ModuleText, name: str, memory: str) -> None:
+    """With all lanes active there is no loop: the loads do not wait for one another."""
+    wide, indices = WIDE.of(memory), WIDE.of("i64")
+    module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+    lines, total = [], "poison"
+    for lane in range(SUBGROUP_SIZE):
+        lines.append(f"  %i{lane} = extractelement {indices} %indices, i64 {lane}")
+        lines.append(f"  %p{lane} = getelementptr {memory}, ptr %base, i64 %i{lane}")
+        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+        lines.append(f"  %v{lane} = insertelement {wide} {total}, {memory} %e{lane}, i64 {lane}")
+        total = f"%v{lane}"
+    step = f"""  %from = getelementptr {memory}, ptr %base, i64 %place
+  %found = load {memory}, ptr %from
+  %to = getelementptr {memory}, ptr %out, i64 %lane
+  store {memory} %found, ptr %to"""
+    result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
+    body = "\n".join(lines)
+    loop = _loop(result, step).replace("%entry", "%some")
+    module.define(
+        name,
+        f"""define internal {wide} @{name}(ptr %base, {indices} %indices, i32 %bits) noinline nounwind {{
+entry:
+  %out = alloca {wide}{_INDICES}
+  %full = icmp eq i32 %bits, -1
+  br i1 %full, label %every, label %some
+every:
+{body}
+  ret {wide} {total}
+some:
+  store {wide} zeroinitializer, ptr %out{loop}""",
+    )
+
+
+def scatter(
+    frame: Frame, memory: str, bits: int, pointer: str, places: str, value: str, mask: str | None, cold: bool
+) -> None:
+    """Store each active lane's value to element `places[lane]`."""
+    w, wide = frame.w, WIDE.of(memory)
+    if bits in frame.features.scatters and not cold:
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
+        name = f"llvm.masked.scatter.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
+        align = ("i32", str(bits // 8))
+        w.call(name, "void", [(wide, value), (_POINTERS, at), align, (FLAGS, mask or ALL)])
+        return
+    name = f"vyre.scatter.{_short(memory)}"
+    indices = WIDE.of("i64")
+    if not frame.module.defines(name):
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        step = f"""  %from = getelementptr {memory}, ptr %values, i64 %lane
+  %found = load {memory}, ptr %from
+  %to = getelementptr {memory}, ptr %base, i64 %place
+  store {memory} %found, ptr %to"""
+        frame.module.define(
+            name,
+            f"""define internal void @{name}(ptr %base, {indices} %indices, {wide} %value, i32 %bits) noinline nounwind {{
+entry:
+  %values = alloca {wide}
+  store {wide} %value, ptr %values{_INDICES}{_loop("  ret void", step)}""",
+        )
+    bits_text = frame.bits(mask or ALL)
+    w.line(f"call void @{name}(ptr {pointer}, {indices} {places}, {wide} {value}, i32 {bits_text})")
+
+
+# --- atomics
+
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_ADDING = ("add", "or", "xor")
+_VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
+
+
+def atomic(
+    frame: Frame,
+    name: str,
+    dtype: DataType,
+    order: str,
+    pointer: str,
+    places: str,
+    values: Sequence[str],
+    bits: str,
+) -> str:
+    """The old values; the lanes of `bits` come one after the other, lowest first.
+
+    Adding nothing is how a program reads what others write.  Where it publishes nothing
+    either, it is a load: a waiting thread does not take the cache line from the writer.
+    """
+    kind, indices = carrier(dtype), WIDE.of("i64")
+    wide, ordering = WIDE.of(kind), _ORDERS.get(order, "seq_cst")
+    if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
+        name, values = "load", []
+    symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
+    if not frame.module.defines(symbol):
+        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        frame.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
+    operands = "".join(f", {wide} {value}" for value in values)
+    return frame.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {places}{operands}, i32 {bits})")
+
+
+def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, count: int) -> str:
+    kind, indices = carrier(dtype), WIDE.of("i64")
+    wide = WIDE.of(kind)
+    lines = [f"  %old = alloca {wide}", f"  store {wide} zeroinitializer, ptr %old"]
+    step = [f"  %at = getelementptr {kind}, ptr %base, i64 %place"]
+    for number in range(count):
+        lines += [f"  %values{number} = alloca {wide}", f"  store {wide} %v{number}, ptr %values{number}"]
+        step += [
+            f"  %from{number} = getelementptr {kind}, ptr %values{number}, i64 %lane",
+            f"  %x{number} = load {kind}, ptr %from{number}",
+        ]
+    if name == "compare_exchange":
+        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+        step += [
+            f"  %pair = cmpxchg ptr %at, {kind} %x0, {kind} %x1 {ordering} {failure}",
+            f"  %found = extractvalue {{ {kind}, i1 }} %pair, 0",
+        ]
+    elif name == "load":
+        step.append(f"  %found = load atomic {kind}, ptr %at {ordering}, align {(dtype.bits or 8) // 8}")
+    else:
+        verb = _VERBS.get(name) or ("" if dtype.is_signed else "u") + name
+        if dtype.is_float and verb == "add":
+            verb = "fadd"
+        step.append(f"  %found = atomicrmw {verb} ptr %at, {kind} %x0 {ordering}")
+    step += [f"  %to = getelementptr {kind}, ptr %old, i64 %lane", f"  store {kind} %found, ptr %to"]
+    params = "".join(f", {wide} %v{number}" for number in range(count))
+    head = "\n".join(lines)
+    result = f"  %all = load {wide}, ptr %old\n  ret {wide} %all"
+    loop = _loop(result, "\n".join(step))
+    return (
+        f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
+        f"entry:\n{head}{_INDICES}{loop}"
+    )
+
+
+# --- moving values between lanes
+
+
+def permute(frame: Frame, kind: str, value: str, source: str) -> str:
+    """Lane `source[lane]` (an i32 below 32) of `value`, for each lane."""
+    wide, lanes, name = WIDE.of(kind), WIDE.of("i32"), f"vyre.permute.{_short(kind)}"
+    if not frame.module.defines(name):
+        memory = "i8" if kind == "i1" else kind
+        held = WIDE.of(memory)
+        lines, total = [], "poison"
+        for lane in range(SUBGROUP_SIZE):
+            lines.append(f"  %s{lane} = extractelement {lanes} %source, i64 {lane}")
+            lines.append(f"  %p{lane} = getelementptr {memory}, ptr %room, i32 %s{lane}")
+            lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+            lines.append(f"  %v{lane} = insertelement {held} {total}, {memory} %e{lane}, i64 {lane}")
+            total = f"%v{lane}"
+        grown, cut = "", ""
+        given = "%value"
+        if kind == "i1":
+            grown, given = f"  %grown = zext {wide} %value to {held}\n", "%grown"
+            cut, total = f"\n  %cut = trunc {held} {total} to {wide}", "%cut"
+        body = "\n".join(lines)
+        frame.module.define(
+            name,
+            f"define internal {wide} @{name}({wide} %value, {lanes} %source) noinline nounwind {{\n"
+            f"  %room = alloca {held}\n{grown}  store {held} {given}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
+        )
+    return frame.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")

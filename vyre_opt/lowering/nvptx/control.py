@@ -1,0 +1,205 @@
+"""Structured control flow as blocks and phis.
+
+    if      before -> then | else -> after          for     before -> body -> body | after
+    while   before -> head -> body -> head | after
+
+Loops stay rolled: what is compiled grows with the text of a program, not with its trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir import arith
+from ...ir.loops import Bound, bounds, inits
+from ...ir.program import Block, Op, Value
+from ...ir.types import DataType
+from ..common.lane_shape import SCALAR, carrier
+from .body import Body, Elements
+
+__all__ = ["CONTROL_OPS", "poll"]
+
+RunBlock = Callable[[Body, Block], list[Elements]]
+
+
+def _if(body: Body, op: Op, run: RunBlock) -> None:
+    w = body.w
+    condition = body.scalar(op.operands[0])
+    then, after = w.label("then"), w.label("after")
+    otherwise = w.label("else") if len(op.regions) > 1 else after
+    w.branch_if(condition, then, otherwise)
+    ways: list[tuple[Sequence[Elements], str]] = []
+    for block, label in zip(op.regions, (then, otherwise), strict=False):
+        w.start(label)
+        given = run(body, block)
+        ways.append((given, w.block))
+        w.branch(after)
+    w.start(after)
+    body.merge(op.results, ways)
+
+
+def _region(body: Body, op: Op, run: RunBlock) -> None:
+    body.values.update(zip(op.results, run(body, op.regions[0]), strict=True))
+
+
+# --- loops
+
+
+class _Carried:
+    """The phis of a loop's iteration arguments, closed when the yielded values are known."""
+
+    def __init__(self, body: Body, args: Sequence[Value], initial: Sequence[Elements], before: str) -> None:
+        self.body = body
+        self.before = before
+        self.initial = initial
+        self.open: list[list[tuple[int, str]]] = []
+        self.args = args
+        for arg in args:
+            made = [body.open_phi(arg.type.element) for _ in range(arg.type.lanes)]
+            self.open.append(made)
+            body.values[arg] = tuple(name for _, name in made)
+
+    def close(self, given: Sequence[Elements], latch: str) -> None:
+        for arg, made, start, end in zip(self.args, self.open, self.initial, given, strict=True):
+            for lane, (line, name) in enumerate(made):
+                ways = [(start[lane], self.before), (end[lane], latch)]
+                self.body.close_phi(line, name, arg.type.element, ways)
+
+
+def _for(body: Body, op: Op, run: RunBlock) -> None:
+    """Counts lower, lower + step, ... while less than upper; the counter never wraps."""
+    w, block = body.w, op.regions[0]
+    counter, *args = block.args
+    dtype = counter.type
+    kind, sign = SCALAR.type(dtype), "s" if dtype.is_signed else "u"
+    limits = bounds(op)
+    lower, upper, step = (_bound(body, bound, dtype) for bound in limits)
+    initial = [body.get(value) for value in inits(op)]
+    if not isinstance(limits[2], int) and body.context.bounds == "trap":
+        _check_step(body, op, limits[2], step)
+    before, start, after = w.block, w.label("loop"), w.label("after")
+    w.branch_if(w.emit(f"icmp {sign}lt {kind} {lower}, {upper}"), start, after)
+    w.start(start)
+    number = _Carried(body, [counter], [(lower,)], before)
+    carried = _Carried(body, args, initial, before)
+    given = run(body, block)
+    (here,) = body.get(counter)
+    cannot_wrap = _cannot_wrap(limits, dtype)
+    flag = f"n{sign}w " if cannot_wrap else ""
+    following = w.emit(f"add {flag}{kind} {here}, {step}")
+    again = w.emit(f"icmp {sign}lt {kind} {following}, {upper}")
+    if not cannot_wrap:
+        grew = w.emit(f"icmp {sign}gt {kind} {following}, {here}")
+        again = w.emit(f"and i1 {again}, {grew}")
+    latch = w.block
+    w.branch_if(again, start, after)
+    number.close([(following,)], latch)
+    carried.close(given, latch)
+    w.start(after)
+    body.merge(op.results, [(initial, before), (given, latch)])
+
+
+def _bound(body: Body, bound: Bound, dtype: DataType) -> str:
+    return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else body.scalar(bound)
+
+
+def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
+    """Whether counter + step stays in the type for every counter below the upper bound."""
+    _, upper, step = limits
+    if not isinstance(step, int):
+        return False
+    most = arith.int_range(dtype)[1]
+    return step == 1 or (isinstance(upper, int) and upper - 1 + step <= most)
+
+
+def _check_step(body: Body, op: Op, value: Value, step: str) -> None:
+    w, dtype = body.w, value.type
+    kind, bits = SCALAR.type(dtype), dtype.bits or 0
+    stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {kind} {step}, 0")
+    wide = step
+    if bits < 64:
+        wide = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {kind} {step} to i64")
+    body.fault_if(stuck, op, "step", wide, "0")
+
+
+def _while(body: Body, op: Op, run: RunBlock) -> None:
+    w = body.w
+    condition, block = op.regions
+    before, head, start, after = w.block, w.label("head"), w.label("body"), w.label("after")
+    w.branch(head)
+    w.start(head)
+    carried = _Carried(body, condition.args, [body.get(value) for value in op.operands], before)
+    ((holds,),) = run(body, condition)
+    w.branch_if(holds, start, after)
+    w.start(start)
+    for arg, outer in zip(block.args, condition.args, strict=True):
+        body.values[arg] = body.get(outer)
+    given = run(body, block)
+    if body.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
+        poll(body)
+    carried.close(given, w.block)
+    w.branch(head)
+    w.start(after)
+    for result, arg in zip(op.results, condition.args, strict=True):
+        body.values[result] = body.get(arg)
+
+
+def poll(body: Body) -> None:
+    """Leave if some invocation faulted: what is waited for here may never come."""
+    w = body.w
+    word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
+    failed = w.emit(f"icmp ne i32 {word}, 0")
+    leaving, staying = w.label("leave"), w.label("stay")
+    w.branch_if(failed, leaving, staying)
+    w.start(leaving)
+    w.call("llvm.nvvm.exit", "void", [])
+    w.line("unreachable")
+    w.start(staying)
+
+
+# --- calls and traps
+
+
+def _call(body: Body, op: Op, run: RunBlock) -> None:
+    from .functions import define_function, result_types
+
+    func = body.context.funcs[op.attrs["callee"]]
+    name = define_function(body.context, func, run)
+    given = [
+        f"{carrier(value.type.element)} {element}" for value in op.operands for element in body.get(value)
+    ]
+    if body.context.may_fault:
+        given.append("ptr addrspace(1) %status")
+    kinds = result_types(func)
+    called = f"@{name}({', '.join(given)})"
+    if not kinds:
+        body.w.line(f"call void {called}")
+        return
+    if len(kinds) == 1:
+        body.set(op, body.w.emit(f"call {kinds[0]} {called}"))
+        return
+    whole = f"{{ {', '.join(kinds)} }}"
+    struct = body.w.emit(f"call {whole} {called}")
+    place = 0
+    for result in op.results:
+        lanes = result.type.lanes
+        body.values[result] = tuple(
+            body.w.emit(f"extractvalue {whole} {struct}, {place + lane}") for lane in range(lanes)
+        )
+        place += lanes
+
+
+def _trap(body: Body, op: Op, run: RunBlock) -> None:
+    """What follows in its block is never reached, but has to be written somewhere."""
+    body.fault(op, "trap")
+    body.w.start(body.w.label("dead"))
+
+
+CONTROL_OPS: dict[str, Callable[[Body, Op, RunBlock], None]] = {
+    "if": _if,
+    "region": _region,
+    "for": _for,
+    "while": _while,
+    "call": _call,
+    "trap": _trap,
+}

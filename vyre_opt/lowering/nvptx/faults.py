@@ -1,0 +1,46 @@
+"""How an invocation faults on a GPU: it leaves a record and ends, and the host reads the record.
+
+`llvm.trap` would do for stopping, but it poisons the whole context: every later call of
+the process fails, and nobody learns where it was.  The first invocation to fault writes
+the record (see abi); those after it just end.  Barriers do not wait for invocations that
+have ended.
+"""
+
+from __future__ import annotations
+
+from .body import Body
+
+__all__ = ["fault_block"]
+
+_WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
+INDEX_OFFSET, LENGTH_OFFSET = 32, 40
+STATUS = "ptr addrspace(1)"
+
+
+def fault_block(body: Body) -> None:
+    """Write the block that all faults of a function branch to, if it has any."""
+    if not body.faults:
+        return
+    w = body.w
+    w.start("faulted")
+    site = w.phi("i32", [(str(number), block) for block, number, _, _ in body.faults])
+    index = w.phi("i64", [(index, block) for block, _, index, _ in body.faults])
+    length = w.phi("i64", [(length, block) for block, _, _, length in body.faults])
+    pair = w.emit(f'cmpxchg {STATUS} %status, i32 0, i32 {site} syncscope("device") monotonic monotonic')
+    first = w.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    w.branch_if(first, "record", "end")
+    w.start("record")
+    for number, name in enumerate(_WORDS, 1):
+        word = w.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
+        _write(body, "i32", word, 4 * number)
+    _write(body, "i64", index, INDEX_OFFSET)
+    _write(body, "i64", length, LENGTH_OFFSET)
+    w.branch("end")
+    w.start("end")
+    w.call("llvm.nvvm.exit", "void", [])
+    w.line("unreachable")
+
+
+def _write(body: Body, kind: str, value: str, offset: int) -> None:
+    pointer = body.w.emit(f"getelementptr i8, {STATUS} %status, i64 {offset}")
+    body.w.line(f"store {kind} {value}, {STATUS} {pointer}, align {4 if kind == 'i32' else 8}")

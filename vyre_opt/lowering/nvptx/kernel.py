@@ -1,0 +1,289 @@
+"""Programs -> LLVM IR for NVIDIA GPUs: one kernel a program, many in a module.
+
+abi             how a kernel is called
+bounds          which accesses are proven in bounds
+alignment       which vector accesses are aligned
+guards          which divisions and shifts are defined for all operands that they meet
+nvptx_body      one function in the making
+nvptx_values, nvptx_memory, nvptx_atomics, nvptx_control, nvptx_subgroup   the ops
+nvptx_faults    what an invocation does that is at fault
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...analysis.alignment import Alignment
+from ...ir.diagnostics import Diagnostic, DiagnosticError
+from ...ir.program import Block, Buffer, Op, Program
+from ..common import conversions
+from ..common.abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
+from ..common.bounds import BoundsProofs
+from ..common.guards import Guards
+from ..common.llvm_text import ModuleText
+from ..common.spec_values import spec_values
+from .atomics import ATOMIC_OPS
+from .body import Body, BufferRef, Context, Elements, refuse
+from .control import CONTROL_OPS
+from .faults import fault_block
+from .memory import MEMORY_OPS
+from .subgroup import SUBGROUP_OPS
+from .targets import STATIC_SHARED_BYTES, GpuTarget
+from .values import VALUE_OPS
+
+__all__ = ["Lowered", "lower"]
+
+TRIPLE = "nvptx64-nvidia-cuda"
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+
+MAX_WORKGROUP = (1024, 1024, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """LLVM IR and what is in it, in the order of the units.
+
+    `is_flat`: no loop lies in another, and nothing is called.
+    """
+
+    text: str
+    kernels: tuple[EntryPoint, ...]
+    is_flat: bool
+
+
+def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Lowered:
+    """Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame."""
+    text = ModuleText(TRIPLE, LAYOUT)
+    text.metadata.append("!0 = !{}")
+    taken: set[str] = set()
+    symbols = [_symbol(unit.program.name, taken) for unit in units]
+    kernels = [
+        _kernel(unit, target, bounds, text, symbol, taken)
+        for unit, symbol in zip(units, symbols, strict=True)
+    ]
+    return Lowered(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
+
+
+def _is_flat(block: Block, in_loop: bool = False) -> bool:
+    for op in block.ops:
+        is_loop = op.name in ("for", "while")
+        if op.name == "call" or (is_loop and in_loop):
+            return False
+        if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
+            return False
+    return True
+
+
+def _symbol(name: str, taken: set[str]) -> str:
+    """A name for a kernel that PTX takes, made of letters, digits and `_`, different from those taken."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    if not plain[:1].isalpha() or plain == "WARP_SZ":  # the one word that PTX keeps for itself
+        plain = f"k{plain}"
+    chosen, number = plain, 1
+    while chosen in taken:
+        number += 1
+        chosen = f"{plain}_{number}"
+    taken.add(chosen)
+    return chosen
+
+
+# --- a kernel
+
+
+def _kernel(
+    unit: Unit, target: GpuTarget, bounds: str, text: ModuleText, symbol: str, taken: set[str]
+) -> EntryPoint:
+    program = unit.program
+    _check(program, target)
+    kernel = EntryPoint(program, symbol)
+    specs = spec_values(program, unit.specs)
+    context = Context(
+        program,
+        unit.module.funcs if unit.module is not None else {},
+        specs,
+        target,
+        bounds,
+        text,
+        {},
+        BoundsProofs(program, specs).proven if bounds != "none" else set(),
+        Alignment(program, specs),
+        Guards(program, specs),
+        False,
+        kernel.sites,
+        symbol,
+        _is_cluster(program, target),
+    )
+    context.may_fault = _may_fault(context)
+    params = _declare(context, kernel)
+    _workgroup_memory(context, kernel, taken)
+    body = Body(context)
+    _run_block(body, program.body)
+    body.w.line("ret void")
+    fault_block(body)
+    x, y, z = program.workgroup
+    attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
+    if context.is_cluster:
+        attributes += f' "nvvm.cluster_dim"="{",".join(map(str, program.grid or ()))}"'
+    text.define(
+        symbol,
+        f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{body}\n}}",
+    )
+    return kernel
+
+
+def _is_cluster(program: Program, target: GpuTarget) -> bool:
+    """Whether the grid is fixed, meets at a grid barrier, and is small enough for a cluster: then
+    the barrier is an instruction, and the hardware sees to it that all workgroups run at once."""
+    meets = any(op.attrs.get("scope") == "grid" for op in program.walk())
+    return meets and program.grid is not None and prod(program.grid) <= target.cluster
+
+
+def _check(program: Program, target: GpuTarget) -> None:
+    for size, most, axis in zip(program.workgroup, MAX_WORKGROUP, "xyz", strict=True):
+        if size > most:
+            message = f"program @{program.name}: a workgroup of {size} along {axis}; a GPU takes up to {most}"
+            raise DiagnosticError([Diagnostic("error", message, program.loc)])
+    if program.lanes > 1024:
+        message = (
+            f"program @{program.name}: a workgroup of {program.lanes} invocations; a GPU takes up to 1024"
+        )
+        raise DiagnosticError([Diagnostic("error", message, program.loc)])
+    for buffer in program.buffers.values():
+        if buffer.dtype.element.size_bytes not in (1, 2, 4, 8):
+            message = (
+                f"program @{program.name}: buffer @{buffer.name}: no kernel moves elements of {buffer.dtype}"
+            )
+            raise DiagnosticError([Diagnostic("error", message, buffer.loc)])
+    for op in program.walk():
+        if op.definition.kernel is not None:
+            raise refuse(
+                f"program @{program.name}: the named kernel {op.name} is not lowered as it is",
+                op,
+                "run the pass expand_kernels first; it writes the kernel out at a schedule",
+            )
+
+
+def _may_fault(context: Context) -> bool:
+    """Whether any invocation may end in a fault: then the kernel takes a status record."""
+    bodies = [context.program.body, *(func.body for func in context.funcs.values())]
+    checks = context.bounds == "trap"
+    for op in (op for body in bodies for op in body.walk()):
+        if op.name == "trap":
+            return True
+        if checks and "buffer" in op.attrs and op.operands and op not in context.proven:
+            return True
+        if checks and op.name == "for" and op.attrs["step"] is None:
+            return True
+    return False
+
+
+# --- parameters
+
+
+def _declare(context: Context, kernel: EntryPoint) -> list[str]:
+    """The parameters as LLVM text; notes them in `kernel`, and the places of the buffers."""
+    program = context.program
+    ops = list(program.walk())
+    written = {op.attrs["buffer"] for op in ops if "write" in op.definition.effects and "buffer" in op.attrs}
+    has_barrier = any(op.name == "barrier" for op in ops)
+    meets = any(op.attrs.get("scope") == "grid" for op in ops)
+    kernel.is_cooperative = meets and not context.is_cluster
+    pointers: list[str] = []
+    lengths: list[str] = []
+    params: list[Param] = []
+    for number, buffer in enumerate(storage_buffers(program)):
+        constant = buffer.name not in written
+        attributes = _attributes(constant, has_barrier)
+        pointers.append(f"ptr addrspace(1) {attributes} %b{number}")
+        params.append(Param("buffer", buffer.name))
+        count = str(buffer.count)
+        if buffer.count is None:
+            count = f"%n{number}"
+            lengths.append(f"i64 {count}")
+        context.places[buffer.name] = BufferRef(f"%b{number}", 1, count, constant)
+    params += [Param("length", b.name) for b in storage_buffers(program) if b.count is None]
+    rest: list[str] = []
+    if context.may_fault:
+        rest.append("ptr addrspace(1) align 16 %status")
+        params.append(Param("status"))
+    if kernel.is_cooperative:
+        rest.append("ptr addrspace(1) align 16 %arrivals")
+        params.append(Param("arrivals"))
+    kernel.params = tuple(params)
+    return [*pointers, *lengths, *rest]
+
+
+def _attributes(is_constant: bool, has_barrier: bool) -> str:
+    """What LLVM may count on.
+
+    Buffers never overlap, since whoever launches a kernel sees to that.  Yet LLVM takes
+    memory behind a `noalias` pointer for out of any callee's reach, a barrier's too, and
+    would keep a value in a register while another invocation changes it.  So a buffer
+    that is written is `noalias` only where no barrier is.
+    """
+    if is_constant:
+        return f"noalias readonly align {ALIGNMENT}"
+    return f"align {ALIGNMENT}" if has_barrier else f"noalias align {ALIGNMENT}"
+
+
+# --- workgroup memory
+
+
+def _workgroup_memory(context: Context, kernel: EntryPoint, taken: set[str]) -> None:
+    """Places for workgroup buffers, 16-byte aligned: static up to 48 KiB in all, above that dynamic."""
+    tiles = [b for b in context.program.buffers.values() if b.is_workgroup]
+    offsets: list[int] = []
+    total = 0
+    for tile in tiles:
+        offsets.append(total)
+        total += -(-_bytes(tile) // ALIGNMENT) * ALIGNMENT
+    if total > context.target.shared_bytes:
+        message = (
+            f"program @{context.program.name}: its workgroup buffers take {total} bytes; "
+            f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
+        )
+        largest = max(tiles, key=_bytes)
+        raise DiagnosticError([Diagnostic("error", message, largest.loc)])
+    is_dynamic = total > STATIC_SHARED_BYTES
+    base = ""
+    if is_dynamic:
+        base = f"@{_symbol(f'{context.prefix}_shared', taken)}"  # external: LLVM leaves the name as it is
+        kernel.dynamic_shared = total
+        context.text.globals.append(f"{base} = external addrspace(3) global [0 x i8], align {ALIGNMENT}")
+    for number, (tile, offset) in enumerate(zip(tiles, offsets, strict=True)):
+        pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
+        if not is_dynamic:
+            pointer = f"@{context.prefix}.tile.{number}"
+            context.text.globals.append(_tile(pointer, tile))
+        context.places[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
+
+
+def _tile(name: str, tile: Buffer) -> str:
+    scalars = (tile.count or 0) * tile.dtype.lanes
+    kind = f"[{scalars} x {conversions.memory_type(tile.dtype.element)}]"
+    return f"{name} = internal addrspace(3) global {kind} undef, align {ALIGNMENT}"
+
+
+def _bytes(tile: Buffer) -> int:
+    return (tile.count or 0) * tile.dtype.lanes * (tile.dtype.element.size_bytes or 1)
+
+
+# --- ops
+
+_OPS: dict[str, Callable[[Body, Op], None]] = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS}
+
+
+def _run_block(body: Body, block: Block) -> list[Elements]:
+    """Write the ops of a block; the values that it yields."""
+    for op in block.ops:
+        row = op.definition
+        if row.is_terminator:
+            return [body.get(value) for value in op.operands]
+        if row.name in CONTROL_OPS:
+            CONTROL_OPS[row.name](body, op, _run_block)
+        else:
+            (_OPS.get(row.name) or _OPS[row.form])(body, op)
+    return []

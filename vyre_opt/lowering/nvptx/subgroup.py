@@ -1,0 +1,337 @@
+"""Barriers, and ops across the 32 lanes of a subgroup, which is a warp.
+
+A shuffle moves 32 bits, so a value travels as one word or two.  In a short last subgroup
+the member mask names the lanes that exist, and no lane reads from one that does not.
+
+Integers, and min and max of floats, are combined as a tree of five steps.  Sums and
+products of floats are combined in lane order, as the language says: 31 dependent
+additions, but shuffles that do not wait for one another, which takes about as long.  A
+program that wants the tree writes it with shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir import arith
+from ...ir.program import Op
+from ...ir.types import DataType
+from ..common import conversions, elementwise
+from ..common.lane_shape import SCALAR, carrier
+from .body import Body
+from .control import poll
+from .values import lane, linear_id, register, subgroup_lanes
+
+__all__ = ["SUBGROUP_OPS", "identity"]
+
+SUBGROUP = 32
+STEPS = (16, 8, 4, 2, 1)
+WHOLE = "-1"
+
+
+def _mask(body: Body) -> str:
+    """The lanes of this subgroup as bits."""
+    lanes = subgroup_lanes(body)
+    if lanes == str(SUBGROUP):
+        return WHOLE
+    if not lanes.startswith("%"):
+        return str((1 << int(lanes)) - 1)
+    is_whole = body.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP}")
+    rest = body.context.program.lanes % SUBGROUP
+    return body.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
+
+
+# --- words
+
+
+def _words(body: Body, dtype: DataType, element: str) -> list[str]:
+    """The bits of a scalar as one i32 or two, the low one first."""
+    w = body.w
+    if carrier(dtype) == "float":  # f16 and bf16 travel as they are carried
+        return [w.emit(f"bitcast float {element} to i32")]
+    if dtype.is_bool:
+        return [w.emit(f"zext i1 {element} to i32")]
+    bits = conversions.bits_of(w, SCALAR, dtype, element)
+    if dtype.bits == 32:
+        return [bits]
+    if dtype.bits != 64:
+        return [w.emit(f"zext i{dtype.bits} {bits} to i32")]
+    high = w.emit(f"lshr i64 {bits}, 32")
+    return [w.emit(f"trunc i64 {part} to i32") for part in (bits, high)]
+
+
+def _element(body: Body, dtype: DataType, words: list[str]) -> str:
+    """The scalar of its words."""
+    w = body.w
+    if carrier(dtype) == "float":
+        return w.emit(f"bitcast i32 {words[0]} to float")
+    if dtype.is_bool:
+        return w.emit(f"icmp ne i32 {words[0]}, 0")
+    if dtype.bits == 32:
+        bits = words[0]
+    elif dtype.bits != 64:
+        bits = w.emit(f"trunc i32 {words[0]} to i{dtype.bits}")
+    else:
+        low, high = (w.emit(f"zext i32 {word} to i64") for word in words)
+        moved = w.emit(f"shl i64 {high}, 32")
+        bits = w.emit(f"or i64 {low}, {moved}")
+    return conversions.from_bits(w, SCALAR, dtype, bits)
+
+
+_CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
+
+
+def _move(body: Body, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
+    """A scalar from the lane that `operand` (an i32 that names an existing one) says in `mode`."""
+    words = [
+        body.w.call(
+            f"llvm.nvvm.shfl.sync.{mode}.i32",
+            "i32",
+            [("i32", mask), ("i32", word), ("i32", operand), ("i32", str(_CLAMPS[mode]))],
+        )
+        for word in _words(body, dtype, element)
+    ]
+    return _element(body, dtype, words)
+
+
+# --- shuffle
+
+
+def _shuffle(body: Body, op: Op) -> None:
+    """A lane whose source does not exist keeps its own value."""
+    value, amount = body.get(op.operands[0]), body.scalar(op.operands[1])
+    dtype, mode = op.results[0].type.element, op.attrs["mode"]
+    mask, lanes = _mask(body), subgroup_lanes(body)
+    is_plain = lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP
+    if is_plain:
+        hardware = {"xor": "bfly"}.get(mode, mode)
+        operand = amount
+    else:
+        hardware, operand = "idx", _source(body, mode, amount, lanes)
+    body.set(op, *(_move(body, dtype, element, hardware, operand, mask) for element in value))
+
+
+def _source(body: Body, mode: str, amount: str, lanes: str) -> str:
+    """The lane to read from: this one where the other is outside."""
+    w, here = body.w, lane(body)
+    if mode == "idx":
+        source = amount
+        inside = w.emit(f"icmp ult i32 {source}, {lanes}")
+    else:
+        verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
+        source = w.emit(f"{verb} i32 {here}, {amount}")
+        exists = w.emit(f"icmp ult i32 {source}, {lanes}")
+        # lane + 2^32 - 1 is lane - 1, but no lane that far exists
+        near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP}")
+        inside = w.emit(f"and i1 {exists}, {near}")
+    return w.emit(f"select i1 {inside}, i32 {source}, i32 {here}")
+
+
+# --- reduce and scan
+
+
+def identity(combine: str, dtype: DataType) -> int:
+    """The encoded constant that changes nothing when it is combined with."""
+    if dtype.is_bool:
+        return 1 if combine == "and" else 0
+    if dtype.is_float:
+        number = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[combine]
+        return arith.encode_float(number, dtype)
+    low, high = arith.int_range(dtype)
+    ones = -1 if dtype.is_signed else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+
+
+class _Combine:
+    """Combines the values of one type across a subgroup."""
+
+    def __init__(self, body: Body, op: Op) -> None:
+        self.body = body
+        self.w = body.w
+        self.dtype = op.results[0].type.element
+        self.name = op.attrs["combine"]
+        self.kind = SCALAR.type(self.dtype)
+        self.mask = _mask(body)
+        self.lanes = subgroup_lanes(body)
+        self.neutral = SCALAR.const(identity(self.name, self.dtype), self.dtype)
+        self.in_order = self.dtype.is_float and self.name in ("add", "mul")
+
+    def both(self, a: str, b: str) -> str:
+        return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
+
+    def move(self, value: str, mode: str, operand: str) -> str:
+        return _move(self.body, self.dtype, value, mode, operand, self.mask)
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return self.w.emit(f"select i1 {condition}, {self.kind} {a}, {self.kind} {b}")
+
+    # --- all lanes
+
+    def reduce(self, value: str) -> str:
+        if self.in_order:
+            return self.ordered(value, is_scan=False)
+        redux = self.redux(value)
+        if redux is not None:
+            return redux
+        if self.lanes == str(SUBGROUP):
+            for distance in STEPS:
+                value = self.both(value, self.move(value, "bfly", str(distance)))
+            return value
+        return self.to_first(value)
+
+    def to_first(self, value: str) -> str:
+        """Lane 0 gathers from lanes that exist, and hands the total out."""
+        here = lane(self.body)
+        for distance in STEPS:
+            source = self.w.emit(f"add i32 {here}, {distance}")
+            exists = self.w.emit(f"icmp ult i32 {source}, {self.lanes}")
+            other = self.move(value, "idx", self.w.emit(f"select i1 {exists}, i32 {source}, i32 {here}"))
+            value = self.choose(exists, self.both(value, other), value)
+        return self.move(value, "idx", "0")
+
+    def redux(self, value: str) -> str | None:
+        """One instruction, for integers of up to 32 bits."""
+        w, dtype = self.w, self.dtype
+        narrow = dtype.is_bool or (dtype.is_int and (dtype.bits or 64) <= 32)
+        if not (narrow and self.body.context.target.has_redux and self.name != "mul"):
+            return None
+        verb = self.name
+        if verb in ("min", "max"):
+            verb = verb if dtype.is_signed else f"u{verb}"
+        word = value
+        if self.kind != "i32":
+            word = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {self.kind} {value} to i32")
+        word = w.call(f"llvm.nvvm.redux.sync.{verb}", "i32", [("i32", word), ("i32", self.mask)])
+        return word if self.kind == "i32" else w.emit(f"trunc i32 {word} to {self.kind}")
+
+    # --- the lanes up to each one
+
+    def scan(self, value: str, is_exclusive: bool) -> str:
+        if self.in_order:
+            value = self.ordered(value, is_scan=True)
+        else:
+            here = lane(self.body)
+            for distance in reversed(STEPS):
+                earlier = self.both(self.move(value, "up", str(distance)), value)
+                exists = self.w.emit(f"icmp uge i32 {here}, {distance}")
+                value = self.choose(exists, earlier, value)
+        if not is_exclusive:
+            return value
+        before = self.move(value, "up", "1")
+        is_first = self.w.emit(f"icmp eq i32 {lane(self.body)}, 0")
+        return self.choose(is_first, self.neutral, before)
+
+    def ordered(self, value: str, is_scan: bool) -> str:
+        """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
+        here = lane(self.body) if is_scan else ""
+        total = self.move(value, "idx", "0")
+        for k in range(1, min(SUBGROUP, self.body.context.program.lanes)):
+            source, wanted = str(k), ""
+            if self.lanes.startswith("%"):
+                wanted = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
+                source = self.w.emit(f"select i1 {wanted}, i32 {k}, i32 0")
+            if is_scan:
+                wanted = self.w.emit(f"icmp uge i32 {here}, {k}")
+            more = self.both(total, self.move(value, "idx", source))
+            total = self.choose(wanted, more, total) if wanted else more
+        return total
+
+
+def _reduce(body: Body, op: Op) -> None:
+    body.set(op, _Combine(body, op).reduce(body.scalar(op.operands[0])))
+
+
+def _scan(body: Body, op: Op) -> None:
+    value = body.scalar(op.operands[0])
+    body.set(op, _Combine(body, op).scan(value, op.attrs["mode"] == "exclusive"))
+
+
+def _ballot(body: Body, op: Op) -> None:
+    predicate = body.scalar(op.operands[0])
+    args = [("i32", _mask(body)), ("i1", predicate)]
+    body.set(op, body.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
+
+
+# --- barriers
+
+
+def _barrier(body: Body, op: Op) -> None:
+    scope = op.attrs["scope"]
+    if scope == "subgroup":
+        body.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", _mask(body))])
+        return
+    _workgroup_barrier(body)
+    if scope == "grid" and body.context.is_cluster:
+        _wait_for_cluster(body)
+    elif scope == "grid":
+        _wait_for_grid(body)
+        _workgroup_barrier(body)
+
+
+def _workgroup_barrier(body: Body) -> None:
+    body.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
+
+
+ARRIVALS = "ptr addrspace(1)"
+TURN = 1 << 31
+
+
+def _wait_for_grid(body: Body) -> None:
+    """The first invocation of each workgroup arrives, and waits until the highest bit flips.
+
+    One workgroup adds 2^31 - (workgroups - 1), the others 1: the sum is 2^31, so the
+    low bits are back at 0 for the next barrier.  (As CUDA's cooperative groups do it.)
+    """
+    w = body.w
+    ids = [register(body, "ctaid", axis, None) for axis in range(3)]
+    sizes = [register(body, "nctaid", axis, None) for axis in range(3)]
+    locals_ = [register(body, "tid", axis, None) for axis in range(3)]
+    leader, waiting, done = w.label("leader"), w.label("waiting"), w.label("together")
+    w.branch_if(_all_zero(body, locals_), leader, done)
+    w.start(leader)
+    w.line('fence syncscope("device") seq_cst')
+    total = w.emit(f"mul i32 {w.emit(f'mul i32 {sizes[0]}, {sizes[1]}')}, {sizes[2]}")
+    others = w.emit(f"sub i32 {total}, 1")
+    last = w.emit(f"sub i32 {-TURN}, {others}")
+    added = w.emit(f"select i1 {_all_zero(body, ids)}, i32 {last}, i32 1")
+    old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
+    w.branch(waiting)
+    w.start(waiting)
+    if body.context.may_fault:
+        poll(body)
+    now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
+    changed = w.emit(f"xor i32 {old}, {now}")
+    flipped = w.emit(f"icmp slt i32 {changed}, 0")
+    w.branch_if(flipped, done, waiting)
+    w.start(done)
+
+
+def _wait_for_cluster(body: Body) -> None:
+    """All arrive, and wait.  The first subgroup's arrival releases what the workgroup wrote, since a
+    workgroup barrier came before: a fence waits for its subgroup's loads too, so one is enough."""
+    w = body.w
+    first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
+    w.branch_if(w.emit(f"icmp ult i32 {linear_id(body)}, 32"), first, others)
+    w.start(first)
+    w.call("llvm.nvvm.barrier.cluster.arrive.aligned", "void", [])
+    w.branch(arrived)
+    w.start(others)
+    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
+    w.branch(arrived)
+    w.start(arrived)
+    w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
+
+
+def _all_zero(body: Body, words: list[str]) -> str:
+    w = body.w
+    joined = w.emit(f"or i32 {w.emit(f'or i32 {words[0]}, {words[1]}')}, {words[2]}")
+    return w.emit(f"icmp eq i32 {joined}, 0")
+
+
+SUBGROUP_OPS: dict[str, Callable[[Body, Op], None]] = {
+    "barrier": _barrier,
+    "shuffle": _shuffle,
+    "reduce": _reduce,
+    "scan": _scan,
+    "ballot": _ballot,
+}

@@ -1,0 +1,63 @@
+"""Object code of a program with what a call needs to know of it, as the compile cache keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...ir.program import Module, Program
+from ...lowering.host.program import HostCode
+from ..cache.compilations import pack_parts, unpack_parts
+from ..cache.keys import compile_key, text_key
+from ..cache.store import Store
+from .jit import Host, compile_object
+
+__all__ = ["decode", "encode", "key_of", "object_of"]
+
+
+def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> bytes:
+    """The machine decides with the program: its CPU, its features, and how much is optimised."""
+    return compile_key(program, module, specs, _target(host))
+
+
+def object_of(text: str, host: Host, store: Store) -> bytes:
+    """The object file of LLVM IR that belongs to no program."""
+    key = text_key(text, _target(host))
+    found = store.get(key, "cpu")
+    if found is None:
+        found = compile_object(text, host)
+        store.put(key, "cpu", found)
+    return found
+
+
+def _target(host: Host) -> dict[str, str]:
+    return {
+        "kind": "cpu",
+        "triple": host.triple,
+        "cpu": host.name,
+        "features": host.attributes,
+        "opt": str(host.opt),
+    }
+
+
+def encode(code: HostCode, made: bytes) -> bytes:
+    """The text is not kept: it was for LLVM."""
+    facts = {
+        "buffers": code.buffers,
+        "written": sorted(code.written),
+        "scratch_bytes": code.scratch_bytes,
+        "whole_grid": code.whole_grid,
+    }
+    return pack_parts(facts, made)
+
+
+def decode(payload: bytes) -> tuple[HostCode, bytes]:
+    """Raises ValueError, KeyError or TypeError for what `encode` did not write."""
+    facts, made = unpack_parts(payload)
+    return HostCode(
+        "",
+        tuple(facts["buffers"]),
+        frozenset(facts["written"]),
+        int(facts["scratch_bytes"]),
+        bool(facts["whole_grid"]),
+    ), made

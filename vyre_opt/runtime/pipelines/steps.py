@@ -1,0 +1,95 @@
+"""A pipeline at some lengths: launches over numbers, host reads and loops, which every target runs.
+
+`vyre_opt.driver.pipeline_plan` makes plans, and checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ...ir.pipeline import HostRead, Launch, Pipeline
+from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ..arrays import storage_type
+
+__all__ = ["AnyStep", "Loop", "Plan", "Read", "Step", "is_given_back", "steps_of"]
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A launch; `buffers` are the pipeline's, in the order of the program's bindings."""
+
+    launch: Launch
+    program: Program
+    grid: Dim3
+    buffers: tuple[str, ...]
+
+    @property
+    def written(self) -> list[str]:
+        """The buffers that it may write."""
+        bound = zip(self.buffers, self.program.bound_buffers, strict=True)
+        return [name for name, formal in bound if formal.access is not AccessMode.READ]
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """The host reads a buffer.  `settled`: nothing writes it afterwards."""
+
+    stage: HostRead
+    settled: bool = False
+
+    @property
+    def buffer(self) -> str:
+        return self.stage.buffer
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    times: int
+    steps: list[AnyStep]
+
+
+AnyStep = Step | Read | Loop
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """A pipeline at some lengths.
+
+    `buffers`: all, those that expanded kernels need included, each with its count.  `steps`: in
+    order.  `written`: the buffers that some step may write.  `outputs`: those given back, in order
+    of declaration.
+    """
+
+    pipeline: Pipeline
+    module: Module
+    steps: list[AnyStep]
+    written: frozenset[str] = frozenset()
+    outputs: list[Buffer] = field(default_factory=list)
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        return self.pipeline.buffers
+
+    def size(self, name: str) -> int:
+        """Bytes of a buffer."""
+        buffer = self.buffers[name]
+        stored = storage_type(buffer.dtype)
+        assert stored is not None
+        return (buffer.count or 0) * buffer.dtype.lanes * stored.itemsize
+
+
+def is_given_back(buffer: Buffer) -> bool:
+    """Whether a pipeline gives its final contents back, host reads aside."""
+    return buffer.live_out or buffer.access is AccessMode.WRITE
+
+
+def steps_of(steps: Iterable[AnyStep]) -> Iterator[Step | Read]:
+    """All launches and host reads, each once, in order."""
+    waiting = list(steps)[::-1]
+    while waiting:
+        step = waiting.pop()
+        if isinstance(step, Loop):
+            waiting += step.steps[::-1]
+        else:
+            yield step
