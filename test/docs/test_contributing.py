@@ -150,7 +150,8 @@ def test_a_pass_that_is_not_in_the_list_is_not_found() -> None:
 
 def test_every_builtin_pass_has_its_file(root: Path) -> None:
     for name in registry.BUILTIN:
-        assert (root / "vyre_opt/passes" / f"{name}.py").exists(), name
+        module = registry.ELSEWHERE.get(name, f"vyre_opt.passes.{name}")
+        assert (root / f"{module.replace('.', '/')}.py").exists(), name
         assert registry.find(name).name == name
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 from support.sample import edge_values
 
 from vyre_opt.ir.builder import Builder
@@ -84,7 +85,7 @@ def outcomes(
 
 
 @pytest.mark.parametrize(
-    ("workgroup", "lanes"), [(32, 1), (1, 1), (32, 3)], ids=["lanes", "scalar", "vector"]
+    ("workgroup", "lanes"), quick([(32, 1), (1, 1), (32, 3)]), ids=["lanes", "scalar", "vector"]
 )
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) -> None:
