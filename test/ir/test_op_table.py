@@ -14,7 +14,7 @@ from vyre_opt.ir.type_rules import RULES
 from vyre_opt.ir.types import DataType
 
 ROWS = pytest.mark.parametrize("row", OPS.values(), ids=list(OPS))
-FORMS = {row.form for row in OPS.values()}
+FORMS = {row.format for row in OPS.values()}
 EFFECTS = {"read", "write", "atomic", "sync", "subgroup", "trap", "control"}
 
 
@@ -47,7 +47,7 @@ def test_the_printer_knows_every_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [r for r in OPS.values() if r.fold_int and r.form == "binary"], ids=lambda r: r.name
+    "row", [r for r in OPS.values() if r.fold_int and r.format == "binary"], ids=lambda r: r.name
 )
 def test_commutative_rows_commute(row: OpDef) -> None:
     """cse swaps the operands of a commutative op, so its fold may not care about their order."""

@@ -69,7 +69,7 @@ class BodyChecker:
                 self.error(op, f"{op.name} ends a block, but ops follow it")
             problem: str | tuple[Value, str] | None = misshapen(op)
             if problem is None and (whole or not self.gaps.doubts(op)):
-                problem = RULES[row.form](self, op)
+                problem = RULES[row.format](self, op)
             else:
                 self.is_shaped &= problem is None
                 self.parts(op)

@@ -108,7 +108,7 @@ class Builder:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """The method of an op of the table that gives one value; from then on the class has it."""
         row = OPS.get(name.removesuffix("_"))
-        method = METHODS.get(row.form) if row is not None else None
+        method = METHODS.get(row.format) if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))

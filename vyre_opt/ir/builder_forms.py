@@ -71,9 +71,9 @@ def _alike(b: Builder, row: OpDef, operands: tuple[Value | Number, ...], count: 
 
 
 def _elementwise(b: Builder, row: OpDef, *operands: Value | Number, fastmath: Sequence[str] = ()) -> Value:
-    values = _alike(b, row, operands, ARITY[row.form])
+    values = _alike(b, row, operands, ARITY[row.format])
     dtype = values[0].type
-    result = dtype.with_element(DataType.BOOL) if row.form == "compare" else dtype
+    result = dtype.with_element(DataType.BOOL) if row.format == "compare" else dtype
     attrs = {"fastmath": tuple(fastmath)} if fastmath else NO_ATTRS
     return b.emit(row, values, (result,), attrs).result
 

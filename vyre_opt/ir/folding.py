@@ -25,7 +25,7 @@ Lane = int | None
 
 def fold(op: Op, item: Program | Func) -> Any:
     """The encoded constant that `op`, of `item`, always gives; None if it is not known."""
-    rule = _RULES.get(op.definition.form)
+    rule = _RULES.get(op.definition.format)
     return rule(op, item) if rule is not None else None
 
 
@@ -49,13 +49,13 @@ class _Walk:
                 substitute(op, replaced)
             for inner in op.regions:
                 self.block(inner)
-            if not op.definition.is_pure or op.definition.form == "const":
+            if not op.definition.is_pure or op.definition.format == "const":
                 continue
             value = fold(op, self.item)
             if value is not None:
                 become(op, "const", (), {"value": value})
                 self.folded += 1
-            elif op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+            elif op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
                 replaced[op.result] = arm
                 self.folded += 1
         if replaced:
@@ -99,7 +99,7 @@ def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     if row.fold_int is None or dtype.kind == "opaque":
         return None
     result = row.fold_int(*lanes, dtype)
-    return int(result) if row.form == "compare" else arith.wrap(int(result), dtype)
+    return int(result) if row.format == "compare" else arith.wrap(int(result), dtype)
 
 
 def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
@@ -115,7 +115,7 @@ def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     if row.fold_float is None or row.ulp:
         return None
     result = row.fold_float(*numbers)
-    if row.form == "compare":
+    if row.format == "compare":
         return int(result)
     return _unless_nan(arith.encode_float(result, dtype), dtype)
 

@@ -104,7 +104,7 @@ def example(row: OpDef) -> str:
         buffers = ", ".join(f"@{role.name}" for role in row.kernel.roles)
         needed = ", ".join(f"{key} = 64" for key, value in row.kernel.params.items() if value is None)
         return f"{row.name}({buffers})" + (f" {{{needed}}}" if needed else "")
-    template = _SPECIAL.get(row.name) or _EXAMPLES[row.form]
+    template = _SPECIAL.get(row.name) or _EXAMPLES[row.format]
     return template if row.name in _SPECIAL else template.format(name=row.name, type=operand_type(row))
 
 
@@ -132,7 +132,7 @@ def _sections() -> Iterator[str]:
 
 
 def _op_line(row: OpDef) -> str:
-    takes = row.types if row.form not in _FIXED_TYPE else ""
+    takes = row.types if row.format not in _FIXED_TYPE else ""
     doc = " ".join([row.doc, *(_words(attr) for attr in row.attrs if attr.choices)])
     return _line(f"`{row.name}`", f"`{example(row)}`", takes, ", ".join(_notes(row)), doc)
 

@@ -1,11 +1,11 @@
 """The op table: every op of the language, declared once.
 
-A row gives an op's name, its form (the shape of its text, operands and types),
+A row gives an op's name, its format (the shape of its text, operands and types),
 the types it takes, its attributes, its effects, its fold and one line of
 documentation.  The parser, printer, verifier, folder, docs/ops.md and the
 interpreter's coverage test read this table; nothing else lists ops.
 
-Forms (T is the type written after the colon):
+Formats (T is the type written after the colon):
 
     const      const LITERAL : T                 id         NAME x|y|z          -> u32
     spec       spec @s : T                       size       NAME                -> u32
@@ -97,7 +97,7 @@ class OpDef:
     """
 
     name: str
-    form: str
+    format: str
     doc: str
     types: str = "any"
     effects: frozenset[str] = frozenset()
@@ -132,9 +132,9 @@ def op(name: str) -> OpDef:
     return OPS[name]
 
 
-def _row(name: str, form: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
+def _row(name: str, format: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
     found = frozenset(effects.split())
-    OPS[name] = OpDef(name, form, doc, types, found, is_pure=not found, **columns)
+    OPS[name] = OpDef(name, format, doc, types, found, is_pure=not found, **columns)
 
 
 # A table reads by its columns

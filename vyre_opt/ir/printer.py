@@ -152,7 +152,7 @@ class Printer:
         lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
         indent = self.indent
         for op in ops:
-            form = op.definition.form
+            form = op.definition.format
             if op.regions or self.generic:
                 self.nested(op, form)
                 continue

@@ -88,7 +88,7 @@ class Op:
     @property
     def index(self) -> Value:
         """The element index of a load, store or atomic."""
-        return self.operands[1] if self.definition.form == "store" else self.operands[0]
+        return self.operands[1] if self.definition.format == "store" else self.operands[0]
 
     def walk(self) -> Iterator[Op]:
         """This op, then every op inside its regions, in program order."""

@@ -44,7 +44,7 @@ def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
 def constant_value(value: Value) -> Any:
     """The encoded constant that `value` is (an int, or a tuple by lane); None if it is none."""
     owner = value.owner
-    return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.form == "const" else None
+    return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.format == "const" else None
 
 
 def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> None:

@@ -38,7 +38,7 @@ _FLAGGED = ("unary", "binary", "ternary", "compare", "select")
 def misshapen(op: Op) -> str | None:
     """What is wrong with the number of an op's parts, or with its attributes."""
     row = op.definition
-    operands, results, blocks = _COUNTS[row.form]
+    operands, results, blocks = _COUNTS[row.format]
     if row.name == "atomic_compare_exchange":
         operands = 3
     if operands is not None and len(op.operands) != operands:
@@ -64,7 +64,7 @@ def _several(count: int, what: str) -> str:
 
 
 def _blocks(op: Op) -> str | None:
-    form = op.definition.form
+    form = op.definition.format
     if form == "if" and len(op.regions) not in (1, 2):
         return f"has 1 or 2 blocks, not {len(op.regions)}"
     if form in ("if", "region") and any(block.args for block in op.regions):
@@ -88,7 +88,7 @@ def _attributes(row: OpDef, op: Op) -> str | None:
         value = attrs[attr.name]
         if attr.choices is not None and value not in attr.choices:
             return f"{attr.name} is {', '.join(attr.choices)}, not {value}"
-        if attr.kind == "int" and not isinstance(value, int) and not (value is None and row.form == "for"):
+        if attr.kind == "int" and not isinstance(value, int) and not (value is None and row.format == "for"):
             return f"{attr.name} is an integer, not {'dynamic' if value is None else value}"
     if len(attrs) == len(row.attrs):
         return None
@@ -96,6 +96,6 @@ def _attributes(row: OpDef, op: Op) -> str | None:
     extra = next((name for name in attrs if name not in known and name != "fastmath"), None)
     if extra is not None:
         return f"has no attribute {extra}"
-    if row.form not in _FLAGGED or not op.operands[-1].type.element.is_float:
+    if row.format not in _FLAGGED or not op.operands[-1].type.element.is_float:
         return "takes no fastmath flags; they are for ops on floats"
     return None

@@ -119,7 +119,7 @@ def _vector(checker: BodyChecker, op: Op) -> Problem:
     dtype = op.results[0].type
     if not dtype.is_vec:
         return f"gives a vector, not {dtype}"
-    wanted = 1 if op.definition.form == "splat" else dtype.lanes
+    wanted = 1 if op.definition.format == "splat" else dtype.lanes
     if len(op.operands) != wanted:
         return f"{dtype} takes {wanted} operands, {len(op.operands)} given"
     for operand in op.operands:
@@ -134,7 +134,7 @@ def _lane(checker: BodyChecker, op: Op) -> Problem:
         return op.operands[-1], f"%{op.operands[-1].name} is {vector}, not a vector"
     if not 0 <= op.attrs["index"] < vector.lanes:
         return f"lane {op.attrs['index']} of {vector} does not exist"
-    if op.definition.form == "extract":
+    if op.definition.format == "extract":
         return None if op.results[0].type is vector.element else f"gives {vector.element}"
     if op.operands[0].type is not vector.element:
         return op.operands[0], f"%{op.operands[0].name} is {op.operands[0].type}, not {vector.element}"
@@ -171,7 +171,7 @@ def _subgroup(checker: BodyChecker, op: Op) -> Problem:
     problem = _sync(checker, op)
     if problem:
         return problem
-    form, value = op.definition.form, op.operands[0].type
+    form, value = op.definition.format, op.operands[0].type
     if form == "ballot":
         if op.results[0].type is not _U32:
             return f"gives u32, not {op.results[0].type}"

@@ -76,7 +76,7 @@ class Uniformity:
             level = self._join(op.operands)
             if not op.definition.is_pure:
                 level = self._effect(op, level, control)
-            elif op.definition.form in ("id", "size"):
+            elif op.definition.format in ("id", "size"):
                 level = self._id(op)
             if level:
                 for result in op.results:

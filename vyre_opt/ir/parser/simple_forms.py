@@ -44,7 +44,7 @@ def _check_operands(row: OpDef, tail: Tail, count: int) -> None:
         raise Malformed(f"takes {count} operand{'s' * (count != 1)}, {given} given")
     if tail.access is not None and tail.access[0] != "lane":
         raise Malformed("takes values only")
-    if tail.target is not None and row.form != "convert":
+    if tail.target is not None and row.format != "convert":
         raise Malformed("takes one type")
 
 
@@ -58,7 +58,7 @@ def _words(row: OpDef, tail: Tail) -> dict[str, Any]:
     """The word attributes, in the order of the table."""
     wanted = [attr for attr in row.attrs if attr.kind == "word"]
     given = list(tail.words)
-    if row.form == "atomic" and not given:
+    if row.format == "atomic" and not given:
         given = ["relaxed"]
     if len(given) != len(wanted):
         names = " and its ".join(
@@ -73,15 +73,15 @@ def _words(row: OpDef, tail: Tail) -> dict[str, Any]:
 
 def _elementwise(row: OpDef, tail: Tail) -> Built:
     words, operands, access, fastmath, dtype, target = tail
-    if len(operands) != ARITY[row.form] or access is not None or words or target is not None:
-        _check_operands(row, tail, ARITY[row.form])
+    if len(operands) != ARITY[row.format] or access is not None or words or target is not None:
+        _check_operands(row, tail, ARITY[row.format])
         _words(row, tail)
     if dtype is None:
         dtype = operands[-1].type
-    elif row.form == "compare" and dtype is not operands[0].type:
+    elif row.format == "compare" and dtype is not operands[0].type:
         _written(operands[0], dtype)
     attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
-    if row.form == "compare" and dtype is not UNKNOWN:
+    if row.format == "compare" and dtype is not UNKNOWN:
         return tuple(operands), (dtype.with_element(_BOOL),), attrs
     return tuple(operands), (dtype,), attrs
 
@@ -133,7 +133,7 @@ def _vector(row: OpDef, tail: Tail) -> Built:
 
 
 def _lane(row: OpDef, tail: Tail) -> Built:
-    count = 1 if row.form == "extract" else 2
+    count = 1 if row.format == "extract" else 2
     text = "extract %v[0]" if count == 1 else "insert %x, %v[0]"
     if tail.access is None or tail.access[0] != "lane" or len(tail.operands) != count:
         raise Malformed(f"is written {text} : vec<4 x u32>")
@@ -172,8 +172,8 @@ def _barrier(row: OpDef, tail: Tail) -> Built:
 
 
 def _subgroup(row: OpDef, tail: Tail) -> Built:
-    _check_operands(row, tail, ARITY[row.form])
-    if row.form == "ballot":
+    _check_operands(row, tail, ARITY[row.format])
+    if row.format == "ballot":
         _written(tail.operands[0], tail.dtype)
         return tuple(tail.operands), (_U32,), NO_ATTRS
     return tuple(tail.operands), (tail.dtype or tail.operands[0].type,), _words(row, tail)
