@@ -1,15 +1,14 @@
-"""One walk over a body: dominance, terminators, buffer access; see shapes and type_rules for the rest."""
+"""One walk over a body: the shape of its ops, dominance, terminators, buffer access; the rest is by format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from .diagnostics import Diagnostic, Location, suggest
-from .ops import FASTMATH
+from .formats import FORMATS, Problem, lacks_else
+from .ops import FASTMATH, OpDef
 from .parse_holes import NO_GAPS, ParseHoles
 from .program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
-from .shapes import lacks_else, misshapen
-from .type_rules import RULES
 from .types import UNKNOWN, DataType
 
 
@@ -67,9 +66,9 @@ class BodyChecker:
             row = op.definition
             if row.is_terminator and place != last and not (lacks_else(owner) or self.gaps.doubts(block)):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
-            problem: str | tuple[Value, str] | None = misshapen(op)
+            problem: Problem = _misshapen(op)
             if problem is None and (whole or not self.gaps.doubts(op)):
-                problem = RULES[row.format](self, op)
+                problem = FORMATS[row.format].check(self, op)
             else:
                 self.is_shaped &= problem is None
                 self.parts(op)
@@ -201,3 +200,54 @@ class BodyChecker:
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None
+
+
+# --- the shape of an op: how many parts it has, and which attributes
+#
+# The short form of the text gives these by its syntax.  The generic form and programs
+# built in Python may have any, so they are checked before the types are looked at.
+
+
+def _misshapen(op: Op) -> str | None:
+    """What is wrong with the number of an op's parts, or with its attributes."""
+    row = op.definition
+    format = FORMATS[row.format]
+    operands = 3 if row.name == "atomic_compare_exchange" else format.operands
+    if operands is not None and len(op.operands) != operands:
+        return f"takes {_several(operands, 'operand')}, {len(op.operands)} given"
+    if format.results is not None and len(op.results) != format.results:
+        return f"gives {_several(format.results, 'result')}, not {len(op.results)}"
+    if format.blocks is not None and len(op.regions) != format.blocks:
+        return f"has {_several(format.blocks, 'block')}, not {len(op.regions)}"
+    if format.shape is not None:
+        problem = format.shape(op)
+        if problem is not None:
+            return problem
+    return _misattributed(row, op) if op.attrs or row.attrs or row.kernel else None
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _misattributed(row: OpDef, op: Op) -> str | None:
+    attrs = op.attrs
+    if row.kernel is not None:
+        return None if {"buffers", "params"} <= attrs.keys() else "needs its buffers and params"
+    for attr in row.attrs:
+        if attr.name not in attrs:
+            return f"attribute {attr.name} is missing"
+        value = attrs[attr.name]
+        if attr.choices is not None and value not in attr.choices:
+            return f"{attr.name} is {', '.join(attr.choices)}, not {value}"
+        if attr.kind == "int" and not isinstance(value, int) and not (value is None and row.format == "for"):
+            return f"{attr.name} is an integer, not {'dynamic' if value is None else value}"
+    if len(attrs) == len(row.attrs):
+        return None
+    known = {attr.name for attr in row.attrs}
+    extra = next((name for name in attrs if name not in known and name != "fastmath"), None)
+    if extra is not None:
+        return f"has no attribute {extra}"
+    if not FORMATS[row.format].takes_fastmath or not op.operands[-1].type.element.is_float:
+        return "takes no fastmath flags; they are for ops on floats"
+    return None

@@ -9,7 +9,7 @@
     program = b.finish()
 
 A method is called as its op, with an underscore after a Python keyword (`and_`);
-what it takes follows from the op's form (see builder_forms).  A number among the
+what it takes follows from the op's format (see formats.py).  A number among the
 operands becomes a constant of the other operands' type.  Every method takes
 `name=`, the value's name in the text, and gives the value.
 """
@@ -20,16 +20,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .builder_forms import METHODS, Number, as_value, encode_constant
+from . import arith
 from .diagnostics import Location, suggest
+from .formats import FORMATS, Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .ops import OPS, OpDef
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
 from .types import DataType
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
-
-Operand = Value | Number
 
 
 class Builder:
@@ -97,7 +96,7 @@ class Builder:
         """Declare a specialization constant, unless it is declared, and read it here."""
         known = self.program.specs.get(name)
         if known is None:
-            value = None if default is None else encode_constant(default, dtype)
+            value = None if default is None else _encode_constant(default, dtype)
             self.program.specs[name] = Spec(name, dtype, value, self.loc)
         elif known.dtype is not dtype:
             raise ValueError(f"spec @{name} is {known.dtype}, not {dtype}")
@@ -108,7 +107,7 @@ class Builder:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """The method of an op of the table that gives one value; from then on the class has it."""
         row = OPS.get(name.removesuffix("_"))
-        method = METHODS.get(row.format) if row is not None else None
+        method = FORMATS[row.format].build if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
@@ -120,14 +119,14 @@ class Builder:
         self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
     ) -> Value:
         """A constant; a sequence gives the lanes of a vector, a number all of them."""
-        encoded = encode_constant(value, dtype)
+        encoded = _encode_constant(value, dtype)
         return self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result
 
     def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
         """Write an element, or a vector to consecutive ones."""
-        target = self._buffer(buffer)
-        given = as_value(self, value, target.dtype)
-        where = as_value(self, index, DataType.U32)
+        target = self.find_buffer(buffer)
+        given = self.as_value(value, target.dtype)
+        where = self.as_value(index, DataType.U32)
         self.emit(OPS["store"], (given, where), (), {"buffer": target.name})
 
     def barrier(self, scope: str = "workgroup") -> None:
@@ -144,12 +143,12 @@ class Builder:
             raise ValueError(f"the module has no func @{name}")
         if len(args) != len(known.params):
             raise TypeError(f"@{name} takes {len(known.params)} operands, {len(args)} given")
-        given = tuple(as_value(self, a, p.type) for a, p in zip(args, known.params, strict=True))
+        given = tuple(self.as_value(a, p.type) for a, p in zip(args, known.params, strict=True))
         return self.emit(OPS["call"], given, known.results, {"callee": name}).results
 
     def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
         """A named kernel, which stands alone in its program."""
-        names = tuple(self._buffer(b).name for b in buffers)
+        names = tuple(self.find_buffer(b).name for b in buffers)
         self.emit(OPS[name], (), (), {"buffers": names, "params": params})
 
     def emit(
@@ -173,12 +172,17 @@ class Builder:
             self._place += 1
         return made
 
+    def as_value(self, operand: Operand, dtype: DataType) -> Value:
+        """`operand`, or the constant of `dtype` that it is."""
+        return operand if isinstance(operand, Value) else self.const(operand, dtype)
+
     def fresh(self, dtype: DataType) -> Value:
         """A value that no op defines yet, named by number."""
         self._count += 1
         return Value(str(self._count - 1), dtype)
 
-    def _buffer(self, buffer: Buffer | str) -> Buffer:
+    def find_buffer(self, buffer: Buffer | str) -> Buffer:
+        """The buffer of the program that `buffer` is or names.  Raises ValueError."""
         name = buffer if isinstance(buffer, str) else buffer.name
         found = self.program.buffers.get(name)
         if found is None:
@@ -244,7 +248,7 @@ class Builder:
     @contextmanager
     def if_(self, condition: Operand) -> Iterator[Branch]:
         """`with b.if_(c) as branch: ...`, then perhaps `with branch.else_(): ...`."""
-        value = as_value(self, condition, DataType.BOOL)
+        value = self.as_value(condition, DataType.BOOL)
         branch = Branch(self, [Block()])
         with self.at(branch.blocks[0]):
             yield branch
@@ -351,3 +355,31 @@ def _dims(extents: int | Sequence[int]) -> Dim3:
         raise ValueError(f"1 to 3 extents, not {len(given)}")
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
+
+
+def _encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
+    """A Python value as a `const` keeps it.  Raises ValueError for one that `dtype` cannot hold."""
+    if isinstance(value, Sequence):
+        if len(value) != dtype.lanes or not dtype.is_vec:
+            raise ValueError(f"{dtype} does not have {len(value)} lanes")
+        lanes = tuple(_encode_scalar(lane, dtype.element) for lane in value)
+        return lanes[0] if len(set(lanes)) == 1 else lanes
+    return _encode_scalar(value, dtype.element)
+
+
+def _encode_scalar(value: Number, dtype: DataType) -> int:
+    if hasattr(value, "item"):  # a NumPy scalar
+        value = value.item()
+    if dtype.is_bool and isinstance(value, bool):
+        return int(value)
+    if dtype.is_float and isinstance(value, float):
+        return arith.encode_float(value, dtype)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if dtype.is_float:
+            return arith.convert(value, DataType.I64, dtype)
+        if dtype.is_int:
+            low, high = arith.int_range(dtype)
+            if low <= value <= high:
+                return value
+            raise ValueError(f"{value} does not fit in {dtype} ({low} to {high})")
+    raise ValueError(f"{value!r} is not a constant of {dtype}")

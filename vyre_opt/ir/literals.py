@@ -1,4 +1,4 @@
-"""Constants as text: reading literals for a type, and printing encoded constants.
+"""Constants and strings as text: reading literals for a type, and printing encoded constants.
 
 A constant is kept encoded (see arith): an int, or a tuple of them for a vector
 whose lanes differ.
@@ -136,6 +136,33 @@ def _show_scalar(value: int, dtype: DataType) -> str:
         if arith.encode_float(short, dtype) == value:
             break
     return repr(short)
+
+
+# --- strings ------------------------------------------------------------------------------
+
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def quote(text: str) -> str:
+    """`text` as a string token."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def unquote(token: str) -> str:
+    """The contents of a string token."""
+    parts = token[1:-1].split("\\")
+    out = [parts[0]]
+    at = 1
+    while at < len(parts):
+        part = parts[at]
+        if part == "" and at + 1 < len(parts):  # an escaped backslash: the next part has no escape
+            out += ["\\", parts[at + 1]]
+            at += 2
+            continue
+        out.append(_ESCAPES.get(part[:1], part[:1]) + part[1:])
+        at += 1
+    return "".join(out)
 
 
 def _shorten(text: str) -> str:

@@ -1,25 +1,9 @@
 """The op table: every op of the language, declared once.
 
-A row gives an op's name, its format (the shape of its text, operands and types),
+A row gives an op's name, its format (its syntax and the shape of its operands; see formats.py),
 the types it takes, its attributes, its effects, its fold and one line of
 documentation.  The parser, printer, verifier, folder, docs/ops.md and the
 interpreter's coverage test read this table; nothing else lists ops.
-
-Formats (T is the type written after the colon):
-
-    const      const LITERAL : T                 id         NAME x|y|z          -> u32
-    spec       spec @s : T                       size       NAME                -> u32
-    unary      NAME %a : T           -> T        len        len @b              -> u32
-    binary     NAME %a, %b : T       -> T        splat      splat %a : V        -> V
-    ternary    NAME %a, %b, %c : T   -> T        vector     vector %a, ... : V  -> V
-    compare    NAME %a, %b : T       -> bool     extract    extract %v[i] : V   -> element
-    select     select %p, %a, %b : T -> T        insert     insert %a, %v[i] : V -> V
-    convert    NAME %a : T -> U                  load       load @b[%i] : T     -> T
-    atomic     NAME<order> @b[%i], %v... : T     store      store %v, @b[%i] : T
-    barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
-    reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
-    ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
-    for, while, if, region, call, trap, yield, condition: control flow, see the grammar
 """
 
 from __future__ import annotations

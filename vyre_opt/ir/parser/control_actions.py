@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Location, suggest
-from ..literals import LiteralError, read_int
+from ..literals import LiteralError, read_int, unquote
 from ..loops import BOUND_NAMES
 from ..ops import NAMED_KERNELS, OPS
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
 from .scopes import TooDeep, result_names
-from .strings import unquote
 
 
 class ControlActions(OpActions):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Location
-from ..literals import LiteralError, encode, read_int
+from ..formats import Malformed, fastmath_flags
+from ..literals import LiteralError, encode, read_int, unquote
 from ..ops import OPS, OpDef
 from ..program import NO_ATTRS, Block, Op, Value
 from ..types import DataType
 from .control_actions import ControlActions
-from .simple_forms import Malformed, fastmath_flags
-from .strings import unquote
 
 
 class GenericActions(ControlActions):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Location, suggest
+from ..formats import FORMATS, Malformed, Tail
 from ..literals import Literal, LiteralError, read_int
 from ..ops import OPS, OpDef
 from ..program import Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .scopes import Scopes, result_names
-from .simple_forms import BUILD, Malformed, Tail
 
 _EMPTY_TAIL = Tail()
 
@@ -110,7 +110,7 @@ class OpActions(Scopes):
             self.unknown_word(name, self.source.text.find(name, place + len(results)))
         else:
             try:
-                operands, types, attrs = BUILD[row.format](row, tail)
+                operands, types, attrs = FORMATS[row.format].parse(row, tail)
             except (Malformed, LiteralError) as wrong:
                 self.error(f"{name}: {wrong}", self.source.text.find(name, place + len(results)), end)
             else:
@@ -137,7 +137,7 @@ class OpActions(Scopes):
                 self.gaps.doubt(self.owners[0])
             return None
         try:
-            operands, types, attrs = BUILD[row.format](row, tail)
+            operands, types, attrs = FORMATS[row.format].parse(row, tail)
         except (Malformed, LiteralError) as wrong:
             self.error(f"{name}: {wrong}", place, end)
             return None
@@ -184,7 +184,7 @@ class OpActions(Scopes):
         names = result_names(results) if results else []
         errors = self.error_count
         if len(names) != len(types):
-            if names or row.format not in ("atomic", "call", "if", "for", "while", "region"):
+            if names or FORMATS[row.format].needs_names:
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
                 self.error(f"{row.name} gives {count}, {len(names)} named", loc.start, loc.end)
             types = [*types, *[UNKNOWN] * (len(names) - len(types))]
