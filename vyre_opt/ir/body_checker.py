@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from .diagnostics import Diagnostic, Location, suggest
 from .formats import FORMATS, Problem, lacks_else
 from .ops import FASTMATH, OpDef
-from .parse_holes import NO_GAPS, ParseHoles
+from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .types import UNKNOWN, DataType
 
@@ -19,12 +19,12 @@ class BodyChecker:
     """
 
     def __init__(
-        self, module: Module, owner: Program | Func, found: list[Diagnostic], gaps: ParseHoles = NO_GAPS
+        self, module: Module, owner: Program | Func, found: list[Diagnostic], holes: ParseHoles = NO_HOLES
     ) -> None:
         self.module = module
         self.owner = owner
         self.found = found
-        self.gaps = gaps
+        self.holes = holes
         self.unknown: dict[str, Diagnostic] = {}
         self.undeclared = 0  # names of buffers that it uses and nobody declares
         self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
@@ -58,16 +58,20 @@ class BodyChecker:
         visible = self.visible
         visible.update(block.args)
         last = len(block.ops) - 1
-        whole = self.gaps is NO_GAPS
+        whole = self.holes is NO_HOLES
         for place, op in enumerate(block.ops):
             for operand in op.operands:
                 if operand not in visible and whole:  # else the parser has looked it up by name
                     self.undefined(op, operand)
             row = op.definition
-            if row.is_terminator and place != last and not (lacks_else(owner) or self.gaps.doubts(block)):
+            if (
+                row.is_terminator
+                and place != last
+                and not (lacks_else(owner) or self.holes.is_invalid(block))
+            ):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
             problem: Problem = _misshapen(op)
-            if problem is None and (whole or not self.gaps.doubts(op)):
+            if problem is None and (whole or not self.holes.is_invalid(op)):
                 problem = FORMATS[row.format].check(self, op)
             else:
                 self.is_shaped &= problem is None
@@ -84,7 +88,7 @@ class BodyChecker:
                     if result in visible:
                         self.error(op, f"%{result.name} is defined twice")
                     visible.add(result)
-        if self.gaps.doubts(block):
+        if self.holes.is_invalid(block):
             self.is_shaped &= owner is None or owner.name != "while"
         elif gives is not None:
             self.ending(block, gives, owner)
@@ -102,10 +106,10 @@ class BodyChecker:
 
     def follows(self, op: Op) -> bool:
         """Whether a problem of `op` follows from an error that has been reported."""
-        if self.gaps is NO_GAPS:
+        if self.holes is NO_HOLES:
             return False
         values = (*op.operands, *op.results, *(arg for region in op.regions for arg in region.args))
-        return self.gaps.doubts(op) or any(value.type is UNKNOWN for value in values)
+        return self.holes.is_invalid(op) or any(value.type is UNKNOWN for value in values)
 
     def wrong(self, op: Op, problem: str | tuple[Value, str]) -> None:
         """Report what a rule found, at the operand to blame if it names one."""
@@ -157,7 +161,7 @@ class BodyChecker:
                 self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
 
     def poisoned(self, *types: DataType) -> bool:
-        return self.gaps is not NO_GAPS and UNKNOWN in types
+        return self.holes is not NO_HOLES and UNKNOWN in types
 
     # --- buffers ------------------------------------------------------------------------
 
@@ -169,15 +173,15 @@ class BodyChecker:
                 return "a function cannot touch buffers"
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
-            self.unknown_name(op, message, name, self.buffers, self.gaps.may_define(self.owner, name))
+            self.unknown_name(op, message, name, self.buffers, self.holes.may_define(self.owner, name))
             return None
         if reads:
             self.read.add(name)
-            if buffer.access is AccessMode.WRITE and not self.gaps.doubts(buffer):
+            if buffer.access is AccessMode.WRITE and not self.holes.is_invalid(buffer):
                 self.denied(op, buffer, "read", "write-only")
         if writes:
             self.written.setdefault(name, op.loc)
-            if buffer.access is AccessMode.READ and not self.gaps.doubts(buffer):
+            if buffer.access is AccessMode.READ and not self.holes.is_invalid(buffer):
                 self.denied(op, buffer, "written", "read-only")
         return None
 
@@ -193,7 +197,7 @@ class BodyChecker:
         buffer = self.buffers.get(op.attrs["buffer"])
         if not index.type.is_int:
             return index, f"the index %{index.name} is {index.type}, not an integer"
-        if buffer is None or self.gaps.doubts(buffer):
+        if buffer is None or self.holes.is_invalid(buffer):
             return None
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"

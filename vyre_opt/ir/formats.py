@@ -236,7 +236,7 @@ def _check_spec(checker: BodyChecker, op: Op) -> Problem:
     spec = checker.owner.specs.get(name)
     if spec is None:
         message = f"program @{checker.owner.name} has no spec constant @{name}"
-        maybe = checker.gaps.may_define(checker.owner, name)
+        maybe = checker.holes.may_define(checker.owner, name)
         checker.unknown_name(op, message, name, checker.owner.specs, maybe)
         return None
     if checker.poisoned(spec.dtype):
@@ -812,11 +812,11 @@ def _check_call(checker: BodyChecker, op: Op) -> Problem:
     name = op.attrs["callee"]
     func = checker.module.funcs.get(name)
     if func is None:
-        maybe = checker.gaps.may_define(None, name)
+        maybe = checker.holes.may_define(None, name)
         checker.unknown_name(op, f"there is no func @{name}", name, checker.module.funcs, maybe)
         return None
     args, params = tuple(v.type for v in op.operands), tuple(v.type for v in func.params)
-    if checker.poisoned(*params, *func.results) or checker.gaps.doubts(func):
+    if checker.poisoned(*params, *func.results) or checker.holes.is_invalid(func):
         return None
     if args != params:
         return f"@{name} takes ({', '.join(t.name for t in params)}), not ({', '.join(t.name for t in args)})"
@@ -851,11 +851,11 @@ def _check_kernel(checker: BodyChecker, op: Op) -> Problem:
     missing = [name for name in names if name not in checker.buffers]
     for name in missing:
         message = f"program @{checker.owner.name} has no buffer @{name}"
-        maybe = checker.gaps.may_define(checker.owner, name)
+        maybe = checker.holes.may_define(checker.owner, name)
         checker.unknown_name(op, message, name, checker.buffers, maybe)
     if missing:
         return None
-    check_kernel(op.name, names, op.attrs["params"], checker.buffers, op.loc, checker.found, checker.gaps)
+    check_kernel(op.name, names, op.attrs["params"], checker.buffers, op.loc, checker.found, checker.holes)
     kernel = op.definition.kernel
     assert kernel is not None
     for name, role in zip(names, kernel.roles, strict=False):

@@ -7,7 +7,7 @@ from typing import Any
 
 from .diagnostics import Diagnostic, Location, suggest
 from .ops import NAMED_KERNELS, SCHEDULE
-from .parse_holes import NO_GAPS, ParseHoles
+from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
 
 
@@ -18,7 +18,7 @@ def check_kernel(
     declared: Mapping[str, Buffer],
     loc: Location | None,
     found: list[Diagnostic],
-    gaps: ParseHoles = NO_GAPS,
+    holes: ParseHoles = NO_HOLES,
 ) -> None:
     """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
     kernel = NAMED_KERNELS[name]
@@ -29,7 +29,7 @@ def check_kernel(
         return
     for given, role in zip(buffers, kernel.roles, strict=True):
         buffer = declared[given]
-        if gaps.doubts(buffer):
+        if holes.is_invalid(buffer):
             continue
         where = loc.find(f"@{given}") if loc else None
         if buffer.dtype.bound not in role.types:

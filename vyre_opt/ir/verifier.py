@@ -35,7 +35,7 @@ from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
 from .ops import NAMED_KERNELS
-from .parse_holes import NO_GAPS, ParseHoles
+from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_contents
 from .program import AccessMode, Buffer, Func, Module, Program, Spec
@@ -49,13 +49,13 @@ MAX_WORKGROUP = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
-def verify(module: Module, gaps: ParseHoles = NO_GAPS) -> list[Diagnostic]:
+def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
     """Every error and warning of a module, errors first in the order of the text.
 
-    Of a module that was built from a text with errors, `gaps` tells what these left out; what only
+    Of a module that was built from a text with errors, `holes` tells what these left out; what only
     follows from that is not reported.
     """
-    checker = _ModuleChecker(module, gaps)
+    checker = _ModuleChecker(module, holes)
     checker.run()
     return sorted(checker.found, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
@@ -70,9 +70,9 @@ def check(module: Module) -> list[Diagnostic]:
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module, gaps: ParseHoles) -> None:
+    def __init__(self, module: Module, holes: ParseHoles) -> None:
         self.module = module
-        self.gaps = gaps
+        self.holes = holes
         self.found: list[Diagnostic] = []
         self.undeclared: dict[str, int] = {}  # by program: how many names of buffers it uses without them
         self.unknown: dict[str, Diagnostic] = {}
@@ -87,7 +87,7 @@ class _ModuleChecker:
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
-                BodyChecker(self.module, item, self.found, self.gaps).run(item.body)
+                BodyChecker(self.module, item, self.found, self.holes).run(item.body)
         for item in self.module.order:
             if isinstance(item, Pipeline):
                 self.unknown = {}
@@ -99,20 +99,20 @@ class _ModuleChecker:
     def program(self, program: Program) -> None:
         self.limits(program)
         for buffer in program.buffers.values():
-            if not self.gaps.doubts(buffer):
+            if not self.holes.is_invalid(buffer):
                 self.buffer(program, buffer)
         for spec in program.specs.values():
-            if self.gaps.doubts(spec):
+            if self.holes.is_invalid(spec):
                 continue
             if spec.dtype is DTYPE:
                 self.type_parameter(spec)
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.found, self.gaps)
+        body = BodyChecker(self.module, program, self.found, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
-        if body.has_sync and body.is_shaped and not self.gaps.is_unbalanced(program):
+        if body.has_sync and body.is_shaped and not self.holes.is_unbalanced(program):
             check_sync(program, self.found)
         self.unobserved(program, body.written, body.read)
 
@@ -171,7 +171,7 @@ class _ModuleChecker:
     def bindings(self, program: Program) -> None:
         taken: dict[int, Buffer] = {}
         for buffer in program.buffers.values():
-            if buffer.binding is None or self.gaps.doubts(buffer):
+            if buffer.binding is None or self.holes.is_invalid(buffer):
                 continue
             other = taken.setdefault(buffer.binding, buffer)
             if other is not buffer:
@@ -221,7 +221,7 @@ class _ModuleChecker:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         for buffer in pipeline.buffers.values():
-            if self.gaps.doubts(buffer):
+            if self.holes.is_invalid(buffer):
                 continue
             name = f"buffer @{buffer.name}"
             if buffer.access is AccessMode.WORKGROUP:
@@ -236,7 +236,7 @@ class _ModuleChecker:
                     self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
             else:
                 self.stage(pipeline, stage)
-        if self.gaps is NO_GAPS:
+        if self.holes is NO_HOLES:
             check_contents(pipeline, self.module, self.found)
 
     def unknown_name(
@@ -246,7 +246,7 @@ class _ModuleChecker:
         where = stage.loc.find(f"@{name}") if stage.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
-        elif not self.gaps.may_define(owner, name):
+        elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
             self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
 
@@ -260,18 +260,18 @@ class _ModuleChecker:
             return
         known = all(name in pipeline.buffers for name in names)
         if isinstance(stage, KernelStage):
-            if known and not self.gaps.doubts(stage):
+            if known and not self.holes.is_invalid(stage):
                 self.kernel(pipeline, stage)
             return
         program = self.module.programs.get(stage.program)
         if program is None:
             self.unknown_name(f"there is no program @{stage.program}", stage, stage.program, None)
             return
-        if self.gaps.doubts(stage) or self.gaps.doubts(program):
+        if self.holes.is_invalid(stage) or self.holes.is_invalid(program):
             return
         self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
-        if any(self.gaps.doubts(buffer) for buffer in program.buffers.values()):
+        if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
             return
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
             return  # it lacks declarations, and that has been reported
@@ -293,7 +293,7 @@ class _ModuleChecker:
         if kernel is None:
             self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, NAMED_KERNELS))
             return
-        check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.gaps)
+        check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.holes)
         self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])
 
     def aliasing(
@@ -320,7 +320,7 @@ class _ModuleChecker:
         for name in sorted(used - pipeline.buffers.keys()):
             self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)
         buffers = [pipeline.buffers.get(name) for name in used]
-        if any(b is None or b.count is None or self.gaps.doubts(b) for b in buffers):
+        if any(b is None or b.count is None or self.holes.is_invalid(b) for b in buffers):
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
@@ -336,7 +336,7 @@ class _ModuleChecker:
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
         problem = None
-        if self.gaps.doubts(actual):
+        if self.holes.is_invalid(actual):
             return
         if actual.dtype is not formal.dtype.bound:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"

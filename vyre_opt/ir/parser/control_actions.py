@@ -40,7 +40,7 @@ class ControlActions(OpActions):
         """Put ops into a block; None stands for one that could not be built, perhaps its end."""
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
-            self.gaps.doubt(block)
+            self.holes.mark_invalid(block)
 
     def drop_bare_yield(self, block: Block) -> None:
         """A block that gives no values needs no yield; one that is written is dropped."""
@@ -153,7 +153,7 @@ class ControlActions(OpActions):
             self.written_types("call", operands or (), params or (), loc)
         made = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.mark_invalid(made)
         return made
 
     def trap(self, place: int, end: int, message: str) -> Op:
@@ -172,7 +172,7 @@ class ControlActions(OpActions):
         built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
         made = self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.mark_invalid(made)
         return made
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
