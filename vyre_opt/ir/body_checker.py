@@ -13,17 +13,21 @@ from .types import UNKNOWN, DataType
 
 
 class BodyChecker:
-    """Checks one body.  `written` and `read` name the buffers its ops touch, with a place.
+    """Checks one body.  `written` and `read` name the buffers that its ops write and read.
 
-    `unknown` are the errors about names that do not exist, by message, for an error a name.
+    `unknown` has the errors about names that do not exist, by message: one error for each name.
     """
 
     def __init__(
-        self, module: Module, owner: Program | Func, found: list[Diagnostic], holes: ParseHoles = NO_HOLES
+        self,
+        module: Module,
+        owner: Program | Func,
+        diagnostics: list[Diagnostic],
+        holes: ParseHoles = NO_HOLES,
     ) -> None:
         self.module = module
         self.owner = owner
-        self.found = found
+        self.diagnostics = diagnostics
         self.holes = holes
         self.unknown: dict[str, Diagnostic] = {}
         self.undeclared = 0  # names of buffers that it uses and nobody declares
@@ -35,9 +39,9 @@ class BodyChecker:
         self.visible: set[Value] = set()
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
-        made = Diagnostic("error", message, loc or op.loc, help=help)
-        self.found.append(made)
-        return made
+        diagnostic = Diagnostic("error", message, loc or op.loc, help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
 
     def unknown_name(self, op: Op, message: str, name: str, known: Iterable[str], maybe: bool) -> None:
         """Report `@name`, unless lost text may define it (`maybe`); a name that comes again is only noted."""
@@ -53,15 +57,15 @@ class BodyChecker:
 
     # --- blocks -----------------------------------------------------------------------
 
-    def block(self, block: Block, gives: tuple[DataType, ...] | None, owner: Op | None) -> None:
-        """Check a block that ends in a yield of `gives`: none needed if empty, anything if None."""
+    def block(self, block: Block, types: tuple[DataType, ...] | None, owner: Op | None) -> None:
+        """Check a block that yields `types`; a yield of none may be left out.  None: its end is not checked."""
         visible = self.visible
         visible.update(block.args)
         last = len(block.ops) - 1
-        whole = self.holes is NO_HOLES
+        is_whole = self.holes is NO_HOLES
         for place, op in enumerate(block.ops):
             for operand in op.operands:
-                if operand not in visible and whole:  # else the parser has looked it up by name
+                if operand not in visible and is_whole:  # else the parser has looked it up by name
                     self.undefined(op, operand)
             row = op.definition
             if (
@@ -71,13 +75,13 @@ class BodyChecker:
             ):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
             problem: Problem = _misshapen(op)
-            if problem is None and (whole or not self.holes.is_invalid(op)):
+            if problem is None and (is_whole or not self.holes.is_invalid(op)):
                 problem = FORMATS[row.format].check(self, op)
             else:
                 self.is_shaped &= problem is None
-                self.parts(op)
-            if problem is not None and not self.follows(op):
-                self.wrong(op, problem)
+                self.check_rest(op)
+            if problem is not None and not self.is_consequence(op):
+                self.report(op, problem)
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
                 self.error(op, f"{op.name}: unknown fastmath flag")
             results = op.results
@@ -90,73 +94,75 @@ class BodyChecker:
                     visible.add(result)
         if self.holes.is_invalid(block):
             self.is_shaped &= owner is None or owner.name != "while"
-        elif gives is not None:
-            self.ending(block, gives, owner)
+        elif types is not None:
+            self.check_terminator(block, types, owner)
         if owner is not None:
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)
 
-    def parts(self, op: Op) -> None:
-        """Check what is in an op about which nothing else can be said."""
+    def check_rest(self, op: Op) -> None:
+        """Check the blocks and the buffer of an op whose own parts are wrong."""
         for region in op.regions:
             self.block(region, None, op)
         if isinstance(op.attrs.get("buffer"), str):
             self.access(op, reads=False, writes=False)
 
-    def follows(self, op: Op) -> bool:
+    def is_consequence(self, op: Op) -> bool:
         """Whether a problem of `op` follows from an error that has been reported."""
         if self.holes is NO_HOLES:
             return False
         values = (*op.operands, *op.results, *(arg for region in op.regions for arg in region.args))
         return self.holes.is_invalid(op) or any(value.type is UNKNOWN for value in values)
 
-    def wrong(self, op: Op, problem: str | tuple[Value, str]) -> None:
-        """Report what a rule found, at the operand to blame if it names one."""
+    def report(self, op: Op, problem: str | tuple[Value, str]) -> None:
+        """Report a problem, at the operand to blame if it names one."""
         if isinstance(problem, str):
             self.error(op, f"{op.name}: {problem}")
             return
         value, message = problem
         where = op.loc.find(f"%{value.name}") if op.loc else None
-        made = self.error(op, f"{op.name}: {message}", where)
+        error = self.error(op, f"{op.name}: {message}", where)
         if isinstance(value.owner, Op) and value.owner is not op:
-            made.note(f"%{value.name} is defined here", value.owner.loc)
+            error.note(f"%{value.name} is defined here", value.owner.loc)
 
     def undefined(self, op: Op, operand: Value) -> None:
         where = op.loc.find(f"%{operand.name}") if op.loc else None
-        made = self.error(op, f"%{operand.name} does not dominate this use", where)
+        error = self.error(op, f"%{operand.name} does not dominate this use", where)
         if isinstance(operand.owner, Op):
-            made.note("it is defined here", operand.owner.loc)
-        made.help = "give the value out of its block with yield"
+            error.note("it is defined here", operand.owner.loc)
+        error.help = "give the value out of its block with yield"
 
-    def ending(self, block: Block, gives: tuple[DataType, ...], owner: Op | None) -> None:
+    def check_terminator(self, block: Block, types: tuple[DataType, ...], owner: Op | None) -> None:
         end = block.terminator
-        wanted = (
+        terminator = (
             "condition"
             if owner is not None and block is owner.regions[0] and owner.name == "while"
             else "yield"
         )
         if end is None:
-            if gives:
+            if types:
                 what = f"this {owner.name}" if owner else "the function"
                 loc = owner.loc if owner else self.owner.loc
                 needs = (
-                    "a condition %c : bool" if wanted == "condition" else f"a yield of {len(gives)} values"
+                    "a condition %c : bool"
+                    if terminator == "condition"
+                    else f"a yield of {len(types)} values"
                 )
-                self.found.append(
+                self.diagnostics.append(
                     Diagnostic("error", f"{what} has a block that does not end in {needs}", loc)
                 )
             return
         if owner is None and isinstance(self.owner, Program):
             self.error(end, f"{end.name} outside of a block that gives values")
             return
-        if end.name != wanted:
-            self.error(end, f"this block ends in {wanted}, not {end.name}")
+        if end.name != terminator:
+            self.error(end, f"this block ends in {terminator}, not {end.name}")
             return
-        if len(end.operands) != len(gives):
-            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(gives)} are wanted")
+        if len(end.operands) != len(types):
+            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted")
             return
-        for value, dtype in zip(end.operands, gives, strict=True):
+        for value, dtype in zip(end.operands, types, strict=True):
             if value.type is not dtype and not self.poisoned(value.type, dtype):
                 self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
 
@@ -178,19 +184,19 @@ class BodyChecker:
         if reads:
             self.read.add(name)
             if buffer.access is AccessMode.WRITE and not self.holes.is_invalid(buffer):
-                self.denied(op, buffer, "read", "write-only")
+                self.wrong_access(op, buffer, "read", "write-only")
         if writes:
             self.written.setdefault(name, op.loc)
             if buffer.access is AccessMode.READ and not self.holes.is_invalid(buffer):
-                self.denied(op, buffer, "written", "read-only")
+                self.wrong_access(op, buffer, "written", "read-only")
         return None
 
-    def denied(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
+    def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
-        made = self.error(
+        error = self.error(
             op, f"@{buffer.name} is {verb} here, but it is {mode}", where, "declare it read_write"
         )
-        made.note(f"@{buffer.name} is declared here", buffer.loc)
+        error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
         """The value moved is an element of the buffer, or a vector of them; the index is an integer."""

@@ -34,8 +34,8 @@ __all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
 class Builder:
     """Builds one program, and the functions it calls, into a module.
 
-    `workgroup` and `grid` are one to three extents.  `loc` is given to every op made
-    from then on.  Raises TypeError or ValueError for operands that no op takes; what
+    `workgroup` and `grid` are one to three extents.  `loc` becomes the location of
+    every op built after it is set.  Raises TypeError or ValueError for operands that no op takes; what
     remains is checked by `finish`.
     """
 
@@ -56,9 +56,9 @@ class Builder:
     @classmethod
     def on(cls, program: Program, module: Module | None = None) -> Builder:
         """A builder that adds to a finished program; see `at`."""
-        made = cls(program.name, program.workgroup, program.grid, module)
-        made.program, made._block = program, program.body
-        return made
+        builder = cls(program.name, program.workgroup, program.grid, module)
+        builder.program, builder._block = program, program.body
+        return builder
 
     def finish(self, verify: bool = True) -> Program:
         """The program, now in its module.  Raises DiagnosticError if the module does not verify."""
@@ -86,20 +86,20 @@ class Builder:
         """Declare a buffer; `count` is in elements, None for an open size."""
         if name in self.program.buffers:
             raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
-        made = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
-        self.program.buffers[name] = made
-        return made
+        declared = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
+        self.program.buffers[name] = declared
+        return declared
 
     def spec(
         self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
     ) -> Value:
         """Declare a specialization constant, unless it is declared, and read it here."""
-        known = self.program.specs.get(name)
-        if known is None:
+        declared = self.program.specs.get(name)
+        if declared is None:
             value = None if default is None else _encode_constant(default, dtype)
             self.program.specs[name] = Spec(name, dtype, value, self.loc)
-        elif known.dtype is not dtype:
-            raise ValueError(f"spec @{name} is {known.dtype}, not {dtype}")
+        elif declared.dtype is not dtype:
+            raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
         return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
 
     # --- ops --------------------------------------------------------------------------
@@ -112,8 +112,8 @@ class Builder:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
         setattr(Builder, name, _named(method, row))
-        made: Callable[..., Value] = getattr(self, name)
-        return made
+        bound: Callable[..., Value] = getattr(self, name)
+        return bound
 
     def const(
         self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
@@ -125,9 +125,9 @@ class Builder:
     def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
         """Write an element, or a vector to consecutive ones."""
         target = self.find_buffer(buffer)
-        given = self.as_value(value, target.dtype)
-        where = self.as_value(index, DataType.U32)
-        self.emit(OPS["store"], (given, where), (), {"buffer": target.name})
+        operand = self.as_value(value, target.dtype)
+        element = self.as_value(index, DataType.U32)
+        self.emit(OPS["store"], (operand, element), (), {"buffer": target.name})
 
     def barrier(self, scope: str = "workgroup") -> None:
         self.emit(OPS["barrier"], (), (), {"scope": scope})
@@ -138,13 +138,13 @@ class Builder:
     def call(self, func: Func | str, *args: Operand) -> tuple[Value, ...]:
         """Call a function of the module; gives its results."""
         name = func if isinstance(func, str) else func.name
-        known = self.module.funcs.get(name)
-        if known is None:
+        callee = self.module.funcs.get(name)
+        if callee is None:
             raise ValueError(f"the module has no func @{name}")
-        if len(args) != len(known.params):
-            raise TypeError(f"@{name} takes {len(known.params)} operands, {len(args)} given")
-        given = tuple(self.as_value(a, p.type) for a, p in zip(args, known.params, strict=True))
-        return self.emit(OPS["call"], given, known.results, {"callee": name}).results
+        if len(args) != len(callee.params):
+            raise TypeError(f"@{name} takes {len(callee.params)} operands, {len(args)} given")
+        operands = tuple(self.as_value(a, p.type) for a, p in zip(args, callee.params, strict=True))
+        return self.emit(OPS["call"], operands, callee.results, {"callee": name}).results
 
     def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
         """A named kernel, which stands alone in its program."""
@@ -164,13 +164,13 @@ class Builder:
         results = tuple(self.fresh(dtype) for dtype in types)
         if name is not None and results:
             results[0].name = name
-        made = Op(row, operands, results, attrs, regions, self.loc)
+        op = Op(row, operands, results, attrs, regions, self.loc)
         if self._place is None:
-            self._block.ops.append(made)
+            self._block.ops.append(op)
         else:
-            self._block.ops.insert(self._place, made)
+            self._block.ops.insert(self._place, op)
             self._place += 1
-        return made
+        return op
 
     def as_value(self, operand: Operand, dtype: DataType) -> Value:
         """`operand`, or the constant of `dtype` that it is."""
@@ -184,13 +184,13 @@ class Builder:
     def find_buffer(self, buffer: Buffer | str) -> Buffer:
         """The buffer of the program that `buffer` is or names.  Raises ValueError."""
         name = buffer if isinstance(buffer, str) else buffer.name
-        found = self.program.buffers.get(name)
-        if found is None:
+        declared = self.program.buffers.get(name)
+        if declared is None:
             hint = suggest(name, self.program.buffers, "@")
             raise ValueError(
                 f"program @{self.program.name} has no buffer @{name}" + (f"; {hint}" if hint else "")
             )
-        return found
+        return declared
 
     # --- where ops go, and blocks -------------------------------------------------------
 
@@ -218,15 +218,15 @@ class Builder:
 
         `loop.index` counts, `loop.args` are the carried values inside, `loop.results` after.
         """
-        given: list[Bound] = []
+        limits: list[Bound] = []
         for bound in (lower, upper, step):
             if not isinstance(bound, Value) and not (isinstance(bound, int) and not isinstance(bound, bool)):
                 raise TypeError(f"a loop's bound is an integer or a value, not {bound!r}")
-            given.append(bound)
-        values = [b for b in given if isinstance(b, Value)]
+            limits.append(bound)
+        values = [b for b in limits if isinstance(b, Value)]
         counter = self.fresh(dtype or (values[0].type if values else DataType.U32))
         block = Block((counter, *(self.fresh(v.type) for v in carry)))
-        attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, given, strict=True)}
+        attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, limits, strict=True)}
         loop = Loop(self, [block], block.args[1:])
         with self.at(block):
             yield loop
@@ -266,10 +266,10 @@ class Builder:
     def func(self, name: str, *params: DataType) -> Iterator[Function]:
         """A function of the module: `with b.func("f", DataType.U32) as f: f.yield_(b.add(f.args[0], 1))`."""
         block = Block(tuple(self.fresh(dtype) for dtype in params))
-        made = Function(self, [block], block.args)
+        function = Function(self, [block], block.args)
         with self.at(block):
-            yield made
-        self.module.add(Func(name, tuple(made.yielded), block, self.loc))
+            yield function
+        self.module.add(Func(name, tuple(function.yielded), block, self.loc))
 
 
 def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
@@ -350,10 +350,10 @@ class Branch(Nest):
 
 
 def _dims(extents: int | Sequence[int]) -> Dim3:
-    given = (extents,) if isinstance(extents, int) else tuple(extents)
-    if not 1 <= len(given) <= 3:
-        raise ValueError(f"1 to 3 extents, not {len(given)}")
-    x, y, z = (*given, 1, 1)[:3]
+    dims = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(dims) <= 3:
+        raise ValueError(f"1 to 3 extents, not {len(dims)}")
+    x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
 
 

@@ -16,16 +16,16 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
     launched: set[str] = set()
     if isinstance(entry, Pipeline):
         launched = {stage.program for stage in entry.walk() if isinstance(stage, Launch)}
-    made = Module(source=module.source)
+    copied = Module(source=module.source)
     for item in module.order:
         if isinstance(item, Func):
-            made.add(_func(item))
+            copied.add(_func(item))
         elif isinstance(item, Program):
             if item is entry or item.name in launched:
-                made.add(_program(item))
+                copied.add(_program(item))
         elif item is entry:
-            made.add(_pipeline(item))
-    return made
+            copied.add(_pipeline(item))
+    return copied
 
 
 def _func(func: Func) -> Func:

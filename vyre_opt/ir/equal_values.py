@@ -42,8 +42,8 @@ class _Walk:
 
     def block(self, block: Block) -> None:
         known, replaced = self.known, self.replaced
-        kept: list[Op] = []
-        added: list[Any] = []
+        remaining: list[Op] = []
+        block_keys: list[Any] = []
         for op in block.ops:
             if replaced:
                 substitute(op, replaced)
@@ -51,21 +51,21 @@ class _Walk:
             if key is None:
                 for inner in op.regions:
                     self.block(inner)
-                kept.append(op)
+                remaining.append(op)
                 if op in self.renewed:
                     self.versions.update(self.renewed[op])
                 continue
             first = known.get(key)
             if first is None:
                 known[key] = op
-                added.append(key)
-                kept.append(op)
+                block_keys.append(key)
+                remaining.append(op)
             else:
                 replaced.update(zip(op.results, first.results, strict=True))
-        self.removed += len(block.ops) - len(kept)
-        if len(kept) < len(block.ops):
-            block.ops = kept
-        for key in added:
+        self.removed += len(block.ops) - len(remaining)
+        if len(remaining) < len(block.ops):
+            block.ops = remaining
+        for key in block_keys:
             del known[key]
 
     def key(self, op: Op) -> Any:

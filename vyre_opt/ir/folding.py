@@ -64,8 +64,8 @@ class _Walk:
 
 def chosen_arm(op: Op) -> Value | None:
     """The arm of a `select` whose predicate is one constant for all lanes."""
-    taken = constant_value(op.operands[0])
-    return op.operands[1 if taken else 2] if isinstance(taken, int) else None
+    predicate = constant_value(op.operands[0])
+    return op.operands[1 if predicate else 2] if isinstance(predicate, int) else None
 
 
 def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
@@ -88,11 +88,11 @@ def _elementwise(op: Op, item: Program | Func) -> Any:
             return None
         constants.append(known)
     row, dtype = op.definition, op.operands[0].type
-    one = _float_lane if dtype.element.is_float else _int_lane
+    fold_lane = _float_lane if dtype.element.is_float else _int_lane
     if all(isinstance(known, int) for known in constants):
-        return one(row, constants, dtype.element)
-    given = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
-    return _joined([one(row, list(lanes), dtype.element) for lanes in given])
+        return fold_lane(row, constants, dtype.element)
+    by_lane = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
+    return _joined([fold_lane(row, list(lanes), dtype.element) for lanes in by_lane])
 
 
 def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
@@ -130,7 +130,7 @@ def _select(op: Op, item: Program | Func) -> Any:
         return None
     dtype = op.results[0].type
     lanes = zip(lanes_of(predicate, dtype), lanes_of(a, dtype), lanes_of(b, dtype), strict=True)
-    return _joined([first if taken else second for taken, first, second in lanes])
+    return _joined([first if holds else second for holds, first, second in lanes])
 
 
 def _convert(op: Op, item: Program | Func) -> Any:
@@ -153,12 +153,12 @@ def _convert(op: Op, item: Program | Func) -> Any:
 
 def _bitcast(lanes: tuple[int, ...], source: DataType, target: DataType) -> Any:
     """The first lane is the lowest."""
-    width, taken = source.element.bits, target.element.bits
+    width, target_width = source.element.bits, target.element.bits
     assert width is not None
-    assert taken is not None
+    assert target_width is not None
     bits = sum(arith.to_bits(lane, source.element) << (width * place) for place, lane in enumerate(lanes))
-    mask = (1 << taken) - 1
-    pieces = [(bits >> (taken * place)) & mask for place in range(target.lanes)]
+    mask = (1 << target_width) - 1
+    pieces = [(bits >> (target_width * place)) & mask for place in range(target.lanes)]
     return _joined([arith.from_bits(piece, target.element) for piece in pieces])
 
 

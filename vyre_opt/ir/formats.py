@@ -855,7 +855,9 @@ def _check_kernel(checker: BodyChecker, op: Op) -> Problem:
         checker.unknown_name(op, message, name, checker.buffers, maybe)
     if missing:
         return None
-    check_kernel(op.name, names, op.attrs["params"], checker.buffers, op.loc, checker.found, checker.holes)
+    check_kernel(
+        op.name, names, op.attrs["params"], checker.buffers, op.loc, checker.diagnostics, checker.holes
+    )
     kernel = op.definition.kernel
     assert kernel is not None
     for name, role in zip(names, kernel.roles, strict=False):

@@ -36,9 +36,9 @@ class Written(int):
     literal: Literal
 
     def __new__(cls, encoded: int, literal: Literal) -> Written:
-        made = super().__new__(cls, encoded)
-        made.literal = literal
-        return made
+        value = super().__new__(cls, encoded)
+        value.literal = literal
+        return value
 
     def __eq__(self, other: object) -> bool:
         return self.literal == other.literal if isinstance(other, Written) else int(self) == other
@@ -56,8 +56,8 @@ class LiteralError(ValueError):
 
 def read_literal(text: str) -> Literal:
     """The literal that a text outside of a program is.  Raises LiteralError."""
-    for kind, form in _KINDS:
-        if form.fullmatch(text):
+    for kind, pattern in _KINDS:
+        if pattern.fullmatch(text):
             return kind, text
     raise LiteralError(
         f"{_shorten(repr(text))} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false"

@@ -28,9 +28,9 @@ def inits(loop: Op) -> tuple[Value, ...]:
 def with_bounds(loop: Op, lower: Bound, upper: Bound, step: Bound) -> None:
     """Replace the bounds of a `for` in place, keeping its initial values."""
     rest = inits(loop)
-    given = dict(zip(BOUND_NAMES, (lower, upper, step), strict=True))
-    loop.attrs = {**loop.attrs, **{k: v if isinstance(v, int) else None for k, v in given.items()}}
-    loop.operands = (*(v for v in given.values() if isinstance(v, Value)), *rest)
+    limits = dict(zip(BOUND_NAMES, (lower, upper, step), strict=True))
+    loop.attrs = {**loop.attrs, **{k: v if isinstance(v, int) else None for k, v in limits.items()}}
+    loop.operands = (*(v for v in limits.values() if isinstance(v, Value)), *rest)
 
 
 def trip_count(loop: Op) -> int | None:

@@ -61,14 +61,14 @@ class KernelDef:
     params: dict[str, int | None]
     schedule: tuple[str, ...] = ()
 
-    def meaning(self, given: Mapping[str, int]) -> dict[str, int]:
+    def semantic_params(self, params: Mapping[str, int]) -> dict[str, int]:
         """The parameters that say what is computed, with defaults filled in."""
-        found = {name: value for name, value in self.params.items() if value is not None}
-        return found | {name: value for name, value in given.items() if not name.startswith(SCHEDULE)}
+        defaults = {name: value for name, value in self.params.items() if value is not None}
+        return defaults | {name: value for name, value in params.items() if not name.startswith(SCHEDULE)}
 
-    def at(self, given: Mapping[str, int]) -> dict[str, int]:
-        """The schedule that `given` has, by field."""
-        return {n.removeprefix(SCHEDULE): v for n, v in given.items() if n.startswith(SCHEDULE)}
+    def schedule_params(self, params: Mapping[str, int]) -> dict[str, int]:
+        """The fields of the schedule among `params`, without their prefix."""
+        return {n.removeprefix(SCHEDULE): v for n, v in params.items() if n.startswith(SCHEDULE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,7 @@ def op(name: str) -> OpDef:
 
 
 def _row(name: str, format: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
-    found = frozenset(effects.split())
-    OPS[name] = OpDef(name, format, doc, types, found, is_pure=not found, **columns)
+    OPS[name] = OpDef(name, format, doc, types, frozenset(effects.split()), is_pure=not effects, **columns)
 
 
 # A table reads by its columns

@@ -90,9 +90,9 @@ class Pipeline:
 
     def walk(self) -> Iterator[Stage]:
         """All stages as the text has them, a repeat before what is in it."""
-        waiting = self.stages[::-1]
-        while waiting:
-            stage = waiting.pop()
+        pending = self.stages[::-1]
+        while pending:
+            stage = pending.pop()
             yield stage
             if isinstance(stage, Repeat):
-                waiting += stage.stages[::-1]
+                pending += stage.stages[::-1]

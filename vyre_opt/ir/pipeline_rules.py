@@ -17,7 +17,7 @@ from .program import AccessMode, Buffer, Module
 __all__ = ["check_contents"]
 
 
-def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) -> None:
+def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnostic]) -> None:
     """Append a warning for every stage that reads what an earlier launch left undefined, and for
     every such buffer that the pipeline gives back."""
     walk = _Walk(module)
@@ -25,10 +25,12 @@ def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) 
     for buffer in pipeline.buffers.values():
         if buffer.live_out or buffer.access is AccessMode.WRITE:
             walk.reads(buffer.name, None, "the pipeline gives it back")
-    for (name, reader, who), (launch, formal) in walk.wrong.items():
-        message = f"what @{launch.program} leaves in @{name} is undefined, and {who}"
-        made = Diagnostic("warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out")
-        found.append(made.note(f"@{formal.name} is declared here", formal.loc))
+    for (name, reader, reason), (launch, formal) in walk.wrong.items():
+        message = f"what @{launch.program} leaves in @{name} is undefined, and {reason}"
+        warning = Diagnostic(
+            "warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out"
+        )
+        diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
 
 
 class _Walk:

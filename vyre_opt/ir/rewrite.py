@@ -80,20 +80,20 @@ def splittable(block: Block) -> tuple[list[Op], tuple[Value, ...]]:
 def keep_results(op: Op, keep: Sequence[bool]) -> None:
     """Drop the results of a structured op that `keep` is false for, with all that carries them."""
 
-    def kept(values: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple([v for v, wanted in zip(values, keep, strict=True) if wanted])
+    def select(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple([v for v, is_kept in zip(values, keep, strict=True) if is_kept])
 
     if op.name in ("for", "while"):
         start = len(op.operands) - len(op.results)
         assert op.operands[start:] == inits(op)
-        op.operands = (*op.operands[:start], *kept(op.operands[start:]))
+        op.operands = (*op.operands[:start], *select(op.operands[start:]))
     for block in op.regions:
         if op.name in ("for", "while"):
             start = len(block.args) - len(op.results)
-            block.args = (*block.args[:start], *kept(block.args[start:]))
+            block.args = (*block.args[:start], *select(block.args[start:]))
         end = block.terminator
         if end is not None and end.name == "yield":
-            end.operands = kept(end.operands)
+            end.operands = select(end.operands)
             if not end.operands:
                 block.ops = block.ops[:-1]
-    op.results = kept(op.results)
+    op.results = select(op.results)

@@ -37,16 +37,16 @@ class Snapshot:
 
     def _ops(self) -> list[Op]:
         """All ops, in an order that takes little time."""
-        found: list[Op] = []
-        waiting = [self.program.body]
+        all_ops: list[Op] = []
+        pending = [self.program.body]
         if self.module is not None:
-            waiting += [func.body for func in self.module.funcs.values()]
-        while waiting:
-            ops = waiting.pop().ops
-            found += ops
+            pending += [func.body for func in self.module.funcs.values()]
+        while pending:
+            ops = pending.pop().ops
+            all_ops += ops
             for op in ops:
-                waiting += op.regions
-        return found
+                pending += op.regions
+        return all_ops
 
     def _head(self, copied: bool) -> tuple[Any, ...]:
         """All of a program that is not in its ops."""

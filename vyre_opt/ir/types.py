@@ -124,9 +124,9 @@ class DataType:
 
         Raises TypeNameError for an unknown name or parameters of the wrong form.
         """
-        found = DataType._interned.get(name)
-        if found is not None and not params:
-            return found
+        interned = DataType._interned.get(name)
+        if interned is not None and not params:
+            return interned
         if name not in _PARAMETRIC:
             if name in _SIMPLE:
                 raise TypeNameError(f"type {name} takes no parameters")
@@ -151,12 +151,12 @@ class DataType:
         """
         if bound.kind not in ("bool", "uint", "int", "float") or bound.is_open:
             raise TypeNameError(f"a type parameter stands for a bool, an integer or a float, not {bound}")
-        made = DataType._open.get((name, bound))
-        if made is None:
-            made = _new(f"@{name}", -1, bound.kind, bound.bits, ())
-            made.bound = bound
-            made = DataType._open.setdefault((name, bound), made)
-        return made
+        dtype = DataType._open.get((name, bound))
+        if dtype is None:
+            dtype = _new(f"@{name}", -1, bound.kind, bound.bits, ())
+            dtype.bound = bound
+            dtype = DataType._open.setdefault((name, bound), dtype)
+        return dtype
 
     @staticmethod
     def all_names() -> list[str]:
@@ -228,10 +228,10 @@ class DataType:
 
 
 def _new(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
-    made = DataType.__new__(DataType)
-    made.name, made.tag, made.kind, made.bits, made.params = text, tag, kind, bits, params
-    made.element, made.lanes, made.bound = made, 1, made
-    return made
+    dtype = DataType.__new__(DataType)
+    dtype.name, dtype.tag, dtype.kind, dtype.bits, dtype.params = text, tag, kind, bits, params
+    dtype.element, dtype.lanes, dtype.bound = dtype, 1, dtype
+    return dtype
 
 
 def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
@@ -239,16 +239,16 @@ def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, .
 
 
 def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
-    tag, form = _PARAMETRIC[name]
+    tag, syntax = _PARAMETRIC[name]
     types = [p for p in params if isinstance(p, DataType)]
     ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
-    wrong = TypeNameError(f"type {name} is written {name}<{form}>")
+    malformed = TypeNameError(f"type {name} is written {name}<{syntax}>")
     if len(types) + len(ints) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
-        raise wrong
+        raise malformed
     shape = (len(types), len(ints))
     if name == "vec":
         if shape != (1, 1) or params[0] is not ints[0]:
-            raise wrong
+            raise malformed
         element, lanes = types[0], ints[0]
         if element.kind not in ("bool", "uint", "int", "float"):
             raise TypeNameError(f"a vector's element is a bool, an integer or a float, not {element}")
@@ -257,13 +257,13 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         assert element.bits is not None
         text = f"vec<{lanes} x {element.name}>"
         if element.is_open:
-            made = _new(text, tag, "vec", lanes * element.bits, params)
-            made.bound = DataType.vec(element.bound, lanes)
-            made = DataType._open.setdefault((text, made.bound), made)
+            dtype = _new(text, tag, "vec", lanes * element.bits, params)
+            dtype.bound = DataType.vec(element.bound, lanes)
+            dtype = DataType._open.setdefault((text, dtype.bound), dtype)
         else:
-            made = _make(text, tag, "vec", lanes * element.bits, params)
-        made.element, made.lanes = element, lanes
-        return made
+            dtype = _make(text, tag, "vec", lanes * element.bits, params)
+        dtype.element, dtype.lanes = element, lanes
+        return dtype
     if any(t.is_open for t in types):
         raise TypeNameError(f"the element of a {name} is a type, not a parameter")
     allowed = {
@@ -277,7 +277,7 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         "device_mesh": shape[0] == 0 and shape[1] >= 1,
     }
     if not allowed[name]:
-        raise wrong
+        raise malformed
     bits: int | None = None
     if name == "array":
         bits = ints[0] * 8

@@ -60,9 +60,9 @@ class Uniformity:
         levels = self.levels
         level = Level.GRID
         for value in values:
-            found = levels.get(value)
-            if found is not None and found > level:
-                level = found
+            operand_level = levels.get(value)
+            if operand_level is not None and operand_level > level:
+                level = operand_level
         return level
 
     def _block(self, block: Block, control: Level, cause: Op | None) -> None:
@@ -184,10 +184,10 @@ _SCOPES = {"subgroup": Level.SUBGROUP, "workgroup": Level.WORKGROUP, "grid": Lev
 _GROUPS = {Level.SUBGROUP: "subgroup", Level.WORKGROUP: "workgroup", Level.GRID: "grid"}
 
 
-def check_sync(program: Program, found: list[Diagnostic]) -> None:
+def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
     """Append an error for every barrier or subgroup op in control flow its scope may not share."""
-    facts = Uniformity(program)
-    for op, (level, cause) in facts.control.items():
+    uniformity = Uniformity(program)
+    for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
             needed = _SCOPES[op.attrs["scope"]]
         elif "subgroup" in op.definition.effects:
@@ -198,7 +198,7 @@ def check_sync(program: Program, found: list[Diagnostic]) -> None:
             continue
         group = _GROUPS[needed]
         what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
-        made = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
-        made.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
-        made.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
-        found.append(made)
+        error = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
+        error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
+        error.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
+        diagnostics.append(error)

@@ -57,37 +57,37 @@ def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
     """
     checker = _ModuleChecker(module, holes)
     checker.run()
-    return sorted(checker.found, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
 
 def check(module: Module) -> list[Diagnostic]:
     """The warnings of a module.  Raises DiagnosticError with its errors, if it has any."""
-    found = verify(module)
-    errors = [d for d in found if d.severity == "error"]
+    diagnostics = verify(module)
+    errors = [d for d in diagnostics if d.severity == "error"]
     if errors:
         raise DiagnosticError(errors)
-    return found
+    return diagnostics
 
 
 class _ModuleChecker:
     def __init__(self, module: Module, holes: ParseHoles) -> None:
         self.module = module
         self.holes = holes
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.undeclared: dict[str, int] = {}  # by program: how many names of buffers it uses without them
         self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
-        made = Diagnostic("error", message, loc, help=help)
-        self.found.append(made)
-        return made
+        diagnostic = Diagnostic("error", message, loc, help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
 
     def run(self) -> None:
         for item in self.module.order:
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
-                BodyChecker(self.module, item, self.found, self.holes).run(item.body)
+                BodyChecker(self.module, item, self.diagnostics, self.holes).run(item.body)
         for item in self.module.order:
             if isinstance(item, Pipeline):
                 self.unknown = {}
@@ -109,11 +109,11 @@ class _ModuleChecker:
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.found, self.holes)
+        body = BodyChecker(self.module, program, self.diagnostics, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
         if body.has_sync and body.is_shaped and not self.holes.is_unbalanced(program):
-            check_sync(program, self.found)
+            check_sync(program, self.diagnostics)
         self.unobserved(program, body.written, body.read)
 
     def type_parameter(self, spec: Spec) -> None:
@@ -162,33 +162,33 @@ class _ModuleChecker:
         if buffer.access is AccessMode.WRITE and buffer.live_in:
             self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
-            self.found.append(
+            self.diagnostics.append(
                 Diagnostic("warning", f"{name} is read but nobody can fill it", where, help="add binding(N)")
             )
         if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
     def bindings(self, program: Program) -> None:
-        taken: dict[int, Buffer] = {}
+        by_binding: dict[int, Buffer] = {}
         for buffer in program.buffers.values():
             if buffer.binding is None or self.holes.is_invalid(buffer):
                 continue
-            other = taken.setdefault(buffer.binding, buffer)
+            other = by_binding.setdefault(buffer.binding, buffer)
             if other is not buffer:
-                made = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
-                made.note(f"@{other.name} is declared here", other.loc)
+                error = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
+                error.note(f"@{other.name} is declared here", other.loc)
 
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
         for name, loc in written.items():
             buffer = program.buffers[name]
             lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
             if lost and not buffer.live_out and name not in read:
-                made = Diagnostic(
+                warning = Diagnostic(
                     "warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc
                 )
-                made.note("written here", loc)
-                made.help = "mark it live_out, or remove the stores"
-                self.found.append(made)
+                warning.note("written here", loc)
+                warning.help = "mark it live_out, or remove the stores"
+                self.diagnostics.append(warning)
 
     # --- functions ------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class _ModuleChecker:
             else:
                 self.stage(pipeline, stage)
         if self.holes is NO_HOLES:
-            check_contents(pipeline, self.module, self.found)
+            check_contents(pipeline, self.module, self.diagnostics)
 
     def unknown_name(
         self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
@@ -276,12 +276,12 @@ class _ModuleChecker:
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
             return  # it lacks declarations, and that has been reported
         if len(bound) != len(names):
-            made = self.error(
+            error = self.error(
                 f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
                 stage.loc,
                 help=f"pass ({', '.join('@' + b.name for b in bound)}) in this order",
             )
-            made.note(f"@{program.name} is declared here", program.loc)
+            error.note(f"@{program.name} is declared here", program.loc)
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
@@ -293,7 +293,9 @@ class _ModuleChecker:
         if kernel is None:
             self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, NAMED_KERNELS))
             return
-        check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.holes)
+        check_kernel(
+            stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes
+        )
         self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])
 
     def aliasing(

@@ -21,9 +21,9 @@ class Site:
 
     def const(self, value: int, dtype: DataType, like: Op) -> Value:
         """A new constant, in all lanes of a vector type."""
-        made = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
-        self.out.append(made)
-        return made.result
+        op = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
+        self.out.append(op)
+        return op.result
 
 
 Rule = Callable[[Op, Site], Value | bool | None]
@@ -33,10 +33,10 @@ RULES: dict[str, list[Rule]] = {}
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Decorator: apply the rule to these ops, after those declared before it."""
 
-    def add(made: Rule) -> Rule:
+    def add(function: Rule) -> Rule:
         for name in names:
-            RULES.setdefault(name, []).append(made)
-        return made
+            RULES.setdefault(name, []).append(function)
+        return function
 
     return add
 

@@ -47,11 +47,11 @@ def _all_errors(actions: Recovery) -> list[Diagnostic]:
     """In the order of the text, at most 20."""
     from ..verifier import verify
 
-    found = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
-    found.sort(key=lambda d: d.loc.start if d.loc else 0)
-    if len(found) > MAX_ERRORS:
-        found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
-    return found[:MAX_ERRORS]
+    errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
+    errors.sort(key=lambda d: d.loc.start if d.loc else 0)
+    if len(errors) > MAX_ERRORS:
+        errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")
+    return errors[:MAX_ERRORS]
 
 
 def parse(text: str, name: str = "<string>") -> Module:

@@ -46,11 +46,11 @@ class ModuleActions(StageActions):
             )
 
     def add(self, item: Item, kind: str) -> None:
-        taken = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
-        if taken is not None and item.loc is not None:
-            found = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
-            self.diagnostics.append(found.note("first defined here", taken.loc))
-            self.holes.mark_invalid(taken)
+        first = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
+        if first is not None and item.loc is not None:
+            error = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
+            self.diagnostics.append(error.note("first defined here", first.loc))
+            self.holes.mark_invalid(first)
         self.module.add(item)
 
     # --- programs and functions -----------------------------------------------------
@@ -135,18 +135,18 @@ class ModuleActions(StageActions):
             for op in item.walk()
             for v in (*op.results, *(a for b in op.regions for a in b.args))
         }
-        wrong = [
+        unsure = [
             *self.twice,
-            *(found for name, found in self.missing.items() if name in defined | self.poisoned),
+            *(error for name, error in self.missing.items() if name in defined | self.poisoned),
         ]
-        ignored = {id(found) for found in wrong}
-        self.diagnostics = [found for found in self.diagnostics if id(found) not in ignored]
+        ignored = {id(error) for error in unsure}
+        self.diagnostics = [error for error in self.diagnostics if id(error) not in ignored]
 
     def declare(self, table: dict[str, Any], item: Buffer | Spec, kind: str) -> None:
         first = table.setdefault(item.name, item)
         if first is not item:
-            found = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
-            self.diagnostics.append(found.note("first declared here", first.loc))
+            error = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
+            self.diagnostics.append(error.note("first declared here", first.loc))
             self.holes.mark_invalid(first)
 
     def func_head(
@@ -253,15 +253,15 @@ class ModuleActions(StageActions):
         return self.parameter(place, end, symbol, UNKNOWN)
 
     def parameter(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
-        made = UNKNOWN
+        parameter = UNKNOWN
         if dtype is not UNKNOWN:
             try:
-                made = DataType.parameter(symbol[0], dtype)
+                parameter = DataType.parameter(symbol[0], dtype)
             except TypeNameError as wrong:
                 self.error(str(wrong), place, end)
-        self.parameters[symbol[0]] = made
-        spec = Spec(symbol[0], DTYPE, made.bound, symbol[1])
-        if made is UNKNOWN:
+        self.parameters[symbol[0]] = parameter
+        spec = Spec(symbol[0], DTYPE, parameter.bound, symbol[1])
+        if parameter is UNKNOWN:
             self.holes.mark_invalid(spec)
         return spec
 
@@ -279,8 +279,8 @@ class ModuleActions(StageActions):
     # --- types ----------------------------------------------------------------------
 
     def type_name(self, place: int, end: int, name: str) -> DataType:
-        found = DataType._interned.get(name)
-        return found if found is not None else self._type(place, end, name)
+        interned = DataType._interned.get(name)
+        return interned if interned is not None else self._type(place, end, name)
 
     def _type(self, place: int, end: int, name: str, *params: Any) -> DataType:
         if UNKNOWN in params:
@@ -299,12 +299,12 @@ class ModuleActions(StageActions):
         if not self.owners or not isinstance(self.owners[0], Program):
             self.error(f"{token} is no type here: only programs have type parameters", place, end)
             return UNKNOWN
-        found = self.parameters.get(token[1:])
-        if found is None:
+        dtype = self.parameters.get(token[1:])
+        if dtype is None:
             help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
             self.error(f"{token} is no type", place, end, help=help)
             self.parameters[token[1:]] = UNKNOWN
-        return found or UNKNOWN
+        return dtype or UNKNOWN
 
     def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]

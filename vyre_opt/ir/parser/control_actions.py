@@ -89,9 +89,9 @@ class ControlActions(OpActions):
             self.error("a for has one loop variable", place, end)
         counter = Value(names[0][1:], dtype or DataType.U32)
         self.pending = (counter, *(Value(name[1:], t) for name, _, t in args or ()))
-        given = dict(zip(BOUND_NAMES, (lower, upper, 1 if step is None else step), strict=True))
-        operands = (*(b for b in given.values() if isinstance(b, Value)), *(v for _, v, _ in args or ()))
-        attrs = {k: b if isinstance(b, int) else None for k, b in given.items()}
+        limits = dict(zip(BOUND_NAMES, (lower, upper, 1 if step is None else step), strict=True))
+        operands = (*(b for b in limits.values() if isinstance(b, Value)), *(v for _, v, _ in args or ()))
+        attrs = {k: b if isinstance(b, int) else None for k, b in limits.items()}
         loc = Location(self.source, place, end)
         return OPS["for"], operands, [t for _, _, t in args or ()], attrs, results, loc
 
@@ -151,10 +151,10 @@ class ControlActions(OpActions):
             types = [UNKNOWN] * len(result_names(results))
         if types is not None:
             self.written_types("call", operands or (), params or (), loc)
-        made = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+        op = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
         if self.error_count > errors:
-            self.holes.mark_invalid(made)
-        return made
+            self.holes.mark_invalid(op)
+        return op
 
     def trap(self, place: int, end: int, message: str) -> Op:
         attrs = {"message": unquote(message)}
@@ -169,11 +169,11 @@ class ControlActions(OpActions):
             self.kernel_params(name, attrs, place, end)
             return None
         errors = self.error_count
-        built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
-        made = self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
+        op_attrs = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
+        op = self.finish(OPS[name], (), (), op_attrs, (), None, Location(self.source, place, end))
         if self.error_count > errors:
-            self.holes.mark_invalid(made)
-        return made
+            self.holes.mark_invalid(op)
+        return op
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""

@@ -192,9 +192,9 @@ class OpActions(Scopes):
         names += [f"%_{i}" for i in range(len(names), len(types))]
         values = tuple(Value(name[1:], dtype) for name, dtype in zip(names, types, strict=False))
         named = len(result_names(results)) if results else 0
-        made = Op(row, operands, values, attrs, regions, loc)
+        op = Op(row, operands, values, attrs, regions, loc)
         if self.error_count > errors:
-            self.holes.mark_invalid(made)
+            self.holes.mark_invalid(op)
         for name, value in zip(names[:named], values, strict=False):
             self.define(name, value, loc.find(name).start)
-        return made
+        return op
