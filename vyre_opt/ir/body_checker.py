@@ -30,12 +30,12 @@ class BodyChecker:
         self.diagnostics = diagnostics
         self.holes = holes
         self.unknown: dict[str, Diagnostic] = {}
-        self.undeclared = 0  # names of buffers that it uses and nobody declares
+        self.undeclared = 0  # distinct buffer names in the ops that no declaration has
         self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
         self.written: dict[str, Location | None] = {}
         self.read: set[str] = set()
         self.has_sync = False
-        self.is_shaped = True  # every op has its parts, so an analysis can walk the body
+        self.is_well_formed = True  # every op has the parts of its format, so an analysis can walk the body
         self.visible: set[Value] = set()
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
@@ -44,7 +44,10 @@ class BodyChecker:
         return diagnostic
 
     def unknown_name(self, op: Op, message: str, name: str, known: Iterable[str], maybe: bool) -> None:
-        """Report `@name`, unless lost text may define it (`maybe`); a name that comes again is only noted."""
+        """Report `@name`, unless text that was not read may define it (`maybe`).
+
+        A second use of the name becomes a note of the first error.
+        """
         where = op.loc.find(f"@{name}") if op.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
@@ -65,7 +68,8 @@ class BodyChecker:
         is_whole = self.holes is NO_HOLES
         for place, op in enumerate(block.ops):
             for operand in op.operands:
-                if operand not in visible and is_whole:  # else the parser has looked it up by name
+                # of a text with errors the parser has reported undefined names already
+                if operand not in visible and is_whole:
                     self.undefined(op, operand)
             row = op.definition
             if (
@@ -78,7 +82,7 @@ class BodyChecker:
             if problem is None and (is_whole or not self.holes.is_invalid(op)):
                 problem = FORMATS[row.format].check(self, op)
             else:
-                self.is_shaped &= problem is None
+                self.is_well_formed &= problem is None
                 self.check_rest(op)
             if problem is not None and not self.is_consequence(op):
                 self.report(op, problem)
@@ -93,7 +97,7 @@ class BodyChecker:
                         self.error(op, f"%{result.name} is defined twice")
                     visible.add(result)
         if self.holes.is_invalid(block):
-            self.is_shaped &= owner is None or owner.name != "while"
+            self.is_well_formed &= owner is None or owner.name != "while"
         elif types is not None:
             self.check_terminator(block, types, owner)
         if owner is not None:
@@ -109,7 +113,7 @@ class BodyChecker:
             self.access(op, reads=False, writes=False)
 
     def is_consequence(self, op: Op) -> bool:
-        """Whether a problem of `op` follows from an error that has been reported."""
+        """Whether a problem of `op` only follows from an error of the text that has been reported."""
         if self.holes is NO_HOLES:
             return False
         values = (*op.operands, *op.results, *(arg for region in op.regions for arg in region.args))
@@ -167,11 +171,13 @@ class BodyChecker:
                 self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
 
     def poisoned(self, *types: DataType) -> bool:
+        """Whether one of `types` is unknown because of an error that has been reported."""
         return self.holes is not NO_HOLES and UNKNOWN in types
 
     # --- buffers ------------------------------------------------------------------------
 
     def access(self, op: Op, reads: bool, writes: bool) -> str | None:
+        """Check that the buffer of `op` is declared and allows this access, and note it in `read` and `written`."""
         name = op.attrs["buffer"]
         buffer = self.buffers.get(name)
         if buffer is None:
@@ -199,7 +205,7 @@ class BodyChecker:
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
-        """The value moved is an element of the buffer, or a vector of them; the index is an integer."""
+        """Check that a load, store or atomic moves an element of its buffer, or a vector of them, at an integer index."""
         buffer = self.buffers.get(op.attrs["buffer"])
         if not index.type.is_int:
             return index, f"the index %{index.name} is {index.type}, not an integer"

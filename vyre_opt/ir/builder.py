@@ -105,7 +105,7 @@ class Builder:
     # --- ops --------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
-        """The method of an op of the table that gives one value; from then on the class has it."""
+        """The method for an op of the table; it is added to the class, so that it is looked up once."""
         row = OPS.get(name.removesuffix("_"))
         method = FORMATS[row.format].build if row is not None else None
         if row is None or method is None:
@@ -160,7 +160,7 @@ class Builder:
         regions: tuple[Block, ...] = (),
         name: str | None = None,
     ) -> Op:
-        """Put an op of `row` where the builder stands."""
+        """Insert an op of `row` at the insertion point (see `at`)."""
         results = tuple(self.fresh(dtype) for dtype in types)
         if name is not None and results:
             results[0].name = name
@@ -177,7 +177,7 @@ class Builder:
         return operand if isinstance(operand, Value) else self.const(operand, dtype)
 
     def fresh(self, dtype: DataType) -> Value:
-        """A value that no op defines yet, named by number."""
+        """A new value, named by a number, for a result or a block argument."""
         self._count += 1
         return Value(str(self._count - 1), dtype)
 
@@ -192,11 +192,11 @@ class Builder:
             )
         return declared
 
-    # --- where ops go, and blocks -------------------------------------------------------
+    # --- the insertion point, and ops with blocks -----------------------------------------
 
     @contextmanager
     def at(self, block: Block, place: int | None = None) -> Iterator[Block]:
-        """Inside, ops go into `block`: at its end, or before its op number `place`."""
+        """Set the insertion point inside the with block: the end of `block`, or before its op number `place`."""
         before = self._block, self._place
         self._block, self._place = block, place
         try:
@@ -285,7 +285,7 @@ def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
 
 
 class Nest:
-    """An op with blocks while it is built: `args` inside, `results` after."""
+    """An op with blocks while it is built: `args` exist inside the with block, `results` after it."""
 
     def __init__(self, builder: Builder, blocks: list[Block], args: tuple[Value, ...] = ()) -> None:
         self.builder = builder
@@ -294,12 +294,12 @@ class Nest:
         self.op: Op | None = None
 
     def yield_(self, *values: Value) -> None:
-        """End the block, giving `values`."""
+        """End the block with a yield of `values`."""
         self.builder.emit(OPS["yield"], values)
 
     @property
     def yielded(self) -> list[DataType]:
-        """The types of what the first block gives."""
+        """The types of the values that the first block yields."""
         end = self.blocks[0].terminator
         return [v.type for v in end.operands] if end is not None else []
 

@@ -1,8 +1,8 @@
 """Constant folding of one op: exact or not at all.
 
 Integers fold by the op table, wrapped to their type; floats where IEEE fixes the
-result, which it does for all but the approximate ops.  An op that makes a NaN is
-left alone: IEEE does not fix the bits of that NaN, and a program may look at them.
+result, which it does for all but the approximate ops.  An op whose result is a NaN
+is not folded: IEEE does not fix the bits of that NaN, and a program may look at them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Lane = int | None
 
 
 def fold(op: Op, item: Program | Func) -> Any:
-    """The encoded constant that `op`, of `item`, always gives; None if it is not known."""
+    """The encoded constant that is the result of `op`, an op of `item`; None if there is none."""
     rule = _RULES.get(op.definition.format)
     return rule(op, item) if rule is not None else None
 
 
 def fold_body(item: Program | Func) -> int:
-    """Make every op with a known result that constant, in place; how many there were."""
+    """Replace every op that folds by a constant, in place, and return their number."""
     walk = _Walk(item)
     walk.block(item.body)
     return walk.folded
@@ -74,7 +74,7 @@ def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
 
 
 def _joined(lanes: list[Lane]) -> Any:
-    """Lanes as one encoded constant: a single int if they are equal."""
+    """The lanes as one encoded constant: a single int if they are equal, None if one did not fold."""
     if any(lane is None for lane in lanes):
         return None
     return lanes[0] if all(lane == lanes[0] for lane in lanes) else tuple(lanes)
@@ -152,7 +152,7 @@ def _convert(op: Op, item: Program | Func) -> Any:
 
 
 def _bitcast(lanes: tuple[int, ...], source: DataType, target: DataType) -> Any:
-    """The first lane is the lowest."""
+    """Lane 0 has the least significant bits."""
     width, target_width = source.element.bits, target.element.bits
     assert width is not None
     assert target_width is not None
@@ -184,7 +184,7 @@ def _insert(op: Op, item: Program | Func) -> Any:
     return _joined([*lanes])
 
 
-# --- what a program's declaration fixes
+# --- what the declaration of a program determines: its workgroup, grid and buffer sizes
 
 
 def _id(op: Op, item: Program | Func) -> Lane:

@@ -20,7 +20,7 @@ def check_kernel(
     diagnostics: list[Diagnostic],
     holes: ParseHoles = NO_HOLES,
 ) -> None:
-    """Append what is wrong with `name(@buffers) {params}`, whose buffers are all declared."""
+    """Append the errors of `name(@buffers) {params}`; all of `buffers` are in `declared`."""
     kernel = NAMED_KERNELS[name]
     roles = ", ".join(f"@{role.name}" for role in kernel.roles)
     if len(buffers) != len(kernel.roles):
@@ -58,7 +58,7 @@ def check_kernel(
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
         if key not in params and default is None and unknown:
-            continue  # it may be one that is misspelt
+            continue  # one of the unknown parameters may be this one, misspelt
         if key not in params and default is None:
             diagnostics.append(
                 Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}")

@@ -27,10 +27,10 @@ _KINDS = (
 
 
 class Written(int):
-    """A constant of a type parameter: encoded for the type that it stands for, and as it was written.
+    """A constant of a type parameter: encoded for the parameter's bound, with the literal itself.
 
-    Two of them are equal if they were written alike: 0.1 and 0.10000000001 are the same f32, and
-    not the same f64.
+    Two are equal if their literals are: 0.1 and 0.10000000001 are the same f32, but not the same
+    f64, which the parameter may become.
     """
 
     literal: Literal
@@ -55,7 +55,7 @@ class LiteralError(ValueError):
 
 
 def read_literal(text: str) -> Literal:
-    """The literal that a text outside of a program is.  Raises LiteralError."""
+    """The literal in a text outside of a program, such as an option.  Raises LiteralError."""
     for kind, pattern in _KINDS:
         if pattern.fullmatch(text):
             return kind, text
@@ -65,14 +65,14 @@ def read_literal(text: str) -> Literal:
 
 
 def read_int(text: str) -> int:
-    """An integer literal.  Raises LiteralError for one of absurd length."""
+    """The value of an integer literal.  Raises LiteralError if it has over MAX_DIGITS digits."""
     if len(text) > MAX_DIGITS:
         raise LiteralError(f"this integer has {len(text)} digits; no type holds it")
     return int(text, 0) if "x" in text or "X" in text else int(text)
 
 
 def encode(literal: Literal, dtype: DataType) -> int:
-    """The constant of a scalar type that a literal stands for; `Written` for a type parameter.
+    """The encoded constant of a literal of a scalar type; a `Written` for a type parameter.
 
     Raises LiteralError.
     """

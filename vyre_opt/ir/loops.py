@@ -1,4 +1,7 @@
-"""Reading a `for`: its bounds are ints or operands, then come the initial values."""
+"""The bounds and initial values of a `for`.
+
+A bound is an int in `attrs`, or None there and an operand; the initial values follow those operands.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ BOUND_NAMES = ("lower", "upper", "step")
 
 
 def bounds(loop: Op) -> tuple[Bound, Bound, Bound]:
-    """Lower, upper and step; an int where the text has one."""
+    """Lower bound, upper bound and step, each an int or a value."""
     dynamic = iter(loop.operands)
     lower, upper, step = (
         next(dynamic) if loop.attrs[name] is None else loop.attrs[name] for name in BOUND_NAMES

@@ -42,7 +42,7 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A buffer that a named kernel takes: what for, how, and of which element types."""
+    """A buffer parameter of a named kernel: its name, access and element types."""
 
     name: str
     access: AccessMode
@@ -51,10 +51,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class KernelDef:
-    """What is fixed of a named kernel: its buffers and its integer parameters with defaults.
+    """The signature of a named kernel: its buffers, and its integer parameters with their defaults.
 
-    A parameter of default None must be given.  `schedule`: the fields of its schedule that a text may
-    give as parameters of its own, `schedule_lanes = 128`; they change how it is done, never what.
+    A parameter of default None is required.  `schedule`: the fields of its schedule, which a text may
+    set by parameters such as `schedule_lanes = 128`; they change its speed, never its result.
     """
 
     roles: tuple[Role, ...]
@@ -62,7 +62,7 @@ class KernelDef:
     schedule: tuple[str, ...] = ()
 
     def semantic_params(self, params: Mapping[str, int]) -> dict[str, int]:
-        """The parameters that say what is computed, with defaults filled in."""
+        """The parameters that determine the result, with defaults filled in."""
         defaults = {name: value for name, value in self.params.items() if value is not None}
         return defaults | {name: value for name, value in params.items() if not name.startswith(SCHEDULE)}
 

@@ -1,7 +1,7 @@
 """IR to text.  `parse(print_program(m))` gives `m` back, and printing that gives the same bytes.
 
-Value names are kept; a pass may leave two visible values of one name, and the
-later one then gets a number.  There are two forms: the short one, by the op's format,
+Value names are preserved.  A pass may leave two visible values with one name; the
+second is then printed with a number.  There are two forms: the short one, by the op's format,
 and the generic one, which spells every op alike.
 """
 
@@ -35,7 +35,7 @@ def print_program(item: Module | Program | Func | Pipeline, generic: bool = Fals
 
 
 def canonical_text(item: Program | Func | Pipeline) -> str:
-    """The text of an item with values numbered in order, and what has no order by name.
+    """The text of an item with values numbered in order, and unordered things sorted by name.
 
     Equal for items that differ in value names only, or in the order of declarations, parameters and flags.
     """
@@ -123,11 +123,11 @@ class Printer:
         self.lines.append("}\n")
 
     def declared(self, table: Mapping[str, T]) -> list[T]:
-        """Declarations as they were made, or by name: their order means nothing."""
+        """Declarations in the order of the text, or sorted by name in the canonical text."""
         return [table[name] for name in (sorted(table) if self.numbered else table)]
 
     def entries(self, table: Mapping[str, T]) -> list[tuple[str, T]]:
-        """Parameters as they were written, or by name."""
+        """Parameters in the order of the text, or sorted by name in the canonical text."""
         return sorted(table.items()) if self.numbered else list(table.items())
 
     def stages(self, stages: list[Stage], indent: str) -> None:

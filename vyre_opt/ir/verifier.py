@@ -52,8 +52,8 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
     """Every error and warning of a module, errors first in the order of the text.
 
-    Of a module that was built from a text with errors, `holes` tells what these left out; what only
-    follows from that is not reported.
+    For a module that was built from a text with errors, `holes` says what they left out; a problem
+    that only follows from that is not reported.
     """
     checker = _ModuleChecker(module, holes)
     checker.run()
@@ -74,7 +74,7 @@ class _ModuleChecker:
         self.module = module
         self.holes = holes
         self.diagnostics: list[Diagnostic] = []
-        self.undeclared: dict[str, int] = {}  # by program: how many names of buffers it uses without them
+        self.undeclared: dict[str, int] = {}  # by program: how many buffers it uses and does not declare
         self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
@@ -112,7 +112,7 @@ class _ModuleChecker:
         body = BodyChecker(self.module, program, self.diagnostics, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
-        if body.has_sync and body.is_shaped and not self.holes.is_unbalanced(program):
+        if body.has_sync and body.is_well_formed and not self.holes.is_unbalanced(program):
             check_sync(program, self.diagnostics)
         self.unobserved(program, body.written, body.read)
 
@@ -242,7 +242,7 @@ class _ModuleChecker:
     def unknown_name(
         self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
     ) -> None:
-        """Report the `@name` of a stage, once in a pipeline, unless lost text may define it in `owner`."""
+        """Report the `@name` of a stage, once in a pipeline, unless unread text may define it in `owner`."""
         where = stage.loc.find(f"@{name}") if stage.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
@@ -274,7 +274,7 @@ class _ModuleChecker:
         if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
             return
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
-            return  # it lacks declarations, and that has been reported
+            return  # exactly the undeclared buffers are missing, and each has been reported
         if len(bound) != len(names):
             error = self.error(
                 f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
@@ -301,7 +301,7 @@ class _ModuleChecker:
     def aliasing(
         self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
     ) -> None:
-        """A buffer that stands for two formals, one of them written: nothing orders the accesses."""
+        """Report a buffer passed for two parameters of which one is written: nothing orders the accesses."""
         if len(set(stage.buffers)) == len(stage.buffers):
             return
         first: dict[str, tuple[str, AccessMode | None]] = {}
@@ -317,7 +317,7 @@ class _ModuleChecker:
                 )
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
-        """The grid, as far as it is known: lengths of open buffers are not."""
+        """Check the grid, unless it depends on the length of a buffer of open size."""
         used = {name for extent in stage.grid for name in lengths_of(extent)}
         for name in sorted(used - pipeline.buffers.keys()):
             self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)

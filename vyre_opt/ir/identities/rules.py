@@ -1,4 +1,4 @@
-"""What a rule is, and what rules ask of values."""
+"""The table of rewrite rules, and the queries on values that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RULES", "Rule", "Site", "defined_by", "least", "most", "rule", "scal
 
 
 class Site:
-    """Where a rule applies: new ops go to `out`, in front of the op."""
+    """Where a rule applies: `out` takes new ops, which go before the op; `program` is None in a function."""
 
     def __init__(self) -> None:
         self.out: list[Op] = []
@@ -42,7 +42,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def scalar(value: Value) -> int | None:
-    """The encoded constant that every lane of `value` is."""
+    """The encoded constant if all lanes of `value` are the same one, else None."""
     known = constant_value(value)
     return known if isinstance(known, int) else None
 
