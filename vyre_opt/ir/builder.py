@@ -32,11 +32,11 @@ __all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
 
 
 class Builder:
-    """Builds one program, and the functions it calls, into a module.
+    """Builds one program, and the functions it calls, in a module.
 
     `workgroup` and `grid` are one to three extents.  `loc` becomes the location of
-    every op built after it is set.  Raises TypeError or ValueError for operands that no op takes; what
-    remains is checked by `finish`.
+    every op built after it is set.  Methods raise TypeError or ValueError for operands that no op
+    takes; `finish` runs the verifier for the rest.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Builder:
     def spec(
         self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
     ) -> Value:
-        """Declare a specialization constant, unless it is declared, and read it here."""
+        """Read a specialization constant; the first use of its name declares it."""
         declared = self.program.specs.get(name)
         if declared is None:
             value = None if default is None else _encode_constant(default, dtype)
@@ -125,9 +125,8 @@ class Builder:
     def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
         """Write an element, or a vector to consecutive ones."""
         target = self.find_buffer(buffer)
-        operand = self.as_value(value, target.dtype)
-        element = self.as_value(index, DataType.U32)
-        self.emit(OPS["store"], (operand, element), (), {"buffer": target.name})
+        operands = self.as_value(value, target.dtype), self.as_value(index, DataType.U32)
+        self.emit(OPS["store"], operands, (), {"buffer": target.name})
 
     def barrier(self, scope: str = "workgroup") -> None:
         self.emit(OPS["barrier"], (), (), {"scope": scope})
@@ -358,7 +357,7 @@ def _dims(extents: int | Sequence[int]) -> Dim3:
 
 
 def _encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
-    """A Python value as a `const` keeps it.  Raises ValueError for one that `dtype` cannot hold."""
+    """The encoded constant of a Python value.  Raises ValueError for one that `dtype` cannot represent."""
     if isinstance(value, Sequence):
         if len(value) != dtype.lanes or not dtype.is_vec:
             raise ValueError(f"{dtype} does not have {len(value)} lanes")

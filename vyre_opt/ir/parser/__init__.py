@@ -13,7 +13,7 @@ from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
-# What a statement or an item can start with: where parsing goes on after an error.
+# The terminals that a statement or an item can start with: parsing resumes at one after an error.
 _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP"
@@ -21,10 +21,10 @@ _STARTERS = (
 
 
 def parse_source(source: Source) -> Module:
-    """The module that `source` holds, not yet verified.
+    """The module of a text, not yet verified.
 
-    Raises DiagnosticError with every error found (at most 20); those that the verifier finds in
-    what could be built all the same are among them.
+    Raises DiagnosticError with all errors, at most 20.  They include those that the verifier
+    finds in the module that could be built despite syntax errors.
     """
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in _STARTERS)
@@ -44,7 +44,7 @@ def parse_source(source: Source) -> Module:
 
 
 def _all_errors(actions: Recovery) -> list[Diagnostic]:
-    """In the order of the text, at most 20."""
+    """The errors of the parser and the verifier in the order of the text, at most 20."""
     from ..verifier import verify
 
     errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
@@ -55,9 +55,9 @@ def _all_errors(actions: Recovery) -> list[Diagnostic]:
 
 
 def parse(text: str, name: str = "<string>") -> Module:
-    """The module that `text` holds.  `name` stands for a file's in messages.
+    """The verified module of a text.  `name` is the file name in messages.
 
-    Raises DiagnosticError with every error found, those of the verifier included.
+    Raises DiagnosticError with all errors, including those of the verifier.
     """
     from ..verifier import check
 

@@ -1,9 +1,9 @@
-"""What each rule of the grammar builds.
+"""The semantic actions of the grammar: a method for each rule, by its name.
 
-A method is called with the rule's start, the end of its last token, and its
-parts.  Ops are built as they are read, so a name is resolved where it stands; a
-name that is not defined gives a poison value (of no type), about which nothing
-more is said.  What could not be built is left out, and `holes` tells the verifier.
+The parser calls a method with the offsets of the rule's start and of the end of its last token, and
+with its parts.  Ops are built as they are read, so names are resolved at once.  An undefined
+name gives a value of type UNKNOWN, about which no further error is reported.  What could not be
+built is left out, and `holes` tells the verifier.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ModuleActions(StageActions):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.module = Module(source=source)
-        self.parameters: dict[str, DataType] = {}  # of the program that is being read
-        self.broken_heads: set[int] = set()  # where items begin whose head is not read whole
+        self.parameters: dict[str, DataType] = {}  # type parameters of the program that is being read
+        self.broken_heads: set[int] = set()  # offsets of items whose first line has a syntax error
 
     # --- the module ---------------------------------------------------------------
 
@@ -103,12 +103,12 @@ class ModuleActions(StageActions):
         return head
 
     def item(self, head: Item, statements: list[Any]) -> None:
-        """Close a program, function or pipeline, and add it to the module."""
+        """Close the scope of a program, function or pipeline, and add it to the module."""
         self.close_scope()
         self.complete(head, statements)
 
     def complete(self, head: Item, statements: list[Any]) -> None:
-        """Put what was read of an item into it, and the item into the module."""
+        """Add `statements` to an item, after those that error recovery saved for it, and the item to the module."""
         ops: list[Op | None] = []
         for item in [*self.kept.pop(id(head), ()), *statements]:
             if item is None or isinstance(item, Op):
@@ -128,7 +128,7 @@ class ModuleActions(StageActions):
         self.add(head, type(head).__name__.lower())
 
     def unbalance(self, item: Program | Func) -> None:
-        """Scopes are not what they were meant to be: take back what was said about values on their account."""
+        """A brace of `item` is missing or too many: drop the errors about values that wrong scopes may have caused."""
         self.holes.mark_unbalanced(item)
         defined = {
             f"%{v.name}"

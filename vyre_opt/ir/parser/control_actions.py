@@ -1,4 +1,4 @@
-"""What the rules for control flow, calls and named kernels build."""
+"""Semantic actions for control flow, calls and named kernels."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class ControlActions(OpActions):
         return block
 
     def fill(self, block: Block, ops: list[Op | None]) -> None:
-        """Put ops into a block; None stands for one that could not be built, perhaps its end."""
+        """Set the ops of a block; None is an op that could not be built, perhaps the terminator."""
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
             self.holes.mark_invalid(block)
 
     def drop_bare_yield(self, block: Block) -> None:
-        """A block that gives no values needs no yield; one that is written is dropped."""
+        """Remove a yield without operands, which the text may have and the IR has not."""
         if block.ops and block.ops[-1].name == "yield" and not block.ops[-1].operands:
             block.ops.pop()
 
@@ -108,7 +108,7 @@ class ControlActions(OpActions):
         return OPS["while"], operands, [t for _, _, t in args or ()], NO_ATTRS, results, loc
 
     def while_condition(self, place: int, end: int, head: tuple[Any, ...], block: Block) -> tuple[Any, ...]:
-        """The body sees the iteration arguments by the same names, as values of its own."""
+        """Start the body, whose arguments are new values with the names of the condition's."""
         self.pending = tuple(Value(arg.name, arg.type) for arg in block.args)
         return *head, block
 

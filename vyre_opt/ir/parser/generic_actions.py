@@ -1,4 +1,4 @@
-"""What the rules for the generic form build: any op as `"name"(operands) {attributes} : types`."""
+"""Semantic actions for the generic form, any op as `"name"(operands) {attributes} : types`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages of pipelines: launches and their grids, kernels, host reads, repeats."""
+"""Semantic actions for the stages of pipelines: launches and their grids, kernels, host reads, repeats."""
 
 from __future__ import annotations
 
