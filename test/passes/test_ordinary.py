@@ -349,11 +349,11 @@ def special(t: DataType) -> list[str]:
 
 
 def binary_ops(t: DataType) -> list[str]:
-    return [n for n, row in OPS.items() if row.form in ("binary", "compare") and row.accepts(t)]
+    return [n for n, row in OPS.items() if row.format in ("binary", "compare") and row.accepts(t)]
 
 
 def unary_ops(t: DataType) -> list[str]:
-    return [n for n, row in OPS.items() if row.form == "unary" and row.accepts(t) and not row.ulp]
+    return [n for n, row in OPS.items() if row.format == "unary" and row.accepts(t) and not row.ulp]
 
 
 def constants(t: DataType) -> str:
@@ -398,7 +398,7 @@ def test_identities(t: DataType) -> None:
         yield f"{constants(t)}%r = eq %x, %x : {t}", DataType.BOOL
         places = range(len(special(t)))
         for name in binary_ops(t):
-            result = DataType.BOOL if OPS[name].form == "compare" else t
+            result = DataType.BOOL if OPS[name].format == "compare" else t
             yield f"%r = {name} %x, %x : {t}", result
             for c in places:
                 yield f"%r = {name} %x, %c{c} : {t}", result
@@ -438,7 +438,7 @@ def test_folding(t: DataType) -> None:
                 for name in binary_ops(t):
                     yield (
                         f"%r = {name} %c{a}, %c{b} : {t}",
-                        DataType.BOOL if OPS[name].form == "compare" else t,
+                        DataType.BOOL if OPS[name].format == "compare" else t,
                     )
                 if t.is_float:
                     yield f"%r = fma %c{a}, %c{b}, %c{(a + b) % len(values)} : {t}", t

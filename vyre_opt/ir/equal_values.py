@@ -1,11 +1,11 @@
-"""Equal values: an op that computes what a dominating op computed gives way to it.
+"""Value numbering over the dominator tree: an op equal to one that dominates it is replaced by that one.
 
-Pure ops count, and loads of a buffer that the program only reads.  The table of
-known ops is one dictionary with an undo list a block, so a walk is linear.
+It merges pure ops, and loads of buffers that the program only reads.  The available ops are
+one dictionary; each block removes its own at its end, so the walk takes linear time.
 
-A loaded value belongs to a point in time.  In a body that stands for two launches, a launch
-between them may write what both only read; so loads are equal only of the same *version* of
-the buffer, and `renewed` says at which ops a new version begins.
+A body may be that of two launches joined, and a launch between the two may write a buffer that both
+only read.  So loads are merged only within one *version* of a buffer, and `renewed` names the
+ops after which a new version begins.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["merge_equal"]
 
 
 def merge_equal(item: Program | Func, renewed: Mapping[Op, Collection[str]] | None = None) -> int:
-    """Remove from the body of `item` what is computed a second time; how many ops that were.
+    """Remove the ops of `item` that compute a value a second time, and return their number.
 
-    `renewed`: ops after which some of the buffers that `item` only reads hold other values.
+    `renewed`: ops after which the named buffers, which `item` only reads, hold other values.
     """
     walk = _Walk(item, renewed or {})
     walk.block(item.body)
@@ -42,8 +42,8 @@ class _Walk:
 
     def block(self, block: Block) -> None:
         known, replaced = self.known, self.replaced
-        kept: list[Op] = []
-        added: list[Any] = []
+        remaining: list[Op] = []
+        block_keys: list[Any] = []
         for op in block.ops:
             if replaced:
                 substitute(op, replaced)
@@ -51,25 +51,25 @@ class _Walk:
             if key is None:
                 for inner in op.regions:
                     self.block(inner)
-                kept.append(op)
+                remaining.append(op)
                 if op in self.renewed:
                     self.versions.update(self.renewed[op])
                 continue
             first = known.get(key)
             if first is None:
                 known[key] = op
-                added.append(key)
-                kept.append(op)
+                block_keys.append(key)
+                remaining.append(op)
             else:
                 replaced.update(zip(op.results, first.results, strict=True))
-        self.removed += len(block.ops) - len(kept)
-        if len(kept) < len(block.ops):
-            block.ops = kept
-        for key in added:
+        self.removed += len(block.ops) - len(remaining)
+        if len(remaining) < len(block.ops):
+            block.ops = remaining
+        for key in block_keys:  # they do not dominate what follows the block
             del known[key]
 
     def key(self, op: Op) -> Any:
-        """Equal for ops that compute the same values; None if nothing is known to."""
+        """A key that is equal for ops with equal results; None for an op that may not be merged."""
         if op.definition.is_pure:
             return _key(op)
         if op.name == "load" and (buffer := op.attrs["buffer"]) in self.constant_buffers:
@@ -78,9 +78,9 @@ class _Walk:
 
 
 def _key(op: Op) -> Any:
-    """Equal for ops that compute the same values."""
+    """A key that is equal for ops with equal results."""
     row, operands = op.definition, op.operands
-    if row.commutative and id(operands[1]) < id(operands[0]):
+    if row.commutative and id(operands[1]) < id(operands[0]):  # any fixed order will do
         operands = (operands[1], operands[0])
     results = op.results
     dtype: Any = results[0].type if len(results) == 1 else tuple([r.type for r in results])

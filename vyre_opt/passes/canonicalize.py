@@ -61,7 +61,7 @@ class _Walk:
 
     def simplified(self, op: Op) -> Value | None:
         """Rewrite `op` in place until nothing applies; the value that it turns out to be, if any."""
-        while op.definition.form != "const":
+        while op.definition.format != "const":
             value = fold(op, self.item)
             if value is not None:
                 become(op, "const", (), {"value": value})
@@ -76,7 +76,7 @@ class _Walk:
         return None
 
     def first_match(self, op: Op) -> Value | bool | None:
-        if op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+        if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
         for rule in RULES.get(op.name, ()):
             if (found := rule(op, self.site)) is not None:

@@ -181,7 +181,16 @@ class _Expander:
         if known is not None:
             return known[1]
         try:
-            return expand(Request(kernel, buffers, row.meaning(given), self.target, owns_grid, row.at(given)))
+            return expand(
+                Request(
+                    kernel,
+                    buffers,
+                    row.semantic_params(given),
+                    self.target,
+                    owns_grid,
+                    row.schedule_params(given),
+                )
+            )
         except ValueError as wrong:
             self.refused(kernel, str(wrong), where)
             return None
