@@ -8,12 +8,12 @@ from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
 from .driver import MAX_ERRORS, run
-from .recovery import Recovery
+from .recovery import RecoveringActions
 from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
-# What a statement or an item can start with: where parsing goes on after an error.
+# The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP"
@@ -23,12 +23,12 @@ _STARTERS = (
 def parse_source(source: Source) -> Module:
     """The module that `source` holds, not yet verified.
 
-    Raises DiagnosticError with every error found (at most 20); those that the verifier finds in
-    what could be built all the same are among them.
+    Raises DiagnosticError with the syntax errors and those that the verifier finds in what could be
+    built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in _STARTERS)
-    actions = Recovery(source)
+    actions = RecoveringActions(source)
     if "\0" in source.text:
         at = source.text.index("\0")
         message = "a NUL byte; this is not a text"
@@ -36,28 +36,28 @@ def parse_source(source: Source) -> Module:
     try:
         run(source.text, loaded, actions, starters)
     except TooDeep:
-        actions.stopped([])
-    assert actions.diagnostics or not actions.gave_up, "nothing is left out without an error"
+        actions.aborted([])
+    assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
     return actions.module
 
 
-def _all_errors(actions: Recovery) -> list[Diagnostic]:
-    """In the order of the text, at most 20."""
+def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
+    """Those of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
     from ..verifier import verify
 
-    found = actions.diagnostics + [d for d in verify(actions.module, actions.gaps) if d.severity == "error"]
-    found.sort(key=lambda d: d.loc.start if d.loc else 0)
-    if len(found) > MAX_ERRORS:
-        found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
-    return found[:MAX_ERRORS]
+    errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
+    errors.sort(key=lambda d: d.loc.start if d.loc else 0)
+    if len(errors) > MAX_ERRORS:
+        errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")
+    return errors[:MAX_ERRORS]
 
 
 def parse(text: str, name: str = "<string>") -> Module:
-    """The module that `text` holds.  `name` stands for a file's in messages.
+    """The verified module that `text` holds.  `name` is the file name shown in messages.
 
-    Raises DiagnosticError with every error found, those of the verifier included.
+    Raises DiagnosticError with the errors of the parser and the verifier.
     """
     from ..verifier import check
 

@@ -3,7 +3,7 @@
 A method is called with the rule's start, the end of its last token, and its
 parts.  Ops are built as they are read, so a name is resolved where it stands; a
 name that is not defined gives a poison value (of no type), about which nothing
-more is said.  What could not be built is left out, and `gaps` tells the verifier.
+more is said.  What could not be built is left out, and `holes` tells the verifier.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ModuleActions(StageActions):
         if taken is not None and item.loc is not None:
             found = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
             self.diagnostics.append(found.note("first defined here", taken.loc))
-            self.gaps.doubt(taken)
+            self.holes.doubt(taken)
         self.module.add(item)
 
     # --- programs and functions -----------------------------------------------------
@@ -84,7 +84,7 @@ class ModuleActions(StageActions):
             )
         if is_broken or self.has_error(place, end):
             program.workgroup, program.grid = (1, 1, 1), None
-            self.gaps.doubt(program)
+            self.holes.doubt(program)
         return program
 
     def _dims(self, flag: str, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
@@ -110,7 +110,7 @@ class ModuleActions(StageActions):
     def complete(self, head: Item, statements: list[Any]) -> None:
         """Put what was read of an item into it, and the item into the module."""
         ops: list[Op | None] = []
-        for item in [*self.kept.pop(id(head), ()), *statements]:
+        for item in [*self.salvaged.pop(id(head), ()), *statements]:
             if item is None or isinstance(item, Op):
                 ops.append(item)
             elif isinstance(item, Buffer) and not isinstance(head, Func):
@@ -129,15 +129,15 @@ class ModuleActions(StageActions):
 
     def unbalance(self, item: Program | Func) -> None:
         """Scopes are not what they were meant to be: take back what was said about values on their account."""
-        self.gaps.unbalance(item)
+        self.holes.unbalance(item)
         defined = {
             f"%{v.name}"
             for op in item.walk()
             for v in (*op.results, *(a for b in op.regions for a in b.args))
         }
         wrong = [
-            *self.twice,
-            *(found for name, found in self.missing.items() if name in defined | self.poisoned),
+            *self.redefinitions,
+            *(found for name, found in self.undefined.items() if name in defined | self.poisoned),
         ]
         ignored = {id(found) for found in wrong}
         self.diagnostics = [found for found in self.diagnostics if id(found) not in ignored]
@@ -147,7 +147,7 @@ class ModuleActions(StageActions):
         if first is not item:
             found = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
             self.diagnostics.append(found.note("first declared here", first.loc))
-            self.gaps.doubt(first)
+            self.holes.doubt(first)
 
     def func_head(
         self,
@@ -160,8 +160,8 @@ class ModuleActions(StageActions):
         args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
         func = Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
         if place in self.broken_heads:
-            self.gaps.doubt(func)
-            self.gaps.doubt(func.body)
+            self.holes.doubt(func)
+            self.holes.doubt(func.body)
         self.open_scope(func)
         for arg, (name, at, _) in zip(args, params or (), strict=True):
             self.define(name, arg, at)
@@ -200,7 +200,7 @@ class ModuleActions(StageActions):
             seen.add(flag)
             setattr(buffer, flag, argument)
         if self.has_error(place, end):
-            self.gaps.doubt(buffer)
+            self.holes.doubt(buffer)
         self.last_buffer = buffer
         return buffer
 
@@ -232,7 +232,7 @@ class ModuleActions(StageActions):
     def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
         spec = Spec(symbol[0], dtype, None, symbol[1])
         if dtype is UNKNOWN:
-            self.gaps.doubt(spec)
+            self.holes.doubt(spec)
         return spec
 
     def spec(
@@ -240,7 +240,7 @@ class ModuleActions(StageActions):
     ) -> Spec:
         spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
         if self.has_error(place, end):
-            self.gaps.doubt(spec)
+            self.holes.doubt(spec)
         return spec
 
     def parameter_unset(self, place: int, end: int, symbol: tuple[str, Location]) -> Spec:
@@ -262,7 +262,7 @@ class ModuleActions(StageActions):
         self.parameters[symbol[0]] = made
         spec = Spec(symbol[0], DTYPE, made.bound, symbol[1])
         if made is UNKNOWN:
-            self.gaps.doubt(spec)
+            self.holes.doubt(spec)
         return spec
 
     # --- pipelines ------------------------------------------------------------------

@@ -33,7 +33,7 @@ class ControlActions(OpActions):
 
     def block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
         self.close_scope()
-        self.fill(block, [*self.kept.pop(id(block), ()), *(ops or ())])
+        self.fill(block, [*self.salvaged.pop(id(block), ()), *(ops or ())])
         self.drop_bare_yield(block)
         return block
 
@@ -41,7 +41,7 @@ class ControlActions(OpActions):
         """Put ops into a block; None stands for one that could not be built, perhaps its end."""
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
-            self.gaps.doubt(block)
+            self.holes.doubt(block)
 
     def drop_bare_yield(self, block: Block) -> None:
         """A block that gives no values needs no yield; one that is written is dropped."""
@@ -154,7 +154,7 @@ class ControlActions(OpActions):
             self.written_types("call", operands or (), params or (), loc)
         made = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         return made
 
     def trap(self, place: int, end: int, message: str) -> Op:
@@ -173,7 +173,7 @@ class ControlActions(OpActions):
         built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
         made = self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         return made
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:

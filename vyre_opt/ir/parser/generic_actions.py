@@ -58,7 +58,7 @@ class GenericActions(ControlActions):
         built = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
         made = self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         return made
 
     def _generic_attrs(

@@ -133,8 +133,8 @@ class OpActions(Scopes):
         if row is None:
             self.unknown_word(name, place, is_bare=True)
             if tail.access is not None and tail.access[0] == "symbol":  # perhaps a declaration
-                self.gaps.lose(self.owners[0], (tail.access[2],))
-                self.gaps.doubt(self.owners[0])
+                self.holes.lose(self.owners[0], (tail.access[2],))
+                self.holes.doubt(self.owners[0])
             return None
         try:
             operands, types, attrs = BUILD[row.form](row, tail)
@@ -160,12 +160,12 @@ class OpActions(Scopes):
         if is_bare and self.has_error(text.rfind("\n", 0, place) + 1, place):
             return
         line_end = text.find("\n", place)
-        self.explained_to = len(text) if line_end < 0 else line_end
+        self.reported_until = len(text) if line_end < 0 else line_end
         if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
-            if not self.gaps.doubts(last):
+            if not self.holes.doubts(last):
                 help = suggest(name, BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
                 self.error("not a buffer flag", place, place + len(name), help=help)
-                self.gaps.doubt(last)
+                self.holes.doubt(last)
         else:
             known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec")
             self.error(f"unknown op {name[:40]}", place, place + len(name), help=suggest(name, known))
@@ -194,7 +194,7 @@ class OpActions(Scopes):
         named = len(result_names(results)) if results else 0
         made = Op(row, operands, values, attrs, regions, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         for name, value in zip(names[:named], values, strict=False):
             self.define(name, value, loc.find(name).start)
         return made

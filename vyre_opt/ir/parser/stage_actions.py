@@ -35,7 +35,7 @@ class StageActions(GenericActions):
         notes = {key: self._note(key, value, place, end) for key, value in (attrs or {}).items()}
         made = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
         if self.has_error(place, end):
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         return made
 
     def _note(self, key: str, value: Any, place: int, end: int) -> Note:
@@ -95,5 +95,5 @@ class StageActions(GenericActions):
         params = self.kernel_params(name, attrs, place, end)
         made = KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
         if self.has_error(place, end):
-            self.gaps.doubt(made)
+            self.holes.doubt(made)
         return made
