@@ -223,7 +223,8 @@ class _Recoverer:
         sign = self._insertion(token)
         actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token)
         if actions.error_count >= MAX_ERRORS or token.terminal == tables.number(END):
-            return self._abort()
+            actions.aborted(stack.values)
+            return None
         if sign:
             actions.inserted(sign, token.start)
             if sign == "=":
@@ -237,9 +238,6 @@ class _Recoverer:
             actions.skipped_in_head(stack.offsets[depth])
             return self._skip_to_brace(token)
         return self._panic(token)
-
-    def _abort(self) -> None:
-        self.actions.aborted(self.stack.values)
 
     def _following(self) -> Iterator[Token]:
         """The tokens after the offending one, made as in `run`."""
@@ -271,9 +269,9 @@ class _Recoverer:
         return ""
 
     def _begins_line(self, start: int) -> bool:
-        # Farther back than 256 characters nobody indents; a long line must not cost its square.
-        line = self.text.rfind("\n", max(0, start - 256), start) + 1
-        return not self.text[line:start].strip()
+        # Indentation is not followed farther back than this: on a line of a megabyte it would be for each token.
+        indentation = self.text[max(0, start - 256) : start].rpartition("\n")[2]
+        return not indentation.strip()
 
     # --- deletion in the head of an item --------------------------------------------
 
@@ -295,7 +293,7 @@ class _Recoverer:
     def _opens_block(self, start: int) -> bool:
         """Whether there is a brace in the rest of the line, from `start` on."""
         end = self.text.find("\n", start)
-        rest = self.text[start : len(self.text) if end < 0 else end]
+        rest = self.text[start : end if end >= 0 else None]
         return "{" in rest.partition("//")[0]
 
     def _skip_to_brace(self, token: Token) -> Recovery | None:
@@ -307,7 +305,8 @@ class _Recoverer:
                 return Recovery(following)
             if following.terminal == end_of_text:
                 break  # the brace on the line was in a string
-        return self._abort()
+        self.actions.aborted(self.stack.values)
+        return None
 
     # --- panic mode -----------------------------------------------------------------
 
@@ -370,7 +369,8 @@ class _Recoverer:
         """Discard what was built of the list's unfinished statement, which goes wrong at offset `error`."""
         stack, depth = self.stack, self._sync_depth(token.terminal)
         if depth < 0:
-            return self._abort()
+            self.actions.aborted(stack.values)
+            return None
         start = stack.offsets[depth] if depth < len(stack.offsets) else error
         preceding = stack.value_below(depth)
         self.actions.discarded(stack.pop_to(depth), preceding, start, token.start)

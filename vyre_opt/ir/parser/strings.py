@@ -1,12 +1,21 @@
-"""String literals of the language."""
+"""String tokens."""
 
 from __future__ import annotations
 
-import re
-
-_ESCAPES = {"n": "\n", "t": "\t"}  # after any other character a backslash is dropped
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 
-def unquote(token: str) -> str:
-    """The contents of a STRING token: without its quotes, its escapes replaced."""
-    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), token[1:-1], flags=re.DOTALL)
+def unquote(text: str) -> str:
+    """The contents of a string token."""
+    parts = text[1:-1].split("\\")
+    out = [parts[0]]
+    at = 1
+    while at < len(parts):
+        part = parts[at]
+        if part == "" and at + 1 < len(parts):  # an escaped backslash
+            out += ["\\", parts[at + 1]]
+            at += 2
+            continue
+        out.append(_ESCAPES.get(part[:1], part[:1]) + part[1:])
+        at += 1
+    return "".join(out)
