@@ -1,14 +1,13 @@
-"""What became of a module's pipelines, for people: a page to open, and a graph.
+"""Reports on what the passes did to a module's pipelines: an HTML page and a DOT graph.
 
-    traffic     bytes through memory, as far as sizes are known
-    pictures    a pipeline in the few words that a drawing needs, before and after the passes
-    decisions   what passes joined and what they left apart, read off their remarks
+    traffic     memory traffic in bytes, as far as sizes are known
+    pictures    what a drawing needs to know of a pipeline, taken before and after the passes
+    decisions   which launches were fused and which were not, read from the passes' remarks
     markup      elements of HTML and SVG, with all text escaped
-    lanes       where the wires of a drawing run
+    lanes       the layout of a drawing: boxes in a column, wires in lanes beside it
     drawing     a pipeline as an SVG
     page        the page around the drawings
     graph       a pipeline in DOT
-    page.css    its style, in light and dark
 
-Nothing here changes a module.
+Nothing here changes a module; page.css is the style of the page.
 """

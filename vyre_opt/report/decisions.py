@@ -1,6 +1,7 @@
-"""What passes joined and what they left apart, read off their remarks and put beside a picture.
+"""Which launches the passes fused and which they did not, read from their remarks.
 
-The facts of remarks are read with care: a key that is not there is a fact not known.
+Stages are named by their rows, that is their indices in the picture of the pipeline before the
+passes.  A key that a remark's certificate lacks is a fact not known.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from .pictures import PipelinePicture, StagePicture
 if TYPE_CHECKING:
     from ..passes.manager import Remark
 
-__all__ = ["Apart", "Decisions", "Joined", "decisions", "place", "source_line"]
+__all__ = ["Decisions", "FusedLaunches", "MissedFusion", "decisions", "location_text", "source_line"]
 
 
 REGISTERS = "registers"
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """`launches` that became one of `program`; `rows` of the picture before, if they were found there.
+class FusedLaunches:
+    """`launches` that became one of `program`; `rows` is empty if they are not in the picture.
 
-    `kept`: for each buffer that left the pipeline, in words, where its values are now.
+    `handoffs`: for each buffer that left the pipeline, where its values are now ("registers").
     """
 
     launches: tuple[str, ...]
     program: str
-    kept: Mapping[str, str]
+    handoffs: Mapping[str, str]
     halo: bool
     message: str
     loc: Location | None
@@ -38,12 +39,12 @@ class Joined:
 
     @property
     def in_registers(self) -> list[str]:
-        return [name for name, where in self.kept.items() if where == REGISTERS]
+        return [name for name, where in self.handoffs.items() if where == REGISTERS]
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """A link that was not made.  `row`: the second stage in the picture before, None if not found."""
+class MissedFusion:
+    """Two launches that were not fused.  `row`: that of the second, None if it is not in the picture."""
 
     first: str
     second: str
@@ -56,32 +57,31 @@ class Apart:
 
 @dataclass(slots=True)
 class Decisions:
-    """Of one pipeline; `edges` are the facts of fusion_pressure."""
+    """Those of one pipeline; `edges` are the certificates of the pass fusion_pressure."""
 
-    joined: list[Joined] = field(default_factory=list)
-    apart: list[Apart] = field(default_factory=list)
+    fused: list[FusedLaunches] = field(default_factory=list)
+    missed: list[MissedFusion] = field(default_factory=list)
     edges: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def made(self, stage: StagePicture) -> Joined | None:
-        """What a launch was joined from."""
-        of_program = [made for made in self.joined if made.program == stage.name and stage.kind == "launch"]
-        same_place = [
-            made for made in of_program if made.loc and stage.loc and made.loc.start == stage.loc.start
-        ]
-        return next(iter([*same_place, *of_program]), None)
+    def fusion_of(self, stage: StagePicture) -> FusedLaunches | None:
+        """The fusion that made a stage of the picture after the passes, if one did."""
+        of_program = [f for f in self.fused if f.program == stage.name and stage.kind == "launch"]
+        # Fusions with equal bodies share a program; the location tells them apart.
+        at_location = [f for f in of_program if f.loc and stage.loc and f.loc.start == stage.loc.start]
+        return next(iter([*at_location, *of_program]), None)
 
     def cuts(self, picture: PipelinePicture) -> list[tuple[int, int]]:
-        """For each cut whose second stage is in a picture: its row there, and its place in `apart`."""
+        """For each missed fusion whose second stage is in `picture`: its row there, and its index in `missed`."""
         rows = _rows(picture)
-        found = ((_row(cut.loc, rows), at) for at, cut in enumerate(self.apart))
-        return [(row, at) for row, at in found if row is not None]
+        cuts = ((_row(cut.loc, rows), index) for index, cut in enumerate(self.missed))
+        return [(row, index) for row, index in cuts if row is not None]
 
 
 def decisions(before: PipelinePicture, after: PipelinePicture | None, remarks: Sequence[Remark]) -> Decisions:
-    """What remarks say of one pipeline."""
-    found = Decisions()
+    """What the remarks say about one pipeline."""
+    result = Decisions()
     tiles = _tiles(remarks)
-    made: dict[str, list[str]] = {}
+    internal_of: dict[str, list[str]] = {}
     used = {(s.name, name) for s in (after.stages if after else ()) for name, _ in s.tiles}
     rows = _rows(before)
     for remark in remarks:
@@ -89,25 +89,26 @@ def decisions(before: PipelinePicture, after: PipelinePicture | None, remarks: S
         if facts.get("pipeline") != before.name:
             continue
         if remark.pass_name == "fusion_pressure" and "edges" in facts:
-            found.edges += facts["edges"]
+            result.edges += facts["edges"]
         elif remark.pass_name == "launch_fusion" and remark.kind == "applied":
-            found.joined.append(_joined(remark, before, rows, tiles, used, made))
+            result.fused.append(_fused(remark, before, rows, tiles, used, internal_of))
         elif remark.pass_name == "launch_fusion" and remark.kind == "refused":
-            text = [str(facts.get(key) or "") for key in ("first", "second", "buffer", "reason")]
-            found.apart.append(
-                Apart(text[0], text[1], text[2], text[3], remark.message, remark.loc, _row(remark.loc, rows))
+            first, second, buffer, reason = (
+                str(facts.get(key) or "") for key in ("first", "second", "buffer", "reason")
             )
-    found.apart.sort(key=lambda cut: len(before.stages) if cut.row is None else cut.row)
-    return found
+            row = _row(remark.loc, rows)
+            result.missed.append(MissedFusion(first, second, buffer, reason, remark.message, remark.loc, row))
+    result.missed.sort(key=lambda cut: len(before.stages) if cut.row is None else cut.row)
+    return result
 
 
 def _rows(picture: PipelinePicture) -> dict[int, int]:
-    """The first row of a stage by where it starts in the text."""
-    found: dict[int, int] = {}
+    """Rows by where the stage starts in the text; the first, if repeated stages share a start."""
+    rows: dict[int, int] = {}
     for row, stage in enumerate(picture.stages):
         if stage.loc is not None:
-            found.setdefault(stage.loc.start, row)
-    return found
+            rows.setdefault(stage.loc.start, row)
+    return rows
 
 
 def _row(loc: Location | None, rows: Mapping[int, int]) -> int | None:
@@ -115,7 +116,7 @@ def _row(loc: Location | None, rows: Mapping[int, int]) -> int | None:
 
 
 def _tiles(remarks: Iterable[Remark]) -> dict[tuple[str, str], int]:
-    """Bytes of the tiles that decode_scan_fuse made, by program and buffer."""
+    """Sizes in bytes of the tiles that decode_scan_fuse made, by program and buffer."""
     return {
         (str(r.certificate.get("program")), str(r.certificate.get("buffer"))): int(
             r.certificate["tile_bytes"]
@@ -125,33 +126,37 @@ def _tiles(remarks: Iterable[Remark]) -> dict[tuple[str, str], int]:
     }
 
 
-def _joined(
+def _fused(
     remark: Remark,
     before: PipelinePicture,
     rows: Mapping[int, int],
     tiles: Mapping[tuple[str, str], int],
     used: set[tuple[str, str]],
-    made: dict[str, list[str]],
-) -> Joined:
-    """`made`: by program, the buffers of the first group it was made for; groups alike share it."""
+    internal_of: dict[str, list[str]],
+) -> FusedLaunches:
+    """`internal_of`: by program, the internal buffers of the first group it was built for.
+
+    Groups with equal bodies share that program, so their own buffers correspond to those in order.
+    """
     facts = remark.certificate
     launches = tuple(map(str, facts.get("launches") or ()))
     program = str(facts.get("program") or "")
-    kept = {}
+    handoffs = {}
     internal = list(map(str, facts.get("internal") or ()))
-    for name, own in zip(internal, made.setdefault(program, internal), strict=False):
+    for name, own in zip(internal, internal_of.setdefault(program, internal), strict=False):
         size = tiles.get((program, own))
         if (program, own) in used:
-            kept[name] = f"a workgroup tile of {size} bytes" if size is not None else "a workgroup tile"
+            handoffs[name] = f"a workgroup tile of {size} bytes" if size is not None else "a workgroup tile"
         else:
-            kept[name] = REGISTERS if size is not None else "storage of the program alone"
+            handoffs[name] = REGISTERS if size is not None else "storage of the program alone"
     first = _row(remark.loc, rows)
-    matched = range(0) if first is None else _matched(before.stages, first, launches)
-    return Joined(launches, program, kept, bool(facts.get("halo")), remark.message, remark.loc, matched)
+    covered = range(0) if first is None else _covered(before.stages, first, launches)
+    halo = bool(facts.get("halo"))
+    return FusedLaunches(launches, program, handoffs, halo, remark.message, remark.loc, covered)
 
 
-def _matched(stages: Sequence[StagePicture], first: int, launches: Sequence[str]) -> range:
-    """The stages from `first` on that became `launches`; a named kernel became one or more."""
+def _covered(stages: Sequence[StagePicture], first: int, launches: Sequence[str]) -> range:
+    """The rows from `first` on that became `launches`; a named kernel was expanded to one or more."""
     row, at = first, 0
     while row < len(stages) and at < len(launches):
         stage = stages[row]
@@ -169,15 +174,15 @@ def _matched(stages: Sequence[StagePicture], first: int, launches: Sequence[str]
     return range(first, row)
 
 
-# --- places in texts
+# --- locations
 
 
-def place(loc: Location | None) -> str:
-    """`file.vyre:12`, or nothing."""
+def location_text(loc: Location | None) -> str:
+    """`file.vyre:12`, or "" if there is no location."""
     return f"{loc.source.name}:{loc.line}" if loc is not None else ""
 
 
 def source_line(loc: Location, limit: int = 200) -> str:
-    """The line of a place, with what cannot be shown replaced."""
+    """The line at `loc`, cut at `limit` characters; unprintable ones become U+FFFD."""
     text = loc.source.line_text(loc.line)[:limit].strip()
     return "".join(c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -6,50 +6,48 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from .decisions import Decisions
-from .lanes import HEADING, LINE, PAD, Layout, Port, Row, Wire, lay_out
-from .markup import Markup, element, joined
+from .lanes import HEADING, LINE, PAD, Box, Layout, Port, Wire, lay_out
+from .markup import Markup, concat, element
 from .pictures import BufferPicture, PipelinePicture, StagePicture
 from .traffic import show_bytes
 
 __all__ = ["box_lines", "drawing"]
 
 CHAR = 6.7
-"""Of the fonts that are called monospace, at 11 px."""
-MAX_BOX, MAX_LABEL, MAX_PARTS = 30, 26, 6
+"""The width of a character in px, in a monospace font of 11 px."""
+MAX_BOX, MAX_LABEL, MAX_PARTS = 30, 26, 6  # characters in a line of a box, characters in a label, lines
 LANE, REPEAT = 16, 14
 COLORS = 8
 TURN = 6
 
 
 def drawing(
-    picture: PipelinePicture, decided: Decisions, colors: Sequence[str], *, is_after: bool, key: str
+    picture: PipelinePicture, fusions: Decisions, colors: Sequence[str], *, is_after: bool, key: str
 ) -> Markup:
-    """The SVG; `key` makes its ids.  A cut leads to the place `key-cut-NUMBER` of the page.
+    """The SVG; its ids begin with `key`.  The mark of a missed fusion links to `#key-cut-NUMBER`.
 
-    `colors`: buffers in an order that gives each its colour, the same in all drawings.
-
-    Before the passes the stages that became one are outlined; after them a box lists its parts.
+    `colors`: the names of the buffers; a buffer's index gives its colour, so drawings that are passed
+    the same list agree.  If `is_after`, a box lists the launches fused into it; if not, the stages
+    that are going to be fused are outlined.
     """
-    return _Drawing(picture, decided, colors, is_after, key).svg()
+    return _Drawing(picture, fusions, colors, is_after, key).svg()
 
 
-def box_lines(stage: StagePicture, decided: Decisions, is_after: bool) -> list[tuple[str, str]]:
-    """The lines of a stage's box, each with the class of its style."""
+def box_lines(stage: StagePicture, fusions: Decisions, is_after: bool) -> list[tuple[str, str]]:
+    """The lines of a stage's box, each as (CSS class, text)."""
     if stage.kind == "host_read":
         return [("title", f"host reads @{stage.name}")]
     lines = [("title", stage.title), ("shape", stage.shape)]
-    made = decided.made(stage) if is_after else None
-    if made is not None:
-        parts = [f"@{name}" for name in made.launches]
+    fusion = fusions.fusion_of(stage) if is_after else None
+    if fusion is not None:
+        parts = [f"@{name}" for name in fusion.launches]
         if len(parts) > MAX_PARTS:
             parts[MAX_PARTS - 1 :] = [f"and {len(parts) - MAX_PARTS + 1} more"]
         lines += [("part", f"{'= ' if i == 0 else '+ '}{part}") for i, part in enumerate(parts)]
-        held = [f"@{name}" for name in made.in_registers]
-        lines += (
-            [("tile", f"{held[0] if len(held) == 1 else f'{len(held)} hand-offs'} in registers")]
-            if held
-            else []
-        )
+        names = fusion.in_registers
+        if names:
+            what = f"@{names[0]}" if len(names) == 1 else f"{len(names)} hand-offs"
+            lines.append(("tile", f"{what} in registers"))
     return lines + [("tile", f"tile @{name}, {show_bytes(size)}") for name, size in stage.tiles]
 
 
@@ -58,14 +56,16 @@ def _clip(text: str, limit: int) -> str:
 
 
 class _Drawing:
+    """One SVG.  The constructor lays it out; `svg` and the methods below it yield the elements."""
+
     def __init__(
-        self, picture: PipelinePicture, decided: Decisions, colors: Sequence[str], is_after: bool, key: str
+        self, picture: PipelinePicture, fusions: Decisions, colors: Sequence[str], is_after: bool, key: str
     ) -> None:
         self.picture, self.is_after, self.key = picture, is_after, key
         self.id = f"{key}-{'after' if is_after else 'before'}"
-        self.marks = [(row, at + 1) for row, at in decided.cuts(picture) if row > 0]
-        self.lines = [box_lines(stage, decided, is_after) for stage in picture.stages]
-        self.groups = [] if is_after else [j for j in decided.joined if len(j.rows) > 1]
+        self.marks = [(row, index + 1) for row, index in fusions.cuts(picture) if row > 0]
+        self.lines = [box_lines(stage, fusions, is_after) for stage in picture.stages]
+        self.groups = [] if is_after else [j for j in fusions.fused if len(j.rows) > 1]
         self.headings: dict[int, list[str]] = defaultdict(list)
         for repeat in picture.repeats:
             self.headings[repeat.first].append(f"repeat {repeat.times} times")
@@ -79,7 +79,7 @@ class _Drawing:
         headed = max((len(text) for texts in self.headings.values() for text in texts), default=0)
         self.left = PAD + 4 + REPEAT * depth
         self.box = round(max(min(longest, MAX_BOX), headed, 12) * CHAR * 1.06 + 2 * PAD)
-        self.labels = {port: self.label(port) for row in self.layout.rows for port in row.ports}
+        self.labels = {port: self.label(port) for box in self.layout.boxes for port in box.ports}
         label = max((sum(map(len, texts)) for texts in self.labels.values()), default=0)
         self.label_end = self.left + self.box + round(label * CHAR) + 26
         self.width = self.label_end + LANE * self.layout.lanes + PAD
@@ -106,30 +106,30 @@ class _Drawing:
         )
 
     def description(self) -> str:
-        """The same in words; a table below the drawing says more."""
-        said = []
+        """The drawing in words, for screen readers: the first 40 stages.  The page has a table of all."""
+        sentences = []
         for number, stage in enumerate(self.picture.stages[:40]):
             reads = " and ".join(f"@{name}" for name in stage.reads) or "nothing"
             if stage.kind == "host_read":
-                said.append(f"{number + 1}: the host reads {reads}.")
+                sentences.append(f"{number + 1}: the host reads {reads}.")
             else:
                 writes = " and ".join(f"@{name}" for name in stage.writes) or "nothing"
-                said.append(f"{number + 1}: {stage.title} reads {reads} and writes {writes}.")
-        rest = len(self.picture.stages) - len(said)
-        return " ".join([*said, f"And {rest} more."] if rest else said)
+                sentences.append(f"{number + 1}: {stage.title} reads {reads} and writes {writes}.")
+        rest = len(self.picture.stages) - len(sentences)
+        return " ".join([*sentences, f"And {rest} more."] if rest else sentences)
 
     # --- around the boxes
 
     def heading(self, row: int, number: int, x: float, kind: str) -> Markup:
-        y = self.layout.rows[row].top + HEADING * number + 13
+        y = self.layout.boxes[row].top + HEADING * number + 13
         return element("text", self.headings[row][number], x=x, y=y, class_=kind)
 
     def repeats(self) -> Iterator[Markup]:
-        taken: dict[int, int] = defaultdict(int)
+        headings: dict[int, int] = defaultdict(int)  # of each row, those placed so far
         for repeat in self.picture.repeats:
-            first, last = self.layout.rows[repeat.first], self.layout.rows[repeat.last]
-            number = taken[repeat.first]
-            taken[repeat.first] += 1
+            first, last = self.layout.boxes[repeat.first], self.layout.boxes[repeat.last]
+            number = headings[repeat.first]
+            headings[repeat.first] += 1
             x, top, end = PAD + REPEAT * repeat.depth, first.top + HEADING * number + 9, last.y + last.height
             path = f"M{x + 8} {top} H{x + 4} Q{x} {top} {x} {top + 4} V{end} Q{x} {end + 4} {x + 4} {end + 4} H{x + 8}"
             yield element("path", d=path, class_="repeat")
@@ -137,7 +137,7 @@ class _Drawing:
 
     def outlines(self) -> Iterator[Markup]:
         for group in self.groups:
-            first, last = self.layout.rows[group.rows[0]], self.layout.rows[group.rows[-1]]
+            first, last = self.layout.boxes[group.rows[0]], self.layout.boxes[group.rows[-1]]
             top = first.y - HEADING
             yield element(
                 "rect",
@@ -154,31 +154,31 @@ class _Drawing:
             )
 
     def boxes(self) -> Iterator[Markup]:
-        for stage, row, lines in zip(self.picture.stages, self.layout.rows, self.lines, strict=True):
-            is_joined = any(kind == "part" for kind, _ in lines)
+        for stage, box, lines in zip(self.picture.stages, self.layout.boxes, self.lines, strict=True):
+            is_fused = any(kind == "part" for kind, _ in lines)
             radius = 13 if stage.kind == "host_read" else 6
             yield element(
                 "g",
                 element("title", "\n".join(text for _, text in lines)),
-                element("rect", x=self.left, y=row.y, width=self.box, height=row.height, rx=radius),
-                *self.texts(lines, row),
-                class_=f"box {stage.kind}{' joined' if is_joined else ''}",
+                element("rect", x=self.left, y=box.y, width=self.box, height=box.height, rx=radius),
+                *self.texts(lines, box),
+                class_=f"box {stage.kind}{' joined' if is_fused else ''}",
             )
 
-    def texts(self, lines: Sequence[tuple[str, str]], row: Row) -> Iterator[Markup]:
-        y = row.y + (row.height - len(lines) * LINE) // 2 + 11
+    def texts(self, lines: Sequence[tuple[str, str]], box: Box) -> Iterator[Markup]:
+        y = box.y + (box.height - len(lines) * LINE) // 2 + 11
         for number, (kind, text) in enumerate(lines):
             yield element("text", _clip(text, MAX_BOX), x=self.left + PAD, y=y + number * LINE, class_=kind)
 
     def cuts(self) -> Iterator[Markup]:
-        """A number between two boxes for each link that was not made."""
-        above: dict[int, int] = defaultdict(int)
+        """A numbered mark between two boxes for each fusion that was missed."""
+        marks: dict[int, int] = defaultdict(int)
         for row, number in self.marks:
-            before, after = self.layout.rows[row - 1], self.layout.rows[row]
-            x = self.left + 16 + 22 * above[row]
-            above[row] += 1
+            before, after = self.layout.boxes[row - 1], self.layout.boxes[row]
+            x = self.left + 16 + 22 * marks[row]
+            marks[row] += 1
             if x > self.left + self.box - 8:
-                continue  # the list has them all
+                continue  # no room; the list below the drawing has them all
             start, end = before.y + before.height, after.top
             yield element("path", d=f"M{x} {start} V{end}", class_="cut")
             yield element(
@@ -192,14 +192,14 @@ class _Drawing:
     # --- wires
 
     def label(self, port: Port) -> tuple[str, str]:
-        """The name, and what is said of it at its first and its last port."""
+        """The name, and what follows it: the size at the first port, the host at the first or the last."""
         buffer: BufferPicture = self.picture.buffers[port.buffer]
         ports = self.layout.wires[port.buffer].ports
         size = "? bytes" if buffer.size is None else show_bytes(buffer.size)
         more = f" {size}" if port is ports[0] else ""
-        if buffer.given and port is ports[0]:
+        if buffer.from_host and port is ports[0]:
             more += ", from host"
-        if buffer.taken and port is ports[-1]:
+        if buffer.to_host and port is ports[-1]:
             more += ", to host"
         return _clip(f"@{port.buffer}", MAX_LABEL), more
 
@@ -237,5 +237,5 @@ class _Drawing:
             yield element("circle", cx=self.label_end - 8, cy=y, r=3, class_="terminal")
         name, more = self.labels[port]
         yield element(
-            "text", joined(name, element("tspan", more, class_="more") if more else ""), x=x + 17, y=y - 3.5
+            "text", concat(name, element("tspan", more, class_="more") if more else ""), x=x + 17, y=y - 3.5
         )

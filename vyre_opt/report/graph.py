@@ -1,8 +1,8 @@
-"""A pipeline in DOT: launches as boxes, buffers as edges, what was joined as clusters.
+"""A pipeline in DOT: launches as boxes, buffers as edges, fused launches as clusters.
 
-"k:0" -> "k:1" [label="@mid\\n1 MiB"]        a hand-off, from who wrote it to who reads it
-subgraph cluster_...                         launches that became one, or that repeat
-"k:1" -> "k:2" [style=dashed]                a link that was not made, and why
+"k:0" -> "k:1" [label="@mid\\n1 MiB"]        a hand-off, from its writer to its reader
+subgraph cluster_...                         launches that were fused, or that repeat
+"k:1" -> "k:2" [style=dashed]                a missed fusion, and why
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .decisions import Decisions, Joined
+from .decisions import Decisions, FusedLaunches
 from .pictures import BufferPicture, PipelinePicture, StagePicture
 from .traffic import show_bytes
 
@@ -29,19 +29,19 @@ def quote(*lines: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A stage, or a part of one that was joined; `row` is that of the stage, `made` what joined it."""
+    """A stage, or one of the launches fused into it by `fusion`; `row` is the index of the stage."""
 
     name: str
     row: int
     stage: StagePicture
-    made: Joined | None
+    fusion: FusedLaunches | None
 
 
 def pipeline_graph(
-    key: str, before: PipelinePicture, after: PipelinePicture, decided: Decisions
+    key: str, before: PipelinePicture, after: PipelinePicture, fusions: Decisions
 ) -> Iterator[str]:
-    """Statements for the inside of a graph; `key` makes its names."""
-    nodes = [node for row in range(len(after.stages)) for node in _nodes(key, row, before, after, decided)]
+    """Statements for the inside of a graph; the names of its nodes begin with `key`."""
+    nodes = [node for row in range(len(after.stages)) for node in _nodes(key, row, before, after, fusions)]
     places: dict[int, list[int]] = defaultdict(list)
     for place, node in enumerate(nodes):
         places[node.row].append(place)
@@ -51,9 +51,9 @@ def pipeline_graph(
     yield "}"
     repeats = [(places[r.first][0], places[r.last][-1]) for r in after.repeats]
     yield from _Edges(key, nodes, {**before.buffers, **after.buffers}, repeats).all()
-    for row, at in decided.cuts(after):
+    for row, index in fusions.cuts(after):
         if row > 0:
-            cut = decided.apart[at]
+            cut = fusions.missed[index]
             message = cut.message.partition("\n")[0]
             label = quote(f"not joined: {cut.reason or 'refused'}")
             ends = f"{quote(nodes[places[row - 1][-1]].name)} -> {quote(nodes[places[row][0]].name)}"
@@ -64,19 +64,19 @@ def pipeline_graph(
 
 
 def _nodes(
-    key: str, row: int, before: PipelinePicture, after: PipelinePicture, decided: Decisions
+    key: str, row: int, before: PipelinePicture, after: PipelinePicture, fusions: Decisions
 ) -> list[_Node]:
-    """The parts of a stage where they are known, else the stage."""
+    """The launches fused into a stage if the picture before has them, else the stage."""
     stage = after.stages[row]
-    made = decided.made(stage)
-    if made is None or len(made.rows) < 2:
+    fusion = fusions.fusion_of(stage)
+    if fusion is None or len(fusion.rows) < 2:
         return [_Node(f"{key}:{row}", row, stage, None)]
-    parts = [before.stages[part] for part in made.rows]
-    return [_Node(f"{key}:{row}.{i}", row, replace(part, tiles=()), made) for i, part in enumerate(parts)]
+    parts = [before.stages[part] for part in fusion.rows]
+    return [_Node(f"{key}:{row}.{i}", row, replace(part, tiles=()), fusion) for i, part in enumerate(parts)]
 
 
 def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterator[str]:
-    """The nodes, within the clusters of repeats and of joined launches."""
+    """The nodes, within the clusters of repeats and of fused launches."""
     opens: dict[int, list[str]] = defaultdict(list)
     closes: dict[int, int] = defaultdict(int)
     for number, repeat in enumerate(picture.repeats):
@@ -91,13 +91,13 @@ def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterat
         stage = picture.stages[node.row]
         if is_first:
             yield from opens[node.row]
-            if node.made is not None:
+            if node.fusion is not None:
                 tiles = [f"tile @{name}, {show_bytes(size)}" for name, size in stage.tiles]
                 yield f"subgraph {quote(f'cluster_{key}_{node.row}')} {{"
                 yield f"label={quote(stage.title, stage.shape, *tiles)}; style=filled; fillcolor=honeydew"
         yield f"{quote(node.name)} [shape={_SHAPES[node.stage.kind]}, label={quote(*_label(node))}]"
         if is_last:
-            if node.made is not None:
+            if node.fusion is not None:
                 yield "}"
             yield from "}" * closes[node.row]
 
@@ -107,11 +107,15 @@ def _label(node: _Node) -> list[str]:
     if stage.kind == "host_read":
         return [f"host reads @{stage.name}"]
     tiles = [f"tile @{name}, {show_bytes(size)}" for name, size in stage.tiles]
-    return [stage.title] if node.made is not None else [stage.title, stage.shape, *tiles]
+    return [stage.title] if node.fusion is not None else [stage.title, stage.shape, *tiles]
 
 
 class _Edges:
-    """From who wrote a buffer last to who reads it; `repeats` are stretches of nodes."""
+    """An edge for each read of a buffer, from the node that wrote it last.
+
+    `repeats`: the first and the last node of each.  `reads` and `writes`: by buffer, the indices of
+    the nodes that do, ascending.
+    """
 
     def __init__(
         self,
@@ -131,13 +135,13 @@ class _Edges:
         self.ends: dict[str, str] = {}
 
     def all(self) -> list[str]:
-        found = [edge for name in self.buffers for edge in self.buffer(name)]
+        edges = [edge for name in self.buffers for edge in self.buffer(name)]
         ends = [f"{quote(name)} [shape=plaintext, label={quote(text)}]" for name, text in self.ends.items()]
-        rows = [
+        order = [  # invisible edges, so that the nodes stand in the order of the text
             f"{quote(a.name)} -> {quote(b.name)} [style=invis]"
             for a, b in zip(self.nodes, self.nodes[1:], strict=False)
         ]
-        return [*ends, *found, *rows]
+        return [*ends, *edges, *order]
 
     def buffer(self, name: str) -> Iterator[str]:
         reads, writes, buffer = self.reads[name], self.writes[name], self.buffers[name]
@@ -148,21 +152,24 @@ class _Edges:
             unread -= {carried, writes[at - 1] if at else None}
             if at:
                 yield self.edge(self.nodes[writes[at - 1]].name, self.nodes[place], buffer)
-            elif buffer.given:
+            elif buffer.from_host:
                 yield self.edge(self.end(f"{name}:in", "host"), self.nodes[place], buffer)
             elif carried is None:
                 yield self.edge(self.end(f"{name}:in", "never written"), self.nodes[place], buffer)
             if carried is not None:
                 again = ", constraint=false, style=bold"
                 yield self.edge(self.nodes[carried].name, self.nodes[place], buffer, again, "next round")
-        if buffer.taken and writes:
+        if buffer.to_host and writes:
             unread.discard(writes[-1])
             yield self.out(writes[-1], "host", buffer)
         for place in sorted(unread):
             yield self.out(place, "never read", buffer)
 
     def carried(self, name: str, place: int, source: int) -> int | None:
-        """The write of the round before that a read sees too, if a repeat is around both."""
+        """The node whose write in the previous iteration the read at `place` may see, if a repeat is around both.
+
+        `source`: the node that wrote the buffer before `place`, -1 for none.
+        """
         writes = self.writes[name]
         for first, last in self.repeats:
             if first <= place <= last and source < first:
@@ -184,7 +191,7 @@ class _Edges:
         return [f"@{buffer.name}", "? bytes" if buffer.size is None else show_bytes(buffer.size), *more]
 
     def edge(self, source: str, node: _Node, buffer: BufferPicture, style: str = "", *more: str) -> str:
-        kept = node.made.kept.get(buffer.name) if node.made is not None else None
-        words = [f"@{buffer.name}", f"in {kept}"] if kept else self.words(buffer, *more)
+        where = node.fusion.handoffs.get(buffer.name) if node.fusion is not None else None
+        words = [f"@{buffer.name}", f"in {where}"] if where else self.words(buffer, *more)
         tip = quote(f"@{buffer.name} : {buffer.type}")
         return f"{quote(source)} -> {quote(node.name)} [label={quote(*words)}, tooltip={tip}{style}]"

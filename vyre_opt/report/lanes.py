@@ -1,4 +1,4 @@
-"""Where the boxes and the wires of a pipeline's drawing stand: stages downwards, buffers in lanes.
+"""The layout of a pipeline's drawing: stages as boxes in a column, buffers as wires in lanes beside it.
 
     +---------+  @mid 1 MiB
     | @decode |o-------------.          a port for each buffer that a stage reads or writes,
@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 from .pictures import PipelinePicture
 
-__all__ = ["HEADING", "LINE", "PAD", "Layout", "Port", "Row", "Wire", "lay_out"]
+__all__ = ["HEADING", "LINE", "PAD", "Layout", "Port", "Box", "Wire", "lay_out"]
 
 LINE, PORT, PAD, GAP, HEADING = 15, 20, 8, 26, 18
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where a buffer enters or leaves a stage."""
+    """Where a buffer enters or leaves a stage; `row` is the stage's index."""
 
     buffer: str
     row: int
@@ -35,8 +35,8 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The box of a stage; above `y` there is room for `headings` lines, from `top` on."""
+class Box:
+    """The box of a stage: `height` from `y` down; its headings stand between `top` and `y`."""
 
     top: int
     y: int
@@ -55,17 +55,17 @@ class Wire:
 
 @dataclass(slots=True)
 class Layout:
-    """`lanes`: how many there are; `height`: of all."""
+    """`lanes`: their number; `height`: that of the whole drawing."""
 
-    rows: list[Row]
+    boxes: list[Box]
     wires: dict[str, Wire]
     lanes: int
     height: int
 
 
 def lay_out(picture: PipelinePicture, lines: Sequence[int], headings: Mapping[int, int]) -> Layout:
-    """`lines` of text in each stage's box; `headings`: lines of text above a stage's box."""
-    rows: list[Row] = []
+    """`lines`: of text in each stage's box; `headings`: by stage, lines of text above its box."""
+    boxes: list[Box] = []
     wires: dict[str, Wire] = {}
     y = PAD
     for number, stage in enumerate(picture.stages):
@@ -79,15 +79,18 @@ def lay_out(picture: PipelinePicture, lines: Sequence[int], headings: Mapping[in
         )
         for port in ports:
             wires.setdefault(port.buffer, Wire(port.buffer)).ports.append(port)
-        rows.append(Row(top, y, height, ports))
+        boxes.append(Box(top, y, height, ports))
         y += height + GAP
-    return Layout(rows, wires, _assign_lanes(wires.values()), max(y - GAP, PAD) + PAD)
+    return Layout(boxes, wires, _assign_lanes(wires.values()), max(y - GAP, PAD) + PAD)
 
 
 def _assign_lanes(wires: Iterable[Wire]) -> int:
-    """Give each wire, by first port, the innermost lane that is free from there on; how many there are."""
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []  # where a lane becomes free, and which
+    """Give each wire the innermost lane that is free from its first port on.  Returns the number of lanes.
+
+    `wires` must be sorted by their first ports; this is the usual greedy colouring of intervals.
+    """
+    free: list[int] = []  # a heap, as `busy` is
+    busy: list[tuple[int, int]] = []  # (where it becomes free, lane)
     lanes = 0
     for wire in wires:
         if len(wire.ports) < 2:

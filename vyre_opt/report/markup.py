@@ -1,37 +1,37 @@
-"""Elements of HTML and SVG.  Text becomes markup here and nowhere else, so all of it is escaped."""
+"""Elements of HTML and SVG.  Only this file turns text into markup, so all text is escaped."""
 
 from __future__ import annotations
 
 from html import escape
 
-__all__ = ["Markup", "element", "joined"]
+__all__ = ["Markup", "concat", "element"]
 
 VOID = frozenset(("meta", "br", "link", "input"))
 
 
 class Markup(str):
-    """A text that is markup already."""
+    """A str that is markup already, and is not escaped again."""
 
     __slots__ = ()
 
 
 def element(tag: str, *children: str, **attributes: object) -> Markup:
-    """`<tag attributes>children</tag>`.  A child that is no Markup is text.
+    """`<tag attributes>children</tag>`.  A child that is not Markup is escaped.
 
     `class_` is class and `stroke_width` stroke-width; an attribute of None is left out.
     """
-    given = "".join(
+    attrs = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
     if tag in VOID:
-        return Markup(f"<{tag}{given}>")
-    return Markup(f"<{tag}{given}>{joined(*children)}</{tag}>")
+        return Markup(f"<{tag}{attrs}>")
+    return Markup(f"<{tag}{attrs}>{concat(*children)}</{tag}>")
 
 
-def joined(*children: str) -> Markup:
-    """One after the other."""
+def concat(*children: str) -> Markup:
+    """The children one after the other; those that are not Markup are escaped."""
     return Markup("".join(c if isinstance(c, Markup) else escape(c) for c in children))
 
 

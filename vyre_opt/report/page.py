@@ -1,6 +1,6 @@
-"""`--emit=html`: what became of a module's pipelines, as one page that needs nothing else.
+"""`--emit=html`: what the passes did to a module's pipelines, as one self-contained page.
 
-No script, no font, no address outside of it; the same bytes for the same module and passes.
+It has no scripts and loads nothing; the same module and passes give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Location
 from ..ir.program import Module, Program
-from .decisions import Apart, Decisions, decisions, place, source_line
+from .decisions import Decisions, MissedFusion, decisions, location_text, source_line
 from .drawing import drawing
-from .markup import Markup, element, joined
+from .markup import Markup, concat, element
 from .pictures import PipelinePicture, pictures
 from .traffic import Traffic, show_bytes
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 WIDE = 40
-"""Characters of a cell that may be broken into lines."""
+"""A table cell of more characters than this may be broken into lines."""
 
 
 def page(
@@ -32,7 +32,7 @@ def page(
     manager: PassManager | None,
     remarks: Sequence[Remark],
 ) -> str:
-    """The page of a module after its passes; `before` has its pipelines as they were."""
+    """The page of a module after its passes; `before` has the pictures of its pipelines before them."""
     name = module.source.name if module.source is not None else "a module"
     after = pictures(module)
     body = [
@@ -77,44 +77,44 @@ def _pipeline(
     number: int, before: PipelinePicture, after: PipelinePicture | None, remarks: Sequence[Remark]
 ) -> Markup:
     key = f"p{number}"
-    decided = decisions(before, after, remarks)
+    fusions = decisions(before, after, remarks)
     head = [element("h2", "pipeline ", element("code", f"@{before.name}"))]
-    where = place(before.loc)
-    if where:
-        head.append(element("p", where, class_="soft mono"))
-    is_same = after is not None and _words(before) == _words(after)
-    shown = [(before, False)] if is_same else [(before, False), *([(after, True)] if after else [])]
+    location = location_text(before.loc)
+    if location:
+        head.append(element("p", location, class_="soft mono"))
+    is_same = after is not None and _without_locations(before) == _without_locations(after)
+    states = [(before, False)] if after is None or is_same else [(before, False), (after, True)]
     colors = list(dict.fromkeys([*before.buffers, *(after.buffers if after else ())]))
-    figures = [_figure(picture, decided, colors, is_after, is_same, key) for picture, is_after in shown]
+    figures = [_figure(picture, fusions, colors, is_after, is_same, key) for picture, is_after in states]
     return element(
         "section",
         *head,
         _numbers(before, after or before),
         element("div", *figures, class_="figures"),
-        *_joined(decided),
-        *_apart(decided.apart, key),
-        *_pressure(decided),
+        *_fused(fusions),
+        *_missed(fusions.missed, key),
+        *_pressure(fusions),
         class_="card",
     )
 
 
-def _words(picture: PipelinePicture) -> list[tuple[object, ...]]:
+def _without_locations(picture: PipelinePicture) -> list[tuple[object, ...]]:
     return [(s.kind, s.name, s.shape, s.reads, s.writes, s.times, s.tiles) for s in picture.stages]
 
 
 def _numbers(before: PipelinePicture, after: PipelinePicture) -> Markup:
-    was, now = before.traffic, after.traffic
+    old, new = before.traffic, after.traffic
     tiles = {(s.name, name): size for s in after.stages for name, size in s.tiles}
     rows = [
         _number(str(before.launches), str(after.launches), "launches"),
         _number(
-            show_bytes(was.known),
-            show_bytes(now.known),
-            f"through memory, each buffer as a whole{_beside(was, now)}",
+            show_bytes(old.known),
+            show_bytes(new.known),
+            f"through memory, each buffer as a whole{_open_traffic(old, new)}",
         ),
     ]
-    if was.known > now.known:
-        rows.append(_number("", show_bytes(was.known - now.known), "less through memory"))
+    if old.known > new.known:
+        rows.append(_number("", show_bytes(old.known - new.known), "less through memory"))
     if tiles:
         rows.append(
             _number("", show_bytes(sum(tiles.values())), "in workgroup tiles, all programs' added up")
@@ -122,13 +122,13 @@ def _numbers(before: PipelinePicture, after: PipelinePicture) -> Markup:
     return element("ul", *rows, class_="numbers")
 
 
-def _beside(was: Traffic, now: Traffic) -> str:
-    """What the known bytes leave out: buffers of open size, as often as they are moved."""
-    if not was.open and not now.open:
+def _open_traffic(old: Traffic, new: Traffic) -> str:
+    """What the known bytes leave out: how often buffers of open size are moved."""
+    if not old.open and not new.open:
         return ""
-    shown = [", ".join(f"{times} x @{name}" for name, times in moved.open.items()) for moved in (was, now)]
-    changed = f" \N{RIGHTWARDS ARROW} {shown[1] or 'none'}" if shown[0] != shown[1] else ""
-    return f"; beside them, of open size, {shown[0] or 'none'}{changed}"
+    was, now = (", ".join(f"{n} x @{name}" for name, n in moved.open.items()) for moved in (old, new))
+    change = f" \N{RIGHTWARDS ARROW} {now or 'none'}" if was != now else ""
+    return f"; beside them, of open size, {was or 'none'}{change}"
 
 
 def _number(was: str, now: str, label: str) -> Markup:
@@ -143,14 +143,14 @@ def _number(was: str, now: str, label: str) -> Markup:
 
 def _figure(
     picture: PipelinePicture,
-    decided: Decisions,
+    fusions: Decisions,
     colors: Sequence[str],
     is_after: bool,
     is_same: bool,
     key: str,
 ) -> Markup:
     name = "after" if is_after else "before"
-    svg = drawing(picture, decided, colors, is_after=is_after, key=key)
+    svg = drawing(picture, fusions, colors, is_after=is_after, key=key)
     caption = "The stages, which no pass has changed" if is_same else name.capitalize()
     label = f"Drawing of the pipeline {name} the passes"
     return element(
@@ -162,29 +162,37 @@ def _figure(
 
 
 def _stage_table(picture: PipelinePicture) -> Markup:
-    def names(given: Iterable[str]) -> str:
-        return " ".join(f"@{name}" for name in given)
+    def symbols(names: Iterable[str]) -> str:
+        return " ".join(f"@{name}" for name in names)
 
     rows = []
     for number, stage in enumerate(picture.stages):
         tiles = ", ".join(f"@{name} {show_bytes(size)}" for name, size in stage.tiles)
         title = f"host reads @{stage.name}" if stage.kind == "host_read" else stage.title
-        reads = "" if stage.kind == "host_read" else names(stage.reads)
+        reads = "" if stage.kind == "host_read" else symbols(stage.reads)
         times = "" if stage.times == 1 else f"{stage.times} times, "
         rows.append(
-            (str(number + 1), title, times + stage.shape, reads, names(stage.writes), tiles, place(stage.loc))
+            (
+                str(number + 1),
+                title,
+                times + stage.shape,
+                reads,
+                symbols(stage.writes),
+                tiles,
+                location_text(stage.loc),
+            )
         )
     buffers = [
         (
             f"@{b.name}",
             b.type,
             "?" if b.size is None else show_bytes(b.size),
-            " and ".join(["from the host"] * b.given + ["to the host"] * b.taken),
+            " and ".join(["from the host"] * b.from_host + ["to the host"] * b.to_host),
         )
         for b in picture.buffers.values()
     ]
     stages = _table(("", "stage", "shape", "reads", "writes", "tiles", "place"), rows)
-    return joined(stages, element("p"), _table(("buffer", "type", "size", "host"), buffers))
+    return concat(stages, element("p"), _table(("buffer", "type", "size", "host"), buffers))
 
 
 def _table(
@@ -201,47 +209,49 @@ def _table(
     return element("div", table, class_="scroll", tabindex=0)
 
 
-# --- what was decided
+# --- the decisions of the passes
 
 
-def _joined(decided: Decisions) -> Iterator[Markup]:
-    if not decided.joined:
+def _fused(fusions: Decisions) -> Iterator[Markup]:
+    if not fusions.fused:
         return
     yield element("h3", "What became one launch")
     rows = []
-    for made in decided.joined:
-        parts = ", ".join(f"@{name}" for name in made.launches)
+    for fusion in fusions.fused:
+        parts = ", ".join(f"@{name}" for name in fusion.launches)
         items = [
             element(
                 "p",
-                element("strong", f"@{made.program}" if made.program else "one program"),
+                element("strong", f"@{fusion.program}" if fusion.program else "one program"),
                 f" from {parts}",
             )
         ]
         by_place: dict[str, list[str]] = {}
-        for name, where in made.kept.items():
+        for name, where in fusion.handoffs.items():
             by_place.setdefault(where, []).append(f"@{name}")
-        kept = [
+        handoffs = [
             element("li", element("code", ", ".join(names)), f": {'each ' * (len(names) > 1)}now in {where}")
             for where, names in by_place.items()
         ]
-        if made.halo:
-            kept.append(element("li", "what neighbouring workgroups need of each other is computed again"))
-        if kept:
-            items.append(element("ul", *kept))
-        if made.halo or not kept:
-            items.append(element("p", _sentence(made.message), class_="soft"))
+        if fusion.halo:
+            handoffs.append(
+                element("li", "what neighbouring workgroups need of each other is computed again")
+            )
+        if handoffs:
+            items.append(element("ul", *handoffs))
+        if fusion.halo or not handoffs:
+            items.append(element("p", _sentence(fusion.message), class_="soft"))
         rows.append(element("li", *items))
     yield element("ul", *rows, class_="list")
 
 
-def _apart(apart: Sequence[Apart], key: str) -> Iterator[Markup]:
-    if not apart:
+def _missed(cuts: Sequence[MissedFusion], key: str) -> Iterator[Markup]:
+    if not cuts:
         return
     yield element("h3", "What stayed apart, and the fact that is missing")
     rows = [
-        element("li", _sentence(cut.message), *_reason(cut), *_place(cut.loc), id=f"{key}-cut-{number + 1}")
-        for number, cut in enumerate(apart)
+        element("li", _sentence(cut.message), *_reason(cut), *_source(cut.loc), id=f"{key}-cut-{number + 1}")
+        for number, cut in enumerate(cuts)
     ]
     yield element("ol", *rows, class_="list cuts")
 
@@ -250,22 +260,24 @@ def _sentence(message: str) -> str:
     return message.partition("\n")[0]
 
 
-def _reason(cut: Apart) -> Iterator[Markup]:
+def _reason(cut: MissedFusion) -> Iterator[Markup]:
     if cut.reason:
-        yield joined(" ", element("code", cut.reason, class_="kind-refused"))
+        yield concat(" ", element("code", cut.reason, class_="kind-refused"))
 
 
-def _place(loc: Location | None) -> Iterator[Markup]:
+def _source(loc: Location | None) -> Iterator[Markup]:
     if loc is not None:
-        yield element("pre", element("span", f"{place(loc)}  ", class_="soft"), source_line(loc), tabindex=0)
+        yield element(
+            "pre", element("span", f"{location_text(loc)}  ", class_="soft"), source_line(loc), tabindex=0
+        )
 
 
-def _pressure(decided: Decisions) -> Iterator[Markup]:
-    if not decided.edges:
+def _pressure(fusions: Decisions) -> Iterator[Markup]:
+    if not fusions.edges:
         return
     head = ("launches", "buffers", "rank", "pressure", "bytes at a cut", "decision")
     rows = []
-    for edge in decided.edges:
+    for edge in fusions.edges:
         least = "at least " if "least_bytes" in edge else ""
         moved = edge.get("bytes", edge.get("least_bytes", "?"))
         decision = {True: "fuse", False: "leave"}.get(edge.get("fuse", ""), str(edge.get("reason", "?")))
@@ -296,7 +308,9 @@ def _programs(module: Module) -> Markup:
             for b in item.buffers.values()
         )
         size = " x ".join(map(str, item.workgroup))
-        rows.append((f"@{item.name}", size, str(sum(1 for _ in item.walk())), buffers, place(item.loc)))
+        rows.append(
+            (f"@{item.name}", size, str(sum(1 for _ in item.walk())), buffers, location_text(item.loc))
+        )
     head = ("program", "workgroup", "ops", "buffers", "place")
     table = _table(head, rows, frozenset((2,))) if rows else element("p", "There are none.")
     title = element("summary", f"Programs ({len(rows)})")
@@ -305,26 +319,26 @@ def _programs(module: Module) -> Markup:
 
 
 def _remarks(remarks: Sequence[Remark]) -> Iterator[Markup]:
-    """All of them, by pass, folded away."""
+    """All remarks, by pass, in folded sections."""
     by_pass: dict[str, list[Remark]] = {}
     for remark in remarks:
         by_pass.setdefault(remark.pass_name, []).append(remark)
     if not by_pass:
         return
     sections = []
-    for name, said in by_pass.items():
+    for name, own in by_pass.items():
         items = [
             element(
                 "li",
                 element("span", remark.kind, class_=f"kind-{remark.kind}"),
                 f" {_sentence(remark.message)}",
-                *_place(remark.loc),
+                *_source(remark.loc),
             )
-            for remark in said
+            for remark in own
         ]
         sections.append(
             element(
-                "details", element("summary", f"{name} ({len(said)})"), element("ul", *items, class_="list")
+                "details", element("summary", f"{name} ({len(own)})"), element("ul", *items, class_="list")
             )
         )
     yield element("section", element("h2", "What the passes say"), *sections, class_="card")

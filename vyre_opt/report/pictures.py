@@ -1,7 +1,7 @@
-"""A pipeline in the few words that a drawing needs.
+"""What a drawing needs to know of a pipeline: names, texts, sizes and locations.
 
-It is taken before the passes and after them, so it holds no part of the module: names, texts,
-sizes, and locations, which passes do not change.
+A picture is taken before the passes and another after them, so it refers to no part of the module,
+which the passes change in place.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["BufferPicture", "PipelinePicture", "RepeatPicture", "StagePicture", 
 
 @dataclass(frozen=True, slots=True)
 class BufferPicture:
-    """`given`, `taken`: whether the caller gives its contents, and gets them back."""
+    """`size`: bytes, None if open.  `from_host`: the caller passes its contents; `to_host`: gets them back."""
 
     name: str
     type: str
     size: int | None
-    given: bool
-    taken: bool
+    from_host: bool
+    to_host: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StagePicture:
     """`kind` is launch, kernel or host_read; `times`: how often it runs.
 
-    `shape` has the grid and the workgroup in words; `tiles` the workgroup buffers that the program
-    uses, with their bytes.
+    `shape`: the grid and the workgroup as text; `tiles`: (name, bytes) of each workgroup buffer that
+    the program uses.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class StagePicture:
 
 @dataclass(frozen=True, slots=True)
 class RepeatPicture:
-    """Stages `first` to `last`, `times` over, in `depth` repeats around it."""
+    """Stages `first` to `last` (inclusive) run `times` times; `depth` other repeats are around it."""
 
     first: int
     last: int
@@ -64,7 +64,7 @@ class RepeatPicture:
 
 @dataclass(slots=True)
 class PipelinePicture:
-    """The stages in order, those of repeats in place."""
+    """`stages` in the order of the text; `repeats` refer to them by index."""
 
     name: str
     loc: Location | None
@@ -74,22 +74,22 @@ class PipelinePicture:
 
     @property
     def launches(self) -> int:
-        """How many are made in all."""
+        """The number of launches in a run, those in repeats each time."""
         return sum(stage.times for stage in self.stages if stage.kind != "host_read")
 
     @property
     def traffic(self) -> Traffic:
-        """What the launches read from memory and write to it, each buffer as a whole."""
-        found = Traffic()
+        """What the launches read from memory and write to it, if each moves its buffers whole."""
+        traffic = Traffic()
         for stage in self.stages:
             if stage.kind != "host_read":
                 for name in (*stage.reads, *stage.writes):
-                    found.add(name, self.buffers[name].size, stage.times)
-        return found
+                    traffic.add(name, self.buffers[name].size, stage.times)
+        return traffic
 
 
 def pictures(module: Module) -> dict[str, PipelinePicture]:
-    """The pipelines of a module, by name."""
+    """Pictures of all pipelines of a module, by name."""
     flows = Flows(module)
     return {name: _picture(pipeline, flows) for name, pipeline in module.pipelines.items()}
 
@@ -97,9 +97,9 @@ def pictures(module: Module) -> dict[str, PipelinePicture]:
 def _picture(pipeline: Pipeline, flows: Flows) -> PipelinePicture:
     counts = flows.counts(pipeline)
     buffers = {name: _buffer(buffer, counts[name]) for name, buffer in pipeline.buffers.items()}
-    made = PipelinePicture(pipeline.name, pipeline.loc, buffers)
-    _stages(made, pipeline.stages, flows, times=1, depth=0)
-    return made
+    picture = PipelinePicture(pipeline.name, pipeline.loc, buffers)
+    _add_stages(picture, pipeline.stages, flows, times=1, depth=0)
+    return picture
 
 
 def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
@@ -113,27 +113,30 @@ def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
     )
 
 
-def _stages(made: PipelinePicture, stages: Sequence[Stage], flows: Flows, times: int, depth: int) -> None:
+def _add_stages(
+    picture: PipelinePicture, stages: Sequence[Stage], flows: Flows, times: int, depth: int
+) -> None:
     for stage in stages:
         if isinstance(stage, Repeat):
-            first, place = len(made.stages), len(made.repeats)
-            _stages(made, stage.stages, flows, times * stage.times, depth + 1)
-            if len(made.stages) > first:
-                made.repeats.insert(place, RepeatPicture(first, len(made.stages) - 1, stage.times, depth))
+            first, index = len(picture.stages), len(picture.repeats)
+            _add_stages(picture, stage.stages, flows, times * stage.times, depth + 1)
+            if len(picture.stages) > first:  # a drawing of an empty repeat would have no extent
+                repeat = RepeatPicture(first, len(picture.stages) - 1, stage.times, depth)
+                picture.repeats.insert(index, repeat)  # before those inside it
         elif isinstance(stage, HostRead):
             name = stage.buffer
-            made.stages.append(
+            picture.stages.append(
                 StagePicture("host_read", name, "the host reads", (name,), (), times, (), stage.loc)
             )
         else:
-            made.stages.append(_stage(stage, flows, times))
+            picture.stages.append(_stage(stage, flows, times))
 
 
 def _stage(stage: Launch | KernelStage, flows: Flows, times: int) -> StagePicture:
     flow = flows.of(stage)
     if isinstance(stage, KernelStage):
-        given = ", ".join(f"{key} = {value}" for key, value in stage.attrs.items())
-        shape = f"named kernel{f', {given}' if given else ''}"
+        params = ", ".join(f"{key} = {value}" for key, value in stage.attrs.items())
+        shape = f"named kernel{f', {params}' if params else ''}"
         return StagePicture("kernel", stage.kernel, shape, flow.reads, flow.writes, times, (), stage.loc)
     program = flows.module.programs[stage.program]
     shape = f"grid {_dims(stage.grid)}, workgroup {_dims(program.workgroup)}"

@@ -1,4 +1,4 @@
-"""Bytes that go through memory, where some buffers may be of open size."""
+"""Memory traffic in bytes, where some buffers may be of open size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def show_bytes(count: int) -> str:
-    """`1.5 KiB`, to three digits; exact where it is a whole number of the unit."""
+    """`1.5 KiB`, to three digits, or four from 1000 to 1023."""
     size, unit = float(count), 0
     while abs(size) >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
@@ -20,7 +20,7 @@ def show_bytes(count: int) -> str:
 
 @dataclass(slots=True)
 class Traffic:
-    """`known` bytes, and each open buffer as often as the whole of it is moved."""
+    """`known`: bytes of buffers of known size; `open`: how often each buffer of open size is moved whole."""
 
     known: int = 0
     open: Counter[str] = field(default_factory=Counter)

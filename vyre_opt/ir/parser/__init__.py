@@ -8,12 +8,12 @@ from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
 from .driver import MAX_ERRORS, run
-from .recovery import Recovery
+from .recovery import RecoveringActions
 from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
-# The terminals that a statement or an item can start with: parsing resumes at one after an error.
+# The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP"
@@ -23,12 +23,12 @@ _STARTERS = (
 def parse_source(source: Source) -> Module:
     """The module of a text, not yet verified.
 
-    Raises DiagnosticError with all errors, at most 20.  They include those that the verifier
-    finds in the module that could be built despite syntax errors.
+    Raises DiagnosticError with the syntax errors and those that the verifier finds in what could be
+    built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in _STARTERS)
-    actions = Recovery(source)
+    actions = RecoveringActions(source)
     if "\0" in source.text:
         at = source.text.index("\0")
         message = "a NUL byte; this is not a text"
@@ -36,15 +36,15 @@ def parse_source(source: Source) -> Module:
     try:
         run(source.text, loaded, actions, starters)
     except TooDeep:
-        actions.stopped([])
-    assert actions.diagnostics or not actions.gave_up, "nothing is left out without an error"
+        actions.aborted([])
+    assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
     return actions.module
 
 
-def _all_errors(actions: Recovery) -> list[Diagnostic]:
-    """The errors of the parser and the verifier in the order of the text, at most 20."""
+def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
+    """Those of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
     from ..verifier import verify
 
     errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
@@ -55,9 +55,9 @@ def _all_errors(actions: Recovery) -> list[Diagnostic]:
 
 
 def parse(text: str, name: str = "<string>") -> Module:
-    """The verified module of a text.  `name` is the file name in messages.
+    """The verified module that `text` holds.  `name` is the file name shown in messages.
 
-    Raises DiagnosticError with all errors, including those of the verifier.
+    Raises DiagnosticError with the errors of the parser and the verifier.
     """
     from ..verifier import check
 

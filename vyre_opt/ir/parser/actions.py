@@ -110,7 +110,7 @@ class ModuleActions(StageActions):
     def complete(self, head: Item, statements: list[Any]) -> None:
         """Add `statements` to an item, after those that error recovery saved for it, and the item to the module."""
         ops: list[Op | None] = []
-        for item in [*self.kept.pop(id(head), ()), *statements]:
+        for item in [*self.salvaged.pop(id(head), ()), *statements]:
             if item is None or isinstance(item, Op):
                 ops.append(item)
             elif isinstance(item, Buffer) and not isinstance(head, Func):
@@ -136,8 +136,8 @@ class ModuleActions(StageActions):
             for v in (*op.results, *(a for b in op.regions for a in b.args))
         }
         unsure = [
-            *self.twice,
-            *(error for name, error in self.missing.items() if name in defined | self.poisoned),
+            *self.redefinitions,
+            *(error for name, error in self.undefined.items() if name in defined | self.poisoned),
         ]
         ignored = {id(error) for error in unsure}
         self.diagnostics = [error for error in self.diagnostics if id(error) not in ignored]

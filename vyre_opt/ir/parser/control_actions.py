@@ -32,7 +32,7 @@ class ControlActions(OpActions):
 
     def block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
         self.close_scope()
-        self.fill(block, [*self.kept.pop(id(block), ()), *(ops or ())])
+        self.fill(block, [*self.salvaged.pop(id(block), ()), *(ops or ())])
         self.drop_bare_yield(block)
         return block
 

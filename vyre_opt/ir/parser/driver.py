@@ -1,152 +1,189 @@
-"""The LALR(1) loop: reads tokens off one regular expression, shifts, reduces, recovers.
+"""The LALR(1) loop, and its recovery from syntax errors.
 
-Values and places are kept on two parallel stacks, so a token costs no object of
-its own.  After an error the parser skips to a token that can start a statement or
-an item, outside any braces it skipped over and at the start of a line, and goes on
-from the nearest state that takes it; an error is therefore reported once.  What it
-leaves behind goes to `lost`, with all that had been built of it.
+Recovery tries three things, in this order (see Aho, Lam, Sethi and Ullman, "Compilers", 4.8.3):
+
+    insertion   a brace or an `=` that is plainly missing is read as if it stood there
+    deletion    what is wrong in the head of a program, func or pipeline is skipped up to its `{`
+    panic mode  tokens are skipped up to one that can start a statement or an item (or closes a
+                block), outside any braces skipped over and at the start of a line; the stack is cut
+                back to the nearest list that goes on with it
+
+An error is therefore reported once.  Panic mode hands all that had been built of the discarded text
+to `Actions.discarded`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .tables import END, Tables
 
 MAX_ERRORS = 20
 
 
+class Token(NamedTuple):
+    """`terminal` is its number in the tables; `start` and `end` are offsets into the text."""
+
+    terminal: int
+    text: str
+    start: int
+    end: int
+
+
 class Actions(Protocol):
     """What the driver needs besides a method for every action of the grammar.
 
-    A method gets the rule's start, the end of its last token, then the parts.
+    A method of the grammar gets the offset of the rule's start, that of the end of its last token,
+    and then the values of its parts.
     """
 
-    def syntax_error(
-        self, parts: list[Any], before: Any, state: int, terminal: int, start: int, end: int
-    ) -> None: ...
-    def lost(self, parts: list[Any], before: Any, start: int, end: int) -> None: ...
-    def inserted(self, sign: str, start: int) -> None: ...
-    def passed_over(self, head: int) -> None: ...
-    def stopped(self, parts: list[Any]) -> None: ...
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
+        """`token` does not fit in `state`; `values` were built of the statement it stands in.
+
+        `preceding` is the value before those: the list of earlier statements, or something else.
+        """
+
+    def discarded(self, values: list[Any], preceding: Any, start: int, end: int) -> None:
+        """The text from `start` to `end` is given up, and with it `values`; `preceding` as above."""
+
+    def inserted(self, sign: str, start: int) -> None:
+        """The token at `start` is read as if `sign` stood before it."""
+
+    def skipped_in_head(self, start: int) -> None:
+        """Some text was left out of the item head that starts at `start`."""
+
+    def aborted(self, values: list[Any]) -> None:
+        """Nothing more is read; `values` is the whole stack."""
+
     @property
     def error_count(self) -> int: ...
 
 
+class ParserStack:
+    """The LR stack as three parallel lists, so that a token costs no object of its own.
+
+    `states[0]` is the start state; `values[i]` and `offsets[i]` (of its first character) belong to the
+    symbol that led from `states[i]` to `states[i + 1]`.  A depth is an index into `states`.
+    """
+
+    __slots__ = ("offsets", "states", "values")
+
+    def __init__(self, start: int) -> None:
+        self.states = [start]
+        self.values: list[Any] = []
+        self.offsets: list[int] = []
+
+    def pop_to(self, depth: int) -> list[Any]:
+        """Make the state at `depth` the current one.  Returns the values popped."""
+        popped = self.values[depth:]
+        del self.states[depth + 1 :], self.values[depth:], self.offsets[depth:]
+        return popped
+
+    def value_below(self, depth: int) -> Any:
+        """The value that led to the state at `depth`; None for the start state."""
+        return self.values[depth - 1] if depth else None
+
+
+class Recovery(NamedTuple):
+    """What the parser reads next after a syntax error: `token`, then `deferred`, then the text's rest."""
+
+    token: Token
+    deferred: Token | None = None
+
+
 Reduction = tuple[int, int, int, Callable[..., Any] | None, tuple[int, ...]]
 _PASS, _START, _APPEND, _CALL_ALL, _CALL = range(5)
+_KINDS = {"": _PASS, "*": _START, "+": _APPEND}
 
 
-def reductions(tables: Tables, actions: Actions) -> list[Reduction]:
-    """For each rule: left-hand side, size, kind, method, places."""
+def _reductions(tables: Tables, actions: Actions) -> list[Reduction]:
+    """For each rule: left-hand side, size, kind, method, and the indices of the parts it gets."""
     bound: list[Reduction] = []
     for rule in tables.rules:
         args = tuple(rule.args)
-        if rule.action == "":
-            bound.append((rule.lhs, rule.size, _PASS, None, args))
-        elif rule.action == "*":
-            bound.append((rule.lhs, rule.size, _START, None, args))
-        elif rule.action == "+":
-            bound.append((rule.lhs, rule.size, _APPEND, None, args))
+        if rule.action in _KINDS:
+            bound.append((rule.lhs, rule.size, _KINDS[rule.action], None, args))
         else:
-            method = getattr(actions, rule.action)
             kind = _CALL_ALL if args == tuple(range(rule.size)) else _CALL
-            bound.append((rule.lhs, rule.size, kind, method, args))
+            bound.append((rule.lhs, rule.size, kind, getattr(actions, rule.action), args))
     return bound
 
 
 def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -> Any:
-    """Parse `text`.  Returns the start rule's value, or None where errors left none.
+    """Parse `text`.  Returns the start rule's value, or None if parsing was aborted.
 
-    `starters` are the terminals to go on from after an error.
+    `starters` are the terminals that can start a statement or an item; panic mode stops at them.
     """
-    rules = reductions(tables, actions)
-    table, gotos, keywords = tables.actions, tables.gotos, tables.keywords
-    name, end_of_text = tables.number("NAME"), tables.number(END)
-    state = tables.start
-    states = [state]
-    values: list[Any] = []
-    places: list[int] = []
-    end = 0
-    skipping: _Skip | _ToBrace | None = None
-    held: tuple[int, str, int, int] | None = None  # waits for a brace that is put in before it
-
-    for match in tables.pattern.finditer(text):
+    rules, table, gotos = _reductions(tables, actions), tables.actions, tables.gotos
+    keywords, name, end_of_text = tables.keywords, tables.number("NAME"), tables.number(END)
+    stack = ParserStack(tables.start)
+    # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
+    states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
+    matches = tables.pattern.finditer(text)  # a recovery takes from it what it skips
+    recoverer = _Recoverer(text, tables, stack, actions, starters, matches)
+    deferred: Token | None = None
+    end = 0  # of the last token shifted
+    for match in matches:
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]
         if terminal == name and token in keywords:
             terminal = keywords[token]
-        if skipping is not None:
-            if not skipping.resume(terminal, token, start, text):
-                continue
-            if isinstance(skipping, _Skip):
-                depth = _resumable(terminal, tables, states)
-                if depth < 0:
-                    actions.stopped(values)
-                    return None
-                _unwind(depth, skipping.start, start, states, values, places, actions)
-            state, skipping = states[-1], None
         while True:
-            target = table[state].get(terminal)
-            if target is None:
-                target = _only_reduction(table[state])
-            if target is None:
-                mended = _mend(
-                    terminal, token, (start, stop), text, tables, starters, states, values, places, actions
-                )
-                state = states[-1]
-                if mended is None:
+            target = table[state].get(terminal) or _default_reduction(table[state])
+            if not target:
+                if (recovery := recoverer.recover(Token(terminal, token, start, stop))) is None:
                     return None
-                if isinstance(mended, _Skip | _ToBrace):
-                    skipping = mended
-                    break
-                if mended == "=":
-                    terminal, token = tables.number("RESULTS"), f"{token}="
-                elif mended:
-                    held = terminal, token, start, stop
-                    terminal, token, stop = tables.number(_BRACES[mended]), mended, start
+                (terminal, token, start, stop), state = recovery.token, states[-1]
+                deferred = recovery.deferred or deferred
                 continue
             if target > 0:  # shift
                 state = target - 1
                 states.append(state)
                 values.append(token)
-                places.append(start)
+                offsets.append(start)
                 end = stop
-                if held is None:
+                if deferred is None:
                     break
-                (terminal, token, start, stop), held = held, None
+                (terminal, token, start, stop), deferred = deferred, None
                 continue
             lhs, size, kind, method, args = rules[-target - 1]
             if size:
-                parts = values[-size:]
-                del states[-size:], values[-size:]
-                place = places[-size]
-                del places[-size:]
+                parts, offset = values[-size:], offsets[-size]
+                del states[-size:], values[-size:], offsets[-size:]
             else:
-                parts = []
-                place = start
+                parts, offset = [], start
             if kind == _CALL_ALL:
-                value = method(place, end, *parts)  # type: ignore[misc]
+                value = method(offset, end, *parts)  # type: ignore[misc]
             elif kind == _CALL:
-                value = method(place, end, *[parts[i] if i >= 0 else None for i in args])  # type: ignore[misc]
+                value = method(offset, end, *[parts[i] if i >= 0 else None for i in args])  # type: ignore[misc]
             elif kind == _APPEND:
                 value = parts[0]
-                for i in args[1:]:
-                    value.append(parts[i])
-            elif kind == _PASS:
-                value = parts[args[0]]
+                value += [parts[i] for i in args[1:]]
             else:
-                value = [parts[i] for i in args]
+                value = parts[args[0]] if kind == _PASS else [parts[i] for i in args]
             state = gotos[states[-1]][lhs]
             states.append(state)
             values.append(value)
-            places.append(place)
+            offsets.append(offset)
             if terminal == end_of_text and state == tables.accept:
                 return value
     raise AssertionError("the token pattern ends with the end of the text")
+
+
+def _default_reduction(row: dict[int, int]) -> int:
+    """The only action of a state, if it is a reduction; 0 otherwise.
+
+    It is done whatever token follows, so that an error in the next statement leaves the one before
+    it complete.
+    """
+    targets = set(row.values())
+    target = targets.pop()
+    return target if not targets and target < 0 else 0
 
 
 @cache
@@ -164,175 +201,177 @@ def _list_states(tables: Tables) -> frozenset[int]:
     )
 
 
-def _only_reduction(row: dict[int, int]) -> int | None:
-    """The reduction that a state comes to whatever follows, so that an error leaves whole what is whole."""
-    found = set(row.values())
-    return found.pop() if len(found) == 1 and min(found) < 0 else None
+@dataclass(slots=True)
+class _Recoverer:
+    """Recovers from the syntax errors of one text; `matches` yields the tokens not yet read."""
 
+    text: str
+    tables: Tables
+    stack: ParserStack
+    actions: Actions
+    starters: frozenset[int]
+    matches: Iterator[re.Match[str]]
 
-_BRACES = {"{": "LBRACE", "}": "RBRACE"}
+    def recover(self, token: Token) -> Recovery | None:
+        """Report that `token` does not fit, and change the stack so that the result does.
 
+        None: the parser cannot go on.
+        """
+        tables, stack, actions = self.tables, self.stack, self.actions
+        lists = _list_states(tables)
+        depth = max((d for d, s in enumerate(stack.states) if s in lists), default=0)
+        sign = self._insertion(token)
+        actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token)
+        if actions.error_count >= MAX_ERRORS or token.terminal == tables.number(END):
+            actions.aborted(stack.values)
+            return None
+        if sign:
+            actions.inserted(sign, token.start)
+            if sign == "=":
+                text = f"{token.text}="
+                return Recovery(token._replace(terminal=tables.number("RESULTS"), text=text))
+            brace = tables.number("LBRACE" if sign == "{" else "RBRACE")
+            return Recovery(Token(brace, sign, token.start, token.start), token)
+        head = self._head_end(depth) if self._opens_block(token.start) else -1
+        if head >= 0:
+            stack.pop_to(head)
+            actions.skipped_in_head(stack.offsets[depth])
+            return self._skip_to_brace(token)
+        return self._panic(token)
 
-def _mend(
-    terminal: int,
-    token: str,
-    place: tuple[int, int],
-    text: str,
-    tables: Tables,
-    starters: frozenset[int],
-    states: list[int],
-    values: list[Any],
-    places: list[int],
-    actions: Actions,
-) -> _Skip | _ToBrace | str | None:
-    """Report that `token` does not fit, and say how to go on: None for not at all, what to skip, a sign
-    that is to be read as if it stood there, or "" with the stack made to fit."""
-    start, stop = place
-    lists, end_of_text = _list_states(tables), tables.number(END)
-    depth = max((d for d, s in enumerate(states) if s in lists), default=0)
-    begins = _starts_line(text, start)
-    missing = _missing(tables, states, terminal, begins, terminal in starters)
-    before = values[depth - 1] if depth else None
-    actions.syntax_error(values[depth:], before, states[-1], terminal, start, stop)
-    if actions.error_count >= MAX_ERRORS or terminal == end_of_text:
-        actions.stopped(values)
-        return None
-    if missing:
-        actions.inserted(missing, start)
-        return missing
-    head = _head(tables, states, depth) if _has_brace(text, start) else -1
-    if head >= 0:
-        del states[head + 1 :], values[head:], places[head:]
-        actions.passed_over(places[depth])
-        opening = tables.number("LBRACE")
-        return "" if terminal == opening else _ToBrace(opening)
-    _begin(tables, states, values, places)
-    skip = _Skip(_wanted(starters, tables, states), end_of_text, token, start)
-    depth = _resumable(terminal, tables, states) if terminal in skip.wanted else -1
-    if depth < 0 or not (begins or _closes(token, depth, places, start, text)):
-        return skip
-    _unwind(depth, start, start, states, values, places, actions)
-    return ""
+    def _following(self) -> Iterator[Token]:
+        """The tokens after the offending one, made as in `run`."""
+        name, keywords = self.tables.number("NAME"), self.tables.keywords
+        for match in self.matches:
+            group = match.lastindex or 0
+            text = match[group]
+            terminal = keywords.get(text, group) if group == name else group
+            yield Token(terminal, text, *match.span(group))
 
+    # --- insertion ------------------------------------------------------------------
 
-def _missing(tables: Tables, states: list[int], terminal: int, begins: bool, is_starter: bool) -> str | None:
-    """What stands to reason at `terminal`: the brace of a block that begins on its line, the brace before
-    an else, the `=` behind a value that begins a line."""
-    opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
-    row = tables.actions[states[-1]]
-    if begins and is_starter and opening in row and closing not in row:
-        return "{"
-    if terminal in (tables.number("ELSE"), tables.number("DO")) and closing in row:
-        return "}"
-    if begins and terminal == tables.number("VALUE") and tables.number("RESULTS") in row:
-        return "="
-    return None
+    def _insertion(self, token: Token) -> str:
+        """The sign that is plainly missing before `token` (of "=", after it); "" if there is none.
 
+        It is the brace of a block that begins on its line, the brace before an else or a do, or the
+        `=` after a value that begins a line.
+        """
+        tables = self.tables
+        opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
+        row = tables.actions[self.stack.states[-1]]
+        begins_line = self._begins_line(token.start)
+        if begins_line and token.terminal in self.starters and opening in row and closing not in row:
+            return "{"
+        if token.terminal in (tables.number("ELSE"), tables.number("DO")) and closing in row:
+            return "}"
+        if begins_line and token.terminal == tables.number("VALUE") and tables.number("RESULTS") in row:
+            return "="
+        return ""
 
-def _head(tables: Tables, states: list[int], depth: int) -> int:
-    """The place on the stack of an item's head so far, if a brace may follow; -1 else.  `depth`: the list
-    that the error is in."""
-    opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
-    if tables.number("PROGRAM") not in tables.actions[states[depth]]:
+    def _begins_line(self, start: int) -> bool:
+        # Indentation is not followed farther back than this: on a line of a megabyte it would be for each token.
+        indentation = self.text[max(0, start - 256) : start].rpartition("\n")[2]
+        return not indentation.strip()
+
+    # --- deletion in the head of an item --------------------------------------------
+
+    def _head_end(self, depth: int) -> int:
+        """The depth where the head of an item is read so far that a brace may follow; -1 if there is none.
+
+        `depth`: of the list that the error is in.
+        """
+        tables, states = self.tables, self.stack.states
+        opening, closing = tables.number("LBRACE"), tables.number("RBRACE")
+        if tables.number("PROGRAM") not in tables.actions[states[depth]]:
+            return -1
+        for head in range(len(states) - 1, depth, -1):
+            row = tables.actions[states[head]]
+            if opening in row and closing not in row:
+                return head
         return -1
-    for place in range(len(states) - 1, depth, -1):
-        row = tables.actions[states[place]]
-        if opening in row and closing not in row:
-            return place
-    return -1
 
+    def _opens_block(self, start: int) -> bool:
+        """Whether there is a brace in the rest of the line, from `start` on."""
+        end = self.text.find("\n", start)
+        rest = self.text[start : end if end >= 0 else None]
+        return "{" in rest.partition("//")[0]
 
-def _has_brace(text: str, start: int) -> bool:
-    """Whether a block begins on the line, from `start` on."""
-    end = text.find("\n", start)
-    rest = text[start : len(text) if end < 0 else end]
-    return "{" in rest.partition("//")[0]
+    def _skip_to_brace(self, token: Token) -> Recovery | None:
+        opening, end_of_text = self.tables.number("LBRACE"), self.tables.number(END)
+        if token.terminal == opening:
+            return Recovery(token)
+        for following in self._following():
+            if following.terminal == opening:
+                return Recovery(following)
+            if following.terminal == end_of_text:
+                break  # the brace on the line was in a string
+        self.actions.aborted(self.stack.values)
+        return None
 
+    # --- panic mode -----------------------------------------------------------------
 
-class _ToBrace:
-    """Skips what is wrong in an item's head, up to the brace behind it."""
+    def _panic(self, token: Token) -> Recovery | None:
+        """Skip to a synchronising token, if `token` is none, and cut the stack back to what fits it."""
+        self._assume_version()
+        syncs = self._sync_terminals()
+        if token.terminal in syncs and (
+            self._begins_line(token.start) or self._closes_list(token, self._sync_depth(token.terminal))
+        ):
+            return self._resynchronise(token, token.start)
+        nesting = 1 if token.text == "{" else 0  # braces opened since the error
+        end_of_text = self.tables.number(END)
+        for following in self._following():
+            if following.terminal == end_of_text:
+                return self._resynchronise(following, token.start)
+            if following.text == "{":
+                nesting += 1
+            elif following.text == "}" and nesting:
+                nesting -= 1
+            elif (
+                nesting == 0
+                and following.terminal in syncs
+                and (following.text == "}" or self._begins_line(following.start))
+            ):
+                return self._resynchronise(following, token.start)
+        raise AssertionError("the token pattern ends with the end of the text")
 
-    def __init__(self, opening: int) -> None:
-        self.opening = opening
+    def _assume_version(self) -> None:
+        """Where the format version cannot be read, go on after it, at the first item."""
+        tables, stack = self.tables, self.stack
+        version = next(rule.lhs for rule in tables.rules if rule.action == "version")
+        after = tables.gotos[tables.start][version]
+        if after not in stack.states:
+            stack.states[:], stack.values[:], stack.offsets[:] = [tables.start, after], [None], [0]
 
-    def resume(self, terminal: int, token: str, start: int, text: str) -> bool:
-        return terminal == self.opening
+    def _sync_terminals(self) -> frozenset[int]:
+        """The terminals with which some open list of statements or items can go on."""
+        lists = _list_states(self.tables).intersection(self.stack.states)
+        firsts = self.starters | {self.tables.number("RBRACE")}
+        return frozenset(
+            t for s in lists for t, action in self.tables.actions[s].items() if action > 0 and t in firsts
+        )
 
+    def _sync_depth(self, terminal: int) -> int:
+        """The depth of the innermost list that goes on with `terminal`; -1 if none does."""
+        tables, states = self.tables, self.stack.states
+        lists, at_end = _list_states(tables), terminal == tables.number(END)
+        for depth in range(len(states) - 1, -1, -1):
+            action = tables.actions[states[depth]].get(terminal, 0)
+            if (action > 0 and states[depth] in lists) or (at_end and action):
+                return depth
+        return -1
 
-def _wanted(starters: frozenset[int], tables: Tables, states: list[int]) -> frozenset[int]:
-    """The terminals at which some open list of statements or items can go on."""
-    lists = _list_states(tables).intersection(states)
-    closing = tables.number("RBRACE")
-    return frozenset(
-        t
-        for s in lists
-        for t, action in tables.actions[s].items()
-        if action > 0 and (t in starters or t == closing)
-    )
+    def _closes_list(self, token: Token, depth: int) -> bool:
+        """Whether a brace closes the list at `depth`, which was begun on the brace's own line."""
+        return token.text == "}" and "\n" not in self.text[self.stack.offsets[depth - 1] : token.start]
 
-
-class _Skip:
-    """Skips tokens from `start` until a wanted one that starts a line, outside the braces opened since."""
-
-    def __init__(self, wanted: frozenset[int], end_of_text: int, token: str, start: int) -> None:
-        self.wanted = wanted
-        self.end_of_text = end_of_text
-        self.start = start
-        self.depth = 1 if token == "{" else 0
-
-    def resume(self, terminal: int, token: str, start: int, text: str) -> bool:
-        if terminal == self.end_of_text:
-            return True
-        if token == "{":
-            self.depth += 1
-            return False
-        if token == "}":
-            if self.depth == 0:
-                return terminal in self.wanted
-            self.depth -= 1
-            return False
-        return self.depth == 0 and terminal in self.wanted and _starts_line(text, start)
-
-
-def _starts_line(text: str, start: int) -> bool:
-    line = text.rfind("\n", max(0, start - 256), start) + 1
-    return not text[line:start].strip()
-
-
-def _closes(token: str, depth: int, places: list[int], start: int, text: str) -> bool:
-    """Whether a brace closes the list at `depth`, which was begun on the brace's own line."""
-    return token == "}" and "\n" not in text[places[depth - 1] : start]
-
-
-def _resumable(terminal: int, tables: Tables, states: list[int]) -> int:
-    """The place on the stack of the nearest list that goes on with `terminal`; -1 if none does."""
-    lists, at_end = _list_states(tables), terminal == tables.number(END)
-    for depth in range(len(states) - 1, -1, -1):
-        action = tables.actions[states[depth]].get(terminal, 0)
-        if (action > 0 and states[depth] in lists) or (at_end and action):
-            return depth
-    return -1
-
-
-def _begin(tables: Tables, states: list[int], values: list[Any], places: list[int]) -> None:
-    """Where the format version cannot be read, go on behind it, at the first item."""
-    version = next(rule.lhs for rule in tables.rules if rule.action == "version")
-    behind = tables.gotos[tables.start][version]
-    if behind not in states:
-        states[:], values[:], places[:] = [tables.start, behind], [None], [0]
-
-
-def _unwind(
-    depth: int,
-    start: int,
-    end: int,
-    states: list[int],
-    values: list[Any],
-    places: list[int],
-    actions: Actions,
-) -> None:
-    """Go back to the list at `depth`.  `start` is the place of the error, `end` of the token to go on with."""
-    first = places[depth] if depth < len(places) else start
-    parts, before = values[depth:], values[depth - 1] if depth else None
-    del states[depth + 1 :], values[depth:], places[depth:]
-    actions.lost(parts, before, first, end)
+    def _resynchronise(self, token: Token, error: int) -> Recovery | None:
+        """Discard what was built of the list's unfinished statement, which goes wrong at offset `error`."""
+        stack, depth = self.stack, self._sync_depth(token.terminal)
+        if depth < 0:
+            self.actions.aborted(stack.values)
+            return None
+        start = stack.offsets[depth] if depth < len(stack.offsets) else error
+        preceding = stack.value_below(depth)
+        self.actions.discarded(stack.pop_to(depth), preceding, start, token.start)
+        return Recovery(token)

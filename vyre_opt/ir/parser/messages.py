@@ -1,9 +1,9 @@
-"""Syntax errors in words.
+"""Messages for syntax errors.
 
-An LR parser's state at an error says what was being read.  Each row below pairs a
-sentence with texts that go wrong in the way it describes; running the texts once,
-at the first error, tells which states and tokens the sentence belongs to.  (The
-method is Jeffery's "generating LR syntax error messages from examples".)
+An LR parser's state at an error says what was being read.  Each row of `_EXAMPLES` pairs a message
+with texts that contain the error; parsing those texts tells to which states and tokens the message
+belongs.  This is the method of C. L. Jeffery, "Generating LR syntax error messages from examples",
+ACM TOPLAS 25(5), 2003: a change of the grammar renumbers the states, but not the examples.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from .driver import run
-from .tables import END, Tables
+from .driver import Token, run
+from .tables import END, Tables, load
 
 _P = "vyre 1 program @p workgroup(1) { "
 
@@ -78,9 +78,11 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
     ("an extra closing brace", None, [_P + "} }"]),
 ]  # fmt: skip
 
-_FRIENDLY = {
+_SPELLINGS = {
     "RESULTS": "%result =", "VALUE": "a value (%name)", "SYMBOL": "a name (@name)", "NAME": "a word",
     "INT": "an integer", "FLOAT": "a float", "STRING": "a string", "KERNEL": "a kernel", END: "the end",
+    "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "COMMA": ",",
+    "COLON": ":", "EQUAL": "=", "QMARK": "?", "LESSTHAN": "<", "MORETHAN": ">", "CIRCUMFLEX": "^",
 }  # fmt: skip
 
 
@@ -88,8 +90,8 @@ class _Stop(Exception):
     pass
 
 
-class _Silent:
-    """Accepts every action and remembers where the first error was."""
+class _FirstError:
+    """Actions that build nothing and stop at the first syntax error, which is then `at` a state and token."""
 
     error_count = 0
     at: tuple[int, int] = (-1, -1)
@@ -97,66 +99,54 @@ class _Silent:
     def __getattr__(self, name: str) -> Any:
         return lambda *parts: None
 
-    def syntax_error(
-        self, parts: list[Any], before: Any, state: int, terminal: int, start: int, end: int
-    ) -> None:
-        self.at = (state, terminal)
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
+        self.at = (state, token.terminal)
         raise _Stop
 
 
 @cache
-def _sentences() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
-    """(state, token) -> row, and state -> row where only one sentence names the state."""
-    from .tables import load
+def _rows_by_error() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+    """(state, terminal) -> row of _EXAMPLES, and state -> row where only one row names the state.
 
+    Done at the first error of a process: texts without one need no messages.
+    """
     loaded = load()
     exact: dict[tuple[int, int], int] = {}
     by_state: dict[int, set[int]] = {}
     for row, (_, _, texts) in enumerate(_EXAMPLES):
         for text in texts:
-            silent = _Silent()
+            first = _FirstError()
             try:
-                run(text, loaded, silent, frozenset())
+                run(text, loaded, first, frozenset())
             except _Stop:
-                exact.setdefault(silent.at, row)
-                by_state.setdefault(silent.at[0], set()).add(row)
+                exact.setdefault(first.at, row)
+                by_state.setdefault(first.at[0], set()).add(row)
     return exact, {state: min(rows) for state, rows in by_state.items() if len(rows) == 1}
 
 
-def explain(
-    text: str, tables: Tables, state: int, terminal: int, start: int, end: int
-) -> tuple[str, str | None]:
-    """What is wrong at a token, and what to do about it."""
-    token = text[start:end]
-    name = tables.terminals[terminal]
+def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str, str | None]:
+    """The message for a token that does not fit in `state`, and a help line if there is one."""
+    text = source[token.start : token.end]  # as written; recovery may have changed `token.text`
+    name = tables.terminals[token.terminal]
     if name == "$BAD":
-        if token == '"':
+        if text == '"':
             return "this string has no end", "close it with a quote on the same line"
-        return f"unexpected character {token!r}", None
-    if name == END and not text.strip():
+        return f"unexpected character {text!r}", None
+    if name == END and not source.strip():
         return "the text is empty", "a .vyre text begins with vyre 1"
-    exact, by_state = _sentences()
-    row = exact.get((state, terminal), by_state.get(state))
+    exact, by_state = _rows_by_error()
+    at = (state, token.terminal)
+    row = exact.get(at, by_state.get(state))
     if row is not None:
         message, help, _ = _EXAMPLES[row]
-        if name == END and (state, terminal) not in exact:
-            return "the text ends too early", help
-        return message, help
-    found = "the text ends here" if name == END else f"unexpected {token[:40].split(chr(10))[0]!r}"
-    wanted = [
-        _FRIENDLY.get(t) or _spelling(tables, t)
-        for t in map(tables.terminals.__getitem__, tables.actions[state])
-    ]
-    wanted = sorted(set(wanted))
-    if len(wanted) <= 6:
-        return f"{found}; expected {' or '.join(wanted)}", None
-    return found, None
+        return (message, help) if name != END or at in exact else ("the text ends too early", help)
+    problem = "the text ends here" if name == END else f"unexpected {text[:40].split(chr(10))[0]!r}"
+    terminals = map(tables.terminals.__getitem__, tables.actions[state])
+    expected = sorted({_spelling(tables, t) for t in terminals})
+    return (f"{problem}; expected {' or '.join(expected)}" if len(expected) <= 6 else problem), None
 
 
 def _spelling(tables: Tables, terminal: str) -> str:
-    for word, number in tables.keywords.items():
-        if tables.terminals[number] == terminal:
-            return word
-    signs = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "COMMA": ",",
-             "COLON": ":", "EQUAL": "=", "QMARK": "?", "LESSTHAN": "<", "MORETHAN": ">", "CIRCUMFLEX": "^"}  # fmt: skip
-    return signs.get(terminal, "->")
+    """A terminal in a message: a keyword as itself, and `->`, which Lark gives no name, by exclusion."""
+    words = (word for word, number in tables.keywords.items() if tables.terminals[number] == terminal)
+    return _SPELLINGS.get(terminal) or next(words, "->")

@@ -160,7 +160,7 @@ class OpActions(Scopes):
         if is_bare and self.has_error(text.rfind("\n", 0, place) + 1, place):
             return
         line_end = text.find("\n", place)
-        self.explained_to = len(text) if line_end < 0 else line_end
+        self.reported_until = len(text) if line_end < 0 else line_end
         if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
             # it follows a buffer declaration on the same line
             if not self.holes.is_invalid(last):

@@ -1,8 +1,8 @@
-"""What is made of a text around an error: all that was read is kept, the rest is remembered as lost.
+"""What the actions do about syntax errors: keep all that was built, and record what was discarded.
 
-So the verifier sees the whole module, and no mistake hides another: values that lost text would
-have defined become poison (see actions.py), and `holes` says where declarations, names or the end
-of a block may be missing, so that nothing is reported that would only follow from an error.
+The verifier then checks the whole module, so one error does not hide another.  Values that the
+discarded text would have defined become poison (see actions.py), and `holes` says where declarations,
+names or the end of a block may be missing, so that no error is reported that only follows from another.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..ops import OPS
 from ..pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from ..program import Block, Buffer, Func, Op, Program, Spec
 from . import tables
-from .actions import ModuleActions
+from .actions import Item, ModuleActions
+from .driver import Token
 from .messages import explain
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -28,120 +29,117 @@ _ITEMS = ("program", "func", "pipeline")
 _STATEMENTS = (Op, Buffer, Spec, Launch, HostRead, KernelStage, Repeat)
 
 
-class Recovery(ModuleActions):
-    """Syntax errors: their messages, and what becomes of the text around them.
+class RecoveringActions(ModuleActions):
+    """Reports syntax errors, and keeps what was built of the text around them.
 
-    `gave_up`: something of the text is not in the module, or not as it was written.
+    `is_incomplete`: something of the text is not in the module, or not as it was written.
     """
 
-    gave_up = False
+    is_incomplete = False
 
-    def syntax_error(
-        self, parts: list[Any], before: Any, state: int, terminal: int, start: int, end: int
-    ) -> None:
-        """`parts` were read of the statement that goes wrong at the token of `start` to `end`.
+    # --- called by the driver; see driver.Actions -----------------------------------
 
-        `before` is what stands before the statement, a list of such or something else.
-        """
-        if start < self.explained_to or self._misspelt(parts, start):
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
+        start, end = token.start, token.end
+        if start < self.reported_until or self._misspelt(values, start):
             return
-        token = self.source.text[start:end]
-        if token in ("buffer", "spec") and isinstance(before, list) and not any(before):
-            return  # after what may have been declarations
+        text = self.source.text[start:end]
+        if text in ("buffer", "spec") and isinstance(preceding, list) and not any(preceding):
+            return  # the statements before it, none of which could be built, may have been declarations
         loaded = tables.load()
-        message, help = explain(self.source.text, loaded, state, terminal, start, end)
-        if _NAME.fullmatch(token):
+        message, help = explain(self.source.text, loaded, state, token)
+        if _NAME.fullmatch(text):
             expected = (w for w, number in loaded.keywords.items() if number in loaded.actions[state])
-            help = suggest(token, expected) or help
-        if _VALUE.fullmatch(token) and message.startswith("unexpected"):
-            message = f"an `=` is missing behind {token[:40]}, or an op before it"
+            help = suggest(text, expected) or help
+        if _VALUE.fullmatch(text) and message.startswith("unexpected"):
+            message = f"an `=` is missing behind {text[:40]}, or an op before it"
         self.error(message, start, max(end, start + 1), help=help)
 
-    def _misspelt(self, parts: list[Any], end: int) -> bool:
-        """Report a word that no statement starts with, rather than what does not fit behind it."""
-        words = [part for part in parts[:2] if isinstance(part, str)]
+    def discarded(self, values: list[Any], preceding: Any, start: int, end: int) -> None:
+        self.is_incomplete, self.pending = True, None
+        for value in reversed(values):
+            if self.owners and value is self.owners[-1]:
+                self.unbalanced = True
+                self.close_scope()
+        text = self.source.text[start:end]
+        statements = _statements(values)
+        if not self.owners:
+            self._discarded_items(_item_in(values), statements, preceding, start, text)
+            return
+        owner, item = self.owners[-1], self.owners[0]
+        self.holes.mark_invalid(owner if isinstance(owner, Block | Pipeline) else owner.body)
+        self.holes.add_lost_names(item, _SYMBOL.findall(text))
+        if owner is item and not _has_ops(preceding) and not _has_ops(statements):
+            self.holes.mark_invalid(item)  # the text may have been a declaration
+        self.salvaged.setdefault(id(owner), []).extend(statements)
+        for results in _RESULTS.findall(text):
+            self.poison(results)
+        if result := _VALUE.match(text):  # its `=` is missing
+            self.poisoned.add(result.group())
+        if isinstance(preceding, list) and preceding and self._continues(preceding[-1], start):
+            self.holes.mark_invalid(preceding[-1])
+
+    def inserted(self, sign: str, start: int) -> None:
+        self.is_incomplete, self.reported_until = True, start + 1
+        self.unbalanced |= sign == "}"
+
+    def skipped_in_head(self, start: int) -> None:
+        self.is_incomplete = True
+        self.broken_heads.add(start)
+
+    def aborted(self, values: list[Any]) -> None:
+        """Keep what was built of an open item, and assume that any other item may follow."""
+        self.is_incomplete = True
+        del self.owners[:], self.scopes[:]
+        item = _item_in(values)
+        if item is not None:
+            self.holes.mark_invalid(item)
+            start = item.loc.start if item.loc else 0
+            self._discarded_items(item, _statements(values), None, start, self.source.text[start:])
+        self.holes.has_lost_items = True
+
+    # --- their parts ----------------------------------------------------------------
+
+    def _misspelt(self, values: list[Any], end: int) -> bool:
+        """Report the first word of a statement if no statement starts with it.
+
+        That explains the error better than the token after it, which does not fit.
+        """
+        words = [value for value in values[:2] if isinstance(value, str)]
         if words and words[0][:1] == "%" and words[0][-1:] == "=":
             del words[0]
         if not words or not _NAME.fullmatch(words[0]) or _is_word(words[0]):
             return False
         place = self.source.text.rfind(words[0], 0, end)
-        self.unknown_word(words[0], place, is_bare=words[0] is parts[0])
+        self.unknown_word(words[0], place, is_bare=words[0] is values[0])
         return True
 
-    def lost(self, parts: list[Any], before: Any, start: int, end: int) -> None:
-        """The text from `start` to `end` is given up; `parts` are what had been built of it.
-
-        `before` is what stands before: a list of statements or items, or something else.
-        """
-        self.gave_up, self.pending = True, None
-        for part in reversed(parts):
-            if self.owners and part is self.owners[-1]:
-                self.unbalanced = True
-                self.close_scope()
-        text = self.source.text[start:end]
-        kept = _statements(parts)
-        head = next((part for part in parts if isinstance(part, Program | Func | Pipeline)), None)
-        if not self.owners:
-            self._lost_items(head, kept, before, start, text)
-            return
-        owner, item = self.owners[-1], self.owners[0]
-        self.holes.mark_invalid(owner if isinstance(owner, Block | Pipeline) else owner.body)
-        self.holes.add_lost_names(item, _SYMBOL.findall(text))
-        if owner is item and not _has_ops(before) and not _has_ops(kept):
-            self.holes.mark_invalid(item)  # it may have been a declaration
-        self.kept.setdefault(id(owner), []).extend(kept)
-        for found in _RESULTS.findall(text):
-            self.poison(found)
-        if result := _VALUE.match(text):  # its `=` is missing
-            self.poisoned.add(result.group())
-        if isinstance(before, list) and before and self._goes_on(before[-1], start):
-            self.holes.mark_invalid(before[-1])
-
-    def _lost_items(
-        self, head: Program | Func | Pipeline | None, kept: list[Any], before: Any, start: int, text: str
+    def _discarded_items(
+        self, item: Item | None, statements: list[Any], preceding: Any, start: int, text: str
     ) -> None:
-        """An item that is not closed counts as closed; of others, only the words in them are known."""
-        if head is not None:
-            self.kept.setdefault(id(head), []).extend(kept)
-            if not _has_ops(kept):
-                self.holes.mark_invalid(head)
+        """`text` between items is given up.  If an unclosed `item` begins in it, that counts as closed."""
+        if item is not None:
+            self.salvaged.setdefault(id(item), []).extend(statements)
+            if not _has_ops(statements):
+                self.holes.mark_invalid(item)
             self.unbalanced = True
-            for found in _RESULTS.findall(text):
-                self.poison(found)
-            self.complete(head, [])
+            for results in _RESULTS.findall(text):
+                self.poison(results)
+            self.complete(item, [])
             return
         self.holes.add_lost_names(None, _WORD.findall(text))
         word = _NAME.match(text)
         if word is not None and (word.group() in _ITEMS or not _is_word(word.group())):
             return
+        # The text starts with a statement or a brace, so a `}` too many may have closed the item
+        # before it, and what follows may belong to an item whose head was never seen.
         self.holes.has_lost_items = True
-        last = before[-1] if isinstance(before, list) and before else None
+        last = preceding[-1] if isinstance(preceding, list) and preceding else None
         if isinstance(last, Program | Func):
-            self.unbalance(last)  # a brace too many may have closed it
+            self.unbalance(last)
 
-    def inserted(self, sign: str, start: int) -> None:
-        """The token at `start` is read as if a sign that is missing stood there."""
-        self.gave_up, self.explained_to = True, start + 1
-        self.unbalanced |= sign == "}"
-
-    def passed_over(self, head: int) -> None:
-        """What is wrong in the head that begins at `head` is left out."""
-        self.gave_up = True
-        self.broken_heads.add(head)
-
-    def stopped(self, parts: list[Any]) -> None:
-        """Nothing is read any more: keep what was built of an item, and doubt that others exist."""
-        self.gave_up = True
-        del self.owners[:], self.scopes[:]
-        head = next((part for part in parts if isinstance(part, Program | Func | Pipeline)), None)
-        if head is not None:
-            self.holes.mark_invalid(head)
-            start = head.loc.start if head.loc else 0
-            self._lost_items(head, _statements(parts), None, start, self.source.text[start:])
-        self.holes.has_lost_items = True
-
-    def _goes_on(self, last: Any, start: int) -> bool:
-        """Whether the text at `start` may belong to the statement before it."""
+    def _continues(self, last: Any, start: int) -> bool:
+        """Whether the text at `start` may belong to the statement `last` before it."""
         if isinstance(last, Op) and last.name == "if" and len(last.regions) == 1:
             return True  # as its else
         line = self.source.text.rfind("\n", 0, start) + 1
@@ -153,12 +151,17 @@ def _is_word(name: str) -> bool:
     return name in OPS or name in tables.load().keywords
 
 
-def _statements(parts: list[Any]) -> list[Any]:
-    """Ops, declarations and stages among the parts of a text that is given up, in order.
+def _item_in(values: list[Any]) -> Item | None:
+    """The item that was being built, if the stack's `values` hold its head."""
+    return next((value for value in values if isinstance(value, Program | Func | Pipeline)), None)
 
-    What stands in a block that is not closed counts as standing where the block does.
+
+def _statements(values: list[Any]) -> list[Any]:
+    """Ops, declarations and stages among the values discarded from the stack, in order.
+
+    Those of a block that is not closed count as standing where the block does.
     """
-    flat = (item for part in parts for item in (part if isinstance(part, list) else (part,)))
+    flat = (item for value in values for item in (value if isinstance(value, list) else (value,)))
     return [item for item in flat if isinstance(item, _STATEMENTS)]
 
 

@@ -1,4 +1,4 @@
-"""Names in scope while a text is read, and what is wrong with it so far."""
+"""The symbol table while a text is parsed, and the errors found in it so far."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from ..types import UNKNOWN, DataType
 
 
 class TooDeep(Exception):
-    """Parsing stops: the text is nested too deeply."""
+    """Blocks are nested too deeply; parsing stops."""
 
 
 def result_names(results: str) -> list[str]:
-    """The names of a RESULTS token: `%a, %b =`."""
+    """The names in a RESULTS token: `%a`, `%b` of `%a, %b =`."""
     return [name.strip() for name in results[:-1].split(",")]
 
 
 class Scopes:
-    """`scope` maps a visible `%name` to its value; `diagnostics` collects errors, `holes` what they left out."""
+    """Collects errors in `diagnostics`, and in `holes` what they left out of the module."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.diagnostics: list[Diagnostic] = []
-        self.scope: dict[str, Value] = {}
-        self.scopes: list[list[str]] = []
+        self.scope: dict[str, Value] = {}  # the visible values by `%name`
+        self.scopes: list[list[str]] = []  # innermost last: the names that leave `scope` at its end
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
-        self.pending: tuple[Value, ...] | None = None  # arguments for the next block
+        self.pending: tuple[Value, ...] | None = None  # arguments of the block that opens next
         self.holes = ParseHoles()
-        self.kept: dict[int, list[Any]] = {}  # by owner: statements that an error has cut off from it
+        self.salvaged: dict[
+            int, list[Any]
+        ] = {}  # by id of the owner: statements that an error cut off from it
         self.last_buffer: Buffer | None = None
-        self.explained_to = 0  # a syntax error before this place has been reported in other words
-        # of the item that is being read:
-        self.missing: dict[str, Diagnostic] = {}  # errors about values that are not defined, one a name
-        self.twice: list[Diagnostic] = []  # errors about values that are defined twice
-        self.poisoned: set[str] = set()  # values that lost text would have defined
-        self.unbalanced = False  # a brace is missing or too many
+        self.reported_until = 0  # syntax errors before this offset have been reported in other words
+        # Of the item that is being read:
+        self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
+        self.redefinitions: list[Diagnostic] = []  # errors about values that are defined twice
+        self.poisoned: set[str] = set()  # names that discarded text would have defined
+        self.unbalanced = False  # a brace is missing, or there is one too many
 
     # --- errors and scopes ----------------------------------------------------------
 
@@ -47,22 +49,22 @@ class Scopes:
         return len(self.diagnostics)
 
     def error(self, message: str, place: int, end: int, help: str | None = None) -> Diagnostic:
-        found = Diagnostic("error", message, Location(self.source, place, end), help=help)
-        self.diagnostics.append(found)
-        return found
+        diagnostic = Diagnostic("error", message, Location(self.source, place, end), help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
 
     def has_error(self, start: int, end: int) -> bool:
-        """Whether an error has been found between two places, of which the first has just been read."""
-        for found in reversed(self.diagnostics):
-            if found.loc is None or found.loc.start < start:
+        """Whether an error lies between two offsets; the text from `start` on must be what was read last."""
+        for diagnostic in reversed(self.diagnostics):  # in the order of the text, so only the last matter
+            if diagnostic.loc is None or diagnostic.loc.start < start:
                 return False
-            if found.loc.start < end:
+            if diagnostic.loc.start < end:
                 return True
         return False
 
     def open_scope(self, owner: Any) -> None:
         if not self.scopes:
-            self.missing, self.twice, self.poisoned, self.unbalanced = {}, [], set(), False
+            self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
         self.scopes.append([])
         self.owners.append(owner)
 
@@ -72,41 +74,42 @@ class Scopes:
             self.scope.pop(name, None)
 
     def poison(self, results: str) -> None:
-        """Say nothing of the uses of what a RESULTS token names: it is not defined, and that has a reason."""
+        """Report no use of the names in a RESULTS token: an error is why they are not defined."""
         self.poisoned.update(result_names(results))
 
     def define(self, name: str, value: Value, place: int) -> None:
         """Make `%name` visible to the end of the current scope."""
         first = self.scope.get(name)
         if first is not None:
-            found = self.error(f"{name} is defined twice", place, place + len(name))
+            error = self.error(f"{name} is defined twice", place, place + len(name))
             if isinstance(first.owner, Op):
-                found.note("first defined here", first.owner.loc)
-            found.help = "an SSA value is assigned once; give this one another name"
-            self.twice.append(found)
+                error.note("first defined here", first.owner.loc)
+            error.help = "an SSA value is assigned once; give this one another name"
+            self.redefinitions.append(error)
             if first.type is not value.type:
-                value = Value(value.name, UNKNOWN)
+                value = Value(value.name, UNKNOWN)  # nobody knows which of the two a use means
         self.scope[name] = value
         if first is None:
             self.scopes[-1].append(name)
 
     def use(self, name: str, place: int) -> Value:
-        found = self.scope.get(name)
-        if found is not None:
-            return found
+        """The visible value `%name`, or a poison value of that name after an error."""
+        value = self.scope.get(name)
+        if value is not None:
+            return value
         if name in self.poisoned:
             pass
-        elif name in self.missing:
-            self.missing[name].again(Location(self.source, place, place + len(name)))
+        elif name in self.undefined:
+            self.undefined[name].again(Location(self.source, place, place + len(name)))
         else:
             help = suggest(name, self.scope)
-            self.missing[name] = self.error(f"{name} is not defined", place, place + len(name), help)
+            self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
         return Value(name[1:], UNKNOWN)
 
     def written_types(
         self, name: str, operands: Sequence[Value], types: Sequence[DataType], loc: Location
     ) -> None:
-        """The types written in parentheses are those of the operands."""
+        """Report where the types written in parentheses are not those of the operands."""
         if len(types) != len(operands):
             self.error(f"{name}: {len(types)} types for {len(operands)} operands", loc.start, loc.end)
             return

@@ -1,9 +1,8 @@
-"""From grammar/vyre.lark to LALR(1) tables.
+"""LALR(1) tables from grammar/vyre.lark, computed by Lark.
 
-Lark reads the grammar and computes the tables; importing Lark and doing so takes
-longer than parsing a small file, so the result is kept in the user's cache folder
-under a name that holds the hash of the grammar and of this file's version.  A
-cache that is missing, unwritable or damaged costs time, never an answer.
+Importing Lark and computing the tables takes longer than parsing a small file, so the result is
+cached in the user's cache folder, in a file named by the hash of VERSION and the grammar.  A cache
+that is missing, unwritable or damaged costs time, never a wrong answer.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from blake3 import blake3
 
 from ..cache_folder import cache_folder
 
-VERSION = 1
+VERSION = 1  # of the tables' format; a change of `compile_grammar` must raise it
 END = "$END"
 
 _HERE = Path(__file__).resolve()
@@ -31,10 +30,10 @@ _CHECKOUT = _HERE.parents[3] / "grammar" / "vyre.lark"
 
 @dataclass(slots=True)
 class Rule:
-    """`lhs` and `size` drive the parser; `action` names a method, `args` says what it gets.
+    """`lhs -> size symbols`; on its reduction the method `action` gets the parts named by `args`.
 
-    `args` holds places on the right-hand side, and -1 for an absent optional part.
-    An `action` of "" passes the one argument on; "*" starts a list, "+" appends to one.
+    `args` are indices into the right-hand side, and -1 for an optional part that is absent.
+    An `action` of "" is the value of its only argument; "*" starts a list, "+" appends to one.
     """
 
     lhs: int
@@ -45,10 +44,10 @@ class Rule:
 
 @dataclass(slots=True, eq=False)
 class Tables:
-    """`actions[state][terminal]` is state + 1 to shift, -(rule + 1) to reduce.
+    """`actions[state][terminal]` is next state + 1 to shift, -(rule + 1) to reduce; absent is an error.
 
-    Terminals are numbered by their group in `pattern`; the keywords, which match as
-    NAME, and END come after.
+    Terminals have the numbers of their groups in `pattern`, END and $BAD (any other character) among
+    them; the keywords, which match as NAME, come after.
     """
 
     pattern: re.Pattern[str]
@@ -65,27 +64,27 @@ class Tables:
 
 
 def grammar_text() -> str:
-    """The grammar as shipped: beside the package in a wheel, at the root of a checkout."""
+    """The grammar: in the package if it was installed from a wheel, at the root of a checkout."""
     path = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
     return path.read_text(encoding="utf-8")
 
 
 @cache
 def load() -> Tables:
-    """The tables, from the cache if it has them."""
+    """The tables, from the cache if they are in it, else computed and put there."""
     text = grammar_text()
     key = blake3(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
     path = cache_folder() / f"grammar-{key}.json"
     try:
         return _decode(json.loads(path.read_bytes()))
-    except Exception:  # whatever a cache that is missing or damaged may raise
+    except Exception:  # a damaged cache may raise anything
         encoded = compile_grammar(text)
         _save(path, encoded)
         return _decode(encoded)
 
 
 def _save(path: Path, encoded: dict[str, Any]) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")  # renamed when whole, so no process reads a part
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.write_text(json.dumps(encoded, separators=(",", ":")))
@@ -109,7 +108,7 @@ def _decode(encoded: dict[str, Any]) -> Tables:
 
 
 def compile_grammar(text: str) -> dict[str, Any]:
-    """The tables as JSON values.  Raises Lark's GrammarError for a grammar that is not LALR(1)."""
+    """The fields of Tables as JSON values.  Raises Lark's GrammarError if the grammar is not LALR(1)."""
     from lark import Lark
 
     lark: Any = Lark(text, parser="lalr", lexer="basic", maybe_placeholders=True)
@@ -143,10 +142,10 @@ def compile_grammar(text: str) -> dict[str, Any]:
 
 
 def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
-    """One pattern for all terminals: what is ignored, then a group for each terminal.
+    """The token pattern, the names of the terminals, and the numbers of the keywords.
 
-    The last groups catch the end of the text and any other character, so that
-    matches cover the text without a gap.
+    The pattern skips what is ignored and then has one group per terminal.  The last two groups match
+    the end of the text and any other character, so that the matches cover the whole text.
     """
     ignored = set(lark.ignore_tokens)
     by_name = {t.name: t for t in lark.terminals}
@@ -154,6 +153,7 @@ def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
     regexes = [t for t in lark.terminals if t.pattern.type == "re" and t.name not in ignored]
     strings = [t for t in lark.terminals if t.pattern.type == "str"]
     words = [t for t in strings if name_pattern.fullmatch(t.pattern.value)]
+    # The longest first: a regular expression takes the first alternative that matches.
     signs = sorted((t for t in strings if t not in words), key=lambda t: -len(t.pattern.value))
     groups = [*regexes, *signs]
     skip = "|".join(by_name[name].pattern.to_regexp() for name in sorted(ignored))
@@ -167,24 +167,23 @@ def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
 
 
 def _action(rule: Any) -> tuple[str, list[int]]:
-    """The method to call on a reduction, and which parts of the right-hand side it gets."""
-    kept = [
-        place for place, symbol in enumerate(rule.expansion) if not (symbol.is_term and symbol.filter_out)
-    ]
+    """`Rule.action` and `Rule.args` of Lark's rule, as Lark's own tree builder would shape its tree."""
+    symbols = enumerate(rule.expansion)
+    parts = [index for index, symbol in symbols if not (symbol.is_term and symbol.filter_out)]
     origin = rule.origin.name
     if origin.startswith("__"):  # Lark's name for a repetition: of one item, or recursive
         if rule.expansion and rule.expansion[0].name == origin:
-            return "+", kept
-        return "*", kept
+            return "+", parts
+        return "*", parts
     args: list[int] = []
-    place = 0
+    index = 0
     for absent in rule.options.empty_indices or [False] * len(rule.expansion):
         if absent:
             args.append(-1)
         else:
-            if place in kept:
-                args.append(place)
-            place += 1
+            if index in parts:
+                args.append(index)
+            index += 1
     if rule.alias is None and rule.options.expand1 and len(args) == 1:
         return "", args
     return rule.alias or origin, args
