@@ -35,7 +35,7 @@ def test_every_op(report):
 
 
 def test_random_programs(report):
-    """`python -m support --target cuda` makes small programs of those that differ."""
+    """`PYTHONPATH=test python -m support --target cuda` makes small programs of those that differ."""
     done = compare_random("cuda", range(PROGRAMS), jobs=JOBS)
     assert done.programs == PROGRAMS
     report(done)

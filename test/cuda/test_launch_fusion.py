@@ -62,7 +62,7 @@ def test_adversarial_pipelines():
 
 
 def test_random_pipelines(request):
-    """`python -m support --pipelines 2000 --target cuda` runs more of them."""
+    """`PYTHONPATH=test python -m support --pipelines 2000 --target cuda` runs more of them."""
     done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS)
     terminal = request.config.pluginmanager.get_plugin("terminalreporter")
     terminal.write_line(f"\n{done.summary('cuda')}")

@@ -1,6 +1,6 @@
 """Pipelines before and after the default passes, run by the real runner: the named kinds, and random ones.
 
-`python -m support --pipelines 2000 --target cpu` runs more of the random ones.
+`PYTHONPATH=test python -m support --pipelines 2000 --target cpu` runs more of the random ones.
 """
 
 from __future__ import annotations

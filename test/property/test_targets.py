@@ -32,7 +32,10 @@ def test_every_op() -> None:
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, PART))
 def test_random_programs(start: int) -> None:
-    """In turn with no and with full optimisation; `python -m support --target cpu` does both for each."""
+    """In turn with no and with full optimisation.
+
+    `PYTHONPATH=test python -m support --target cpu` does both for each program.
+    """
     seeds = range(start, min(start + PART, PROGRAMS))
     done = compare_random("cpu", seeds, in_turn=True)
     assert done.runs == done.programs == len(seeds)

@@ -1,4 +1,4 @@
-"""`python -m support --programs 20000 --seed 1`: a campaign, with a summary on stdout.
+"""`PYTHONPATH=test python -m support --programs 20000 --seed 1`: a campaign, with a summary on stdout.
 
 With `--target` the programs are compared with the interpreter on that target, with no and
 with full optimisation; else passes and pipelines are checked.  `--pipelines 2000 --target cpu`

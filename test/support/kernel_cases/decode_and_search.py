@@ -17,7 +17,7 @@ from vyre_opt.kernels.search import MAX_SLAB, SOURCES, SearchSchedule, decode_sc
 
 from .case import Array, KernelCase, Use
 
-__all__ = ["text_cases"]
+__all__ = ["decode_and_search_cases"]
 
 SIZES = (0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097)
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
@@ -32,7 +32,7 @@ SMALL = DfaSchedule(32, 24)
 Build = Callable[[DecodeSchedule], Program]
 
 
-def text_cases() -> Iterator[KernelCase]:
+def decode_and_search_cases() -> Iterator[KernelCase]:
     yield from _decodes()
     for size in (1, 2, 31, 33, 1000, 14000):
         for table in (np.uint16, np.uint32):
