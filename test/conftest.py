@@ -1,7 +1,6 @@
-"""What any test may use: the tools as a shell runs them, and the mark of tests that need a GPU.
+"""Fixtures of all tests: the command-line tools as processes, and the mark `gpu` of tests that need a GPU.
 
-Tests with the mark run where there is a GPU; elsewhere the run says at its end that it left
-them out.
+Without a GPU those tests are skipped, and the run says at its end how many.
 """
 
 import os
@@ -22,10 +21,10 @@ SCRIPTS = Path(sys.executable).parent
 def _runner(tool: str) -> Callable[..., Ran]:
     def run(*args: object, text: str | bytes = "", **rest) -> Ran:
         """Run the tool with `text` on stdin; stdout, stderr and the exit code come apart."""
-        given = text if isinstance(text, bytes) else text.encode()
+        stdin = text if isinstance(text, bytes) else text.encode()
         command = [str(SCRIPTS / tool), *map(str, args)]
-        done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=120, **rest)
-        return Ran(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        process = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120, **rest)
+        return Ran(process.args, process.returncode, process.stdout.decode(), process.stderr.decode())
 
     return run
 
@@ -65,19 +64,19 @@ _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # What is compiled here is not to be found by the next run, nor in the user's own cache.
+    # A cache of this run's own: neither an earlier run nor the user's cache can hide a failure to compile.
     folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
     os.environ["VYRE_CACHE_DIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
 
 
-@pytest.hookimpl(trylast=True)  # after -k and -m
+@pytest.hookimpl(trylast=True)  # after -k and -m have deselected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    mine = [item for item in items if item.get_closest_marker("gpu")]
-    if mine and no_gpu():
-        config.stash[_LEFT_OUT] = len(mine)
-        for item in mine:
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu_items and no_gpu():
+        config.stash[_LEFT_OUT] = len(gpu_items)
+        for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {no_gpu()}"))
 
 

@@ -25,7 +25,7 @@ def report(request: pytest.FixtureRequest):
 
     def show(done: Comparison) -> None:
         terminal.write_line(f"\n{done.summary('cuda')}, in {time.monotonic() - started:.0f} s")
-        assert not done.found, "\n".join(map(str, done.found[:40]))
+        assert not done.differences, "\n".join(map(str, done.differences[:40]))
 
     return show
 
