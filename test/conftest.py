@@ -64,7 +64,7 @@ _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A cache of this run's own: neither an earlier run nor the user's cache can hide a failure to compile.
+    # A cache of this run's own: it finds nothing from before, and leaves nothing in the user's.
     folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
     os.environ["VYRE_CACHE_DIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

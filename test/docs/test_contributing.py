@@ -169,6 +169,15 @@ def named_files_exist(checkout: Checkout, item: Item) -> None:
         assert (checkout.root / path).exists(), path
 
 
+def tables_have_splat(checkout: Checkout, item: Item) -> None:
+    """For a list of what an op written like no other needs: such an op, `splat`, is in each file named."""
+    named_files_exist(checkout, item)
+    for path in item.paths:
+        assert not path.endswith(".py") or '"splat"' in (checkout.root / path).read_text(encoding="utf-8"), (
+            path
+        )
+
+
 def checklist(title: str, name: str) -> list[Item]:
     """The items of a section of CONTRIBUTING.md."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -259,10 +268,13 @@ OP: dict[str, Sequence[Step]] = {
 }
 NEW_FORM: dict[str, Sequence[Step]] = {
     "The syntax in": [named_files_exist],
-    "A builder in": [named_files_exist],
+    "A builder in": [tables_have_splat],
     "A text that goes wrong": [named_files_exist],
+    "What runs it": [tables_have_splat],
+    "Samples of it": [tables_have_splat],
     "The semantics in": [named_files_exist],
 }
+"""The new op needs none of these, since it is written as others are."""
 
 
 # --- add a pass: one that takes the fastmath flags off every op

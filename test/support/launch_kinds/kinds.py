@@ -22,7 +22,7 @@ _LAUNCH = re.compile(r"(\w+)(?: grid\((.*)\))?((?: \w+)+)")
 class Kind:
     """A pipeline, and what launch_fusion must make of it.
 
-    `launches`: how many remain.  `internal`: buffers that become workgroup memory or registers.
+    `launches`: how many remain.  `internal`: buffers that are gone from the pipeline.
     `reasons`: of the refusals in its remarks.
     """
 
