@@ -1,8 +1,8 @@
 """CONTRIBUTING's checklists, followed to the letter in a copy of the checkout: what they add works.
 
-The tables here hold what a contributor writes for each item, under the item's first words.  Which file it goes
-to is for the item to say: an edit is made in the only file named by the item that has the place for it.  So an
-item that is added, reworded or forgotten fails, and so does one that names the wrong file.
+The tables here hold what a contributor writes for each item, under the item's first words.  The file it
+goes to is taken from the item: of the files that it names, the only one that has the line to insert before.
+So an item that is added, reworded or removed fails, and so does one that names the wrong file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOP = ("vyre_opt", "grammar", "test", "docs", "pyproject.toml", "Makefile", "CHA
 
 @dataclass(frozen=True)
 class Item:
-    """One `- [ ]` of a checklist, as one line of text; `name` is that of the op, pass or kernel being added."""
+    """One `- [ ]` of a checklist, as one line; `name` is that of the op, pass or kernel being added."""
 
     text: str
     name: str
@@ -507,8 +507,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
-    """The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on ref
-    and cpu, as it is and expanded.  And whatever looks for an op, a kernel or a schedule that is left out."""
+    """The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
+    ref and cpu, as it is and expanded; and the tests that no op, kernel or schedule is left out of a table."""
     checkout.run_tests("average or integer_ops or strip_fastmath or offset or every_kernel or op_table")
 
 

@@ -62,7 +62,7 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the index of an access is computed, and the control flow around it; CHOICES has the values of each part."""
+    """How the index of an access is computed, and the control flow around it; CHOICES has all values."""
 
     row: str = "own"
     stride: str = "lanes"
@@ -540,7 +540,7 @@ def _inputs(
 
 
 def _stages(draft: _Draft, live: set[str]) -> list[str]:
-    """The pipeline's stages, one a line.  `live`: temporaries that the caller gives contents and gets back."""
+    """The pipeline's stages, one a line.  `live`: temporaries that are inputs and outputs of the pipeline."""
     rng = draft.rng
     stages: list[str] = []
     for _ in range(rng.choice((2, 2, 3, 3, 4))):

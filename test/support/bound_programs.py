@@ -31,8 +31,10 @@ SHARED = 0.75
 
 @dataclass(slots=True)
 class _PipelineBuffer:
-    """A buffer of the pipeline.  `contents`: the caller provides them; `live_out`: the caller sees the result;
-    `private`: bound by one launch only."""
+    """A buffer of the pipeline.
+
+    `contents`: the caller provides them.  `live_out`: the caller reads it.  `private`: of one launch only.
+    """
 
     name: str
     text: str

@@ -48,7 +48,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
 """By target: with no and with full optimisation, and what else changes the code."""
 
 BATCH = 64
-"""Programs of one task; a GPU loads them as one module, since loading one by one would take most of the time."""
+"""Programs of one task; a GPU loads them as one module, since loading each alone would dominate."""
 
 INPUTS = 1
 """The seed of every program's inputs."""

@@ -69,11 +69,6 @@ class Storage:
     def tile(self) -> int:
         return self.slots * self.lanes
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether invocations read what others wrote."""
-        return self.buffer.is_transient or self.buffer.is_workgroup
-
 
 class Memory:
     """Declares the buffers of a program and makes accesses to them."""
@@ -276,7 +271,7 @@ class Memory:
         return True
 
     def atomic_counter(self) -> bool:
-        """Update a counter that all invocations share; the old value depends on their order, and is not used."""
+        """Update a counter shared by all invocations; the old value, which depends on their order, is unused."""
         if not self.counters:
             return False
         buffer, name = self.rng.choice(self.counters)

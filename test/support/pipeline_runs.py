@@ -66,7 +66,7 @@ BATCH = 16
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a caller observes of a run: (name, element type, array) of host reads in order, then of outputs."""
+    """What a caller observes: (name, element type, array) of host reads in order, then of outputs."""
 
     arrays: tuple[tuple[str, str, np.ndarray[Any, Any]], ...]
     launches: int
@@ -278,8 +278,9 @@ def _run_seed(
         except (DispatchError, DiagnosticError, PassFailure) as failed:
             what = str(failed)
         if what:
-            step = f"{f'after {step_passes}' if step_passes else 'as it is'} on {name} {options if runner is target else ''}"
-            totals.failures.append((seed, f"{step.strip()}: {what}", text))
+            step = f"after {step_passes}" if step_passes else "as it is"
+            where = f"{name} {options}" if runner is target else name
+            totals.failures.append((seed, f"{step} on {where}: {what}", text))
             return
     before, after = runs[0], runs[-1]
     totals.launches += before.launches

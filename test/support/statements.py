@@ -262,7 +262,7 @@ class Statements:
     # --- the end --------------------------------------------------------------------------
 
     def digest(self, count: int) -> Value:
-        """A u64 that depends on `count` values in scope, so that an output shows when one of them is wrong."""
+        """A u64 that depends on `count` values in scope, so that a wrong one shows in an output."""
         b = self.b
         values = [value for same_type in self.e.pool.by_type.values() for value in same_type]
         digest = b.const(0, DataType.U64)

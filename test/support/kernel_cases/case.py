@@ -59,7 +59,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """`kernel`: the op's name, or decode_scan for decoding and searching in one; `what` tells its cases apart.
+    """`kernel`: the op's name, or decode_scan, which is no op; `what` tells the cases of one kernel apart.
 
     `make` builds the use anew at each call, so that a list of cases costs nothing.
     """

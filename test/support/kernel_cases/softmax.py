@@ -69,8 +69,8 @@ def _case(columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int, m
 
 
 def special_rows(columns: int, large: float) -> Array:
-    """Eight rows: plain; the first half -inf; every second element -inf; large numbers; all -inf; one NaN; one
-    +inf; -inf but for the last 64th."""
+    """Eight rows: plain; the first half -inf; every second element -inf; large numbers; all -inf; one NaN;
+    one +inf; -inf but for the last 64th."""
     rng = np.random.default_rng(columns)
     x = (rng.standard_normal((8, columns)) * 5).astype(np.float32)
     x[1, : columns // 2] = -np.inf

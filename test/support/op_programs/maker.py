@@ -52,7 +52,7 @@ class OpProgram:
 
 
 def _distance(a: Array, b: Array, dtype: DataType) -> Array:
-    """Elementwise distance in units in the last place; 1 for integers that differ, 0 between NaNs of any bits."""
+    """Elementwise distance in units in the last place; 1 where integers differ, 0 between any two NaNs."""
     if not dtype.is_float:
         return np.asarray(a != b, np.float64)
     bits = dtype.bits or 0
