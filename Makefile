@@ -27,6 +27,7 @@ mutants: install  ## Plant mistakes in the proofs, one by one, and see that test
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
 N ?= 200000
+campaign: export PYTHONPATH := test
 campaign: install  ## Random pipelines before and after passes: ref, random passes, cpu (hours; N=2000 for less)
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random

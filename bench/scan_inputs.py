@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support.kernel_cases.texts import occurrences
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "test"))  # so that a benchmark runs as it is, without PYTHONPATH
+
+from support.kernel_cases.decode_and_search import occurrences  # noqa: E402
+
 Match = tuple[int, int]
 
 

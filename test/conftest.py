@@ -1,7 +1,6 @@
-"""What any test may use: the tools as a shell runs them, and the mark of tests that need a GPU.
+"""Fixtures of all tests: the command-line tools as processes, and the mark `gpu` of tests that need a GPU.
 
-Tests with the mark run where there is a GPU; elsewhere the run says at its end that it left
-them out.
+Without a GPU those tests are skipped, and the run says at its end how many.
 """
 
 import os
@@ -23,10 +22,10 @@ SCRIPTS = Path(sys.executable).parent
 def _runner(tool: str) -> Callable[..., Ran]:
     def run(*args: object, text: str | bytes = "", **rest) -> Ran:
         """Run the tool with `text` on stdin; stdout, stderr and the exit code come apart."""
-        given = text if isinstance(text, bytes) else text.encode()
+        stdin = text if isinstance(text, bytes) else text.encode()
         command = [str(SCRIPTS / tool), *map(str, args)]
-        done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=120, **rest)
-        return Ran(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        process = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120, **rest)
+        return Ran(process.args, process.returncode, process.stdout.decode(), process.stderr.decode())
 
     return run
 
@@ -70,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # What is compiled here is not to be found by the next run, nor in the user's own cache.
+    # A cache of this run's own: it finds nothing from before, and leaves nothing in the user's.
     folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
     os.environ["VYRE_CACHE_DIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -86,7 +85,7 @@ def _share(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-@pytest.hookimpl(trylast=True)  # after -k and -m
+@pytest.hookimpl(trylast=True)  # after -k and -m have deselected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.share:
         number, count = _share(config.option.share)
@@ -94,10 +93,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number - 1]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
-    mine = [item for item in items if item.get_closest_marker("gpu")]
-    if mine and no_gpu():
-        config.stash[_LEFT_OUT] = len(mine)
-        for item in mine:
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu_items and no_gpu():
+        config.stash[_LEFT_OUT] = len(gpu_items)
+        for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {no_gpu()}"))
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -49,6 +50,7 @@ def exact_gpu() -> Any:
 
 def programs() -> Iterator[tuple[str, Any, Any, Any, Any]]:
     """Name, program, module, grid, inputs."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, without PYTHONPATH
     from support.differential import random_cases
     from support.kernel_cases import kernel_cases
     from support.op_programs import op_programs

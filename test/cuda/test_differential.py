@@ -25,7 +25,7 @@ def report(request: pytest.FixtureRequest):
 
     def show(done: Comparison) -> None:
         terminal.write_line(f"\n{done.summary('cuda')}, in {time.monotonic() - started:.0f} s")
-        assert not done.found, "\n".join(map(str, done.found[:40]))
+        assert not done.differences, "\n".join(map(str, done.differences[:40]))
 
     return show
 
@@ -35,7 +35,7 @@ def test_every_op(report):
 
 
 def test_random_programs(report):
-    """`python -m support --target cuda` makes small programs of those that differ."""
+    """`PYTHONPATH=test python -m support --target cuda` makes small programs of those that differ."""
     done = compare_random("cuda", range(PROGRAMS), jobs=JOBS)
     assert done.programs == PROGRAMS
     report(done)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.launch_kinds import KINDS
-from support.pipeline_runs import PASSES, any_inputs, check_example, compare_pipelines, difference, see
+from support.pipeline_runs import PASSES, any_inputs, check_example, compare_pipelines, difference, observe
 
 pytestmark = pytest.mark.gpu
 
@@ -32,9 +32,9 @@ def test_example(path, cuda):
 def test_kind(kind, cuda):
     """Joined for a GPU, which has more workgroup memory, the results are those of ref."""
     inputs = any_inputs(kind.text, 3)
-    wanted = see(kind.text, "ref", inputs)
+    wanted = observe(kind.text, "ref", inputs)
     for passes in ("", PASSES):
-        assert difference(wanted, see(kind.text, cuda(), inputs, passes)) == ""
+        assert difference(wanted, observe(kind.text, cuda(), inputs, passes)) == ""
 
 
 @pytest.mark.parametrize(
@@ -49,22 +49,26 @@ def test_soundness(name, inputs, cuda):
     """Pipelines that were once miscompiled; test/conformance has what they give."""
     text = (SOUNDNESS / f"{name}.vyre").read_text()
     given = {buffer: np.array(values, np.uint32) for buffer, values in inputs.items()}
-    wanted = see(text, "ref", given)
+    wanted = observe(text, "ref", given)
     for passes in ("", PASSES):
-        assert difference(wanted, see(text, cuda(), given, passes)) == ""
+        assert difference(wanted, observe(text, cuda(), given, passes)) == ""
 
 
 def test_adversarial_pipelines():
     """Those that aim at the proofs; `--adversarial` runs more of them."""
     done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS, adversarial=True)
-    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert not done.failures, "\n\n".join(
+        f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
+    )
     assert done.joined > PIPELINES // 4
 
 
 def test_random_pipelines(request):
-    """`python -m support --pipelines 2000 --target cuda` runs more of them."""
+    """`PYTHONPATH=test python -m support --pipelines 2000 --target cuda` runs more of them."""
     done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS)
     terminal = request.config.pluginmanager.get_plugin("terminalreporter")
     terminal.write_line(f"\n{done.summary('cuda')}")
-    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert not done.failures, "\n\n".join(
+        f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
+    )
     assert done.pipelines == PIPELINES

@@ -1,187 +1,560 @@
-"""CONTRIBUTING's checklists work: each of their files exists, and their steps have the promised effect."""
+"""CONTRIBUTING's checklists, followed to the letter in a copy of the checkout: what they add works.
+
+The tables here hold what a contributor writes for each item, under the item's first words.  The file it
+goes to is taken from the item: of the files that it names, the only one that has the line to insert before.
+So an item that is added, reworded or removed fails, and so does one that names the wrong file.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from textwrap import dedent, indent
 
 import numpy as np
 import pytest
 
-from vyre_opt import PassManager, dispatcher, parse, print_program
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.ops import NAMED_KERNELS, OPS, KernelDef, OpDef, Role
-from vyre_opt.ir.program import AccessMode, Module
-from vyre_opt.ir.types import DataType
 from vyre_opt.passes import registry
-from vyre_opt.passes.manager import Context
-from vyre_opt.passes.registry import Pass, PassError, register
-from vyre_opt.runtime.ref import kernels, table
+
+ROOT = Path(__file__).resolve().parents[2]
+TOP = ("vyre_opt", "grammar", "test", "docs", "pyproject.toml", "Makefile", "CHANGELOG.md")
+"""What of the checkout the copy holds: all that the checklists name, and what runs the tests of it."""
 
 
-def checklist(root: Path, title: str) -> str:
-    """The text of a section of CONTRIBUTING.md."""
-    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
-    return sections[title]
+@dataclass(frozen=True)
+class Item:
+    """One `- [ ]` of a checklist, as one line; `name` is that of the op, pass or kernel being added."""
+
+    text: str
+    name: str
+
+    @property
+    def spans(self) -> list[str]:
+        return [span.replace("NAME", self.name) for span in re.findall(r"`([^`]+)`", self.text)]
+
+    @property
+    def paths(self) -> list[str]:
+        return [span for span in self.spans if re.fullmatch(r"[\w.]+/[\w./]*|[A-Z]+\.md", span)]
+
+    @property
+    def commands(self) -> list[str]:
+        return [span for span in self.spans if span.startswith("python -m ")]
 
 
-@pytest.mark.parametrize("title", ["Add an op", "Add a pass", "Add a kernel"])
-def test_files_and_commands_exist(root: Path, title: str) -> None:
-    text = checklist(root, title)
-    assert text.count("- [ ]") >= 4
-    spans = re.findall(r"`([^`]+)`", text)
-    paths = [span for span in spans if "/" in span and " " not in span and "NAME" not in span]
-    commands = [span for span in spans if span.startswith("python -m ")]
-    assert paths
-    assert commands
-    for path in paths:
-        assert (root / path).exists(), path
-    for command in commands:
-        module, _, page = command.removeprefix("python -m ").partition(" > ")
-        assert (root / f"{module.replace('.', '/')}.py").exists(), command
-        assert (root / page).exists(), command
+class Checkout:
+    """A copy of the checkout, whose commands run its own code."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.written: list[Path] = []
+        """Files that were not there before."""
+        self.tests: list[str] = []
+        """Files of tests to run; all together, since pytest takes a second to begin."""
+        for name in TOP:
+            if (ROOT / name).is_dir():
+                # With the byte code, which spares each of the commands a second.
+                shutil.copytree(ROOT / name, root / name)
+            else:
+                shutil.copy2(ROOT / name, root / name)
+
+    def run(self, *command: object) -> str:
+        """What a Python command prints; the test fails if it does."""
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "NO_COLOR": "1"}
+        done = subprocess.run(
+            [sys.executable, *map(str, command)],
+            cwd=self.root, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            pytest.fail(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}", pytrace=False)
+        return done.stdout
+
+    def tool(self, name: str, *arguments: object) -> str:
+        """What `vyre-opt` or `vyre-run` prints; `name` is opt or run."""
+        return self.run("-c", f"from vyre_opt.cli.{name} import main; main()", *arguments)
+
+    def run_tests(self, selected: str) -> None:
+        """Run the tests that were asked for, of which `-k selected` tell the ones that see what is new."""
+        written = [path for path in self.written if path.name.startswith("test_")]
+        self.run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *self.tests, *written, "-k", selected)
 
 
-# --- add an op ---------------------------------------------------------------------------
+# --- what an item may ask for; each takes the copy and the item
 
-AVERAGES = """vyre 1
 
-program @p workgroup(32) {
-  buffer @x : u32[32] read binding(0)
-  buffer @y : u32[32] write binding(1)
+Step = Callable[[Checkout, Item], None]
 
+
+def insert(before: str, text: str) -> Step:
+    """Put lines before the one that begins with `before`, in the file of the item that has it.
+
+    The item names that file, its folder, or speaks of what an item before it had written.
+    """
+
+    def step(checkout: Checkout, item: Item) -> None:
+        files = dict.fromkeys(checkout.written)
+        for path in (checkout.root / name for name in item.paths):
+            files |= dict.fromkeys(path.glob("*.py") if path.is_dir() else [path])
+        matches = []
+        for file in files:
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            matches += [(file, lines, n) for n, line in enumerate(lines) if line.lstrip().startswith(before)]
+        assert len(matches) == 1, f"no file, or several, with {before!r} for: {item.text}"
+        file, lines, number = matches[0]
+        margin = re.match(" *", lines[number])
+        assert margin is not None
+        lines.insert(number, indent(dedent(text).lstrip("\n"), margin[0]))
+        file.write_text("".join(lines), encoding="utf-8")
+
+    return step
+
+
+def new_file(name: str, text: str) -> Step:
+    """Write a file in the folder named by the item, or the file itself if the item names it."""
+
+    def step(checkout: Checkout, item: Item) -> None:
+        (place, *_) = [path for path in item.paths if path.endswith(name) or (checkout.root / path).is_dir()]
+        file = checkout.root / place if place.endswith(name) else checkout.root / place / name
+        assert not file.exists(), file
+        file.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+        checkout.written.append(file)
+
+    return step
+
+
+def queue_tests(checkout: Checkout, item: Item) -> None:
+    """Have the test files that the item names run at the end, as those are that were written."""
+    checkout.tests += [path for path in item.paths if path.endswith(".py")]
+
+
+def lit_test(checkout: Checkout, item: Item) -> None:
+    """Run the lit tests that the item names."""
+    checkout.run("-c", "from lit.main import main; main()", "-q", *item.paths)
+
+
+def makefile_targets_exist(checkout: Checkout, item: Item) -> None:
+    makefile = (checkout.root / "Makefile").read_text(encoding="utf-8")
+    targets = [span.split()[1] for span in item.spans if span.startswith("make ")]
+    assert targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def changelog(checkout: Checkout, item: Item) -> None:
+    """Name what is new in the file's first list."""
+    (path,) = (checkout.root / name for name in item.paths)
+    head, bullet, rest = path.read_text(encoding="utf-8").partition("\n- ")
+    path.write_text(f"{head}{bullet}`{item.name}`.{bullet}{rest}", encoding="utf-8")
+
+
+def made_page(checkout: Checkout, item: Item) -> None:
+    """Run the item's `python -m MODULE > PAGE`; the page then tells of what is new."""
+    (command,) = item.commands
+    module, page = re.fullmatch(r"python -m ([\w.]+) > (\S+)", command).groups()  # type: ignore[union-attr]
+    path = checkout.root / page
+    assert item.name not in path.read_text(encoding="utf-8")
+    path.write_text(checkout.run("-m", module), encoding="utf-8")
+    assert item.name in path.read_text(encoding="utf-8")
+
+
+def named_files_exist(checkout: Checkout, item: Item) -> None:
+    """For an item whose condition does not hold here."""
+    assert item.paths
+    for path in item.paths:
+        assert (checkout.root / path).exists(), path
+
+
+def tables_have_splat(checkout: Checkout, item: Item) -> None:
+    """For a list of what an op written like no other needs: such an op, `splat`, is in each file named."""
+    named_files_exist(checkout, item)
+    for path in item.paths:
+        assert not path.endswith(".py") or '"splat"' in (checkout.root / path).read_text(encoding="utf-8"), (
+            path
+        )
+
+
+def checklist(title: str, name: str) -> list[Item]:
+    """The items of a section of CONTRIBUTING.md."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    items = re.findall(r"^- \[ \] (.*(?:\n  .*)*)", sections[title], re.MULTILINE)
+    return [Item(" ".join(text.split()), name) for text in items]
+
+
+def follow(title: str, name: str, steps: Mapping[str, Sequence[Step]], checkout: Checkout) -> None:
+    """Do what each item of a section asks for, in the page's order."""
+    items = checklist(title, name)
+    for item in items:
+        beginnings = [words for words in steps if item.text.startswith(words)]
+        assert len(beginnings) == 1, f"no steps here, or two kinds of them, for: {item.text}"
+        for step in steps[beginnings[0]]:
+            step(checkout, item)
+    assert len(items) == len(steps), "steps for an item that the page does not have"
+
+
+# --- add an op: the mean of two integers, rounded down, which no sum of them may overflow
+
+OP: dict[str, Sequence[Step]] = {
+    "Add a row to": [
+        insert(
+            '_row("mul_hi"',
+            """
+            _row("average", "binary", "(a + b) / 2, rounded down, without overflow.", _int, commutative=True,
+                 fold_int=lambda a, b, t: arith.average(a, b))
+            """,
+        )
+    ],
+    "Give its meaning on single values": [
+        insert(
+            "def saturate(",
+            """
+            def average(a: int, b: int) -> int:
+                return (a + b) >> 1
+
+
+            """,
+        )
+    ],
+    "Give its meaning on arrays": [
+        insert('"mul_hi":', '"average": lambda a, b, dtype: (a & b) + ((a ^ b) >> 1),\n')
+    ],
+    "Lower it to LLVM": [
+        insert(
+            "def product(",
+            '''
+            def average(self, a: str, b: str) -> str:
+                """The bits that both have, and half of those that one has."""
+                both = self.emit(f"and {self.kind} {a}, {b}")
+                one = self.emit(f"xor {self.kind} {a}, {b}")
+                return self.emit(f"add {self.kind} {both}, {self.shr(one, self.int(1))}")
+
+            ''',
+        ),
+        insert('"mul_hi":', '"average": Elementwise.average,\n'),
+    ],
+    "Test it in": [
+        new_file(
+            "test_ref_average.py",
+            '''
+            import numpy as np
+
+
+            def test_average(ref):
+                """Between neighbours down, towards -infinity; at the ends of the type without overflow."""
+                text = """program @p workgroup(1) {
+                  buffer @a : i8[?] read binding(0)
+                  buffer @b : i8[?] read binding(1)
+                  buffer @r : i8[?] write binding(2)
+                  %g = global_id x
+                  %a = load @a[%g] : i8
+                  %b = load @b[%g] : i8
+                  %r = average %a, %b : i8
+                  store %r, @r[%g] : i8
+                }"""
+                a, b = np.array([127, -128, -128, 127, -1, 0], np.int8), np.array([127, -128, 127, 126, 0, 3], np.int8)
+                (r,) = ref(text, [a, b, np.zeros(6, np.int8)], 6)
+                assert r.tolist() == [127, -128, -1, 126, -1, 1]
+            ''',
+        ),
+    ],
+    "Run the tests that take each op": [queue_tests],
+    "Run `python -m": [made_page],
+    "Add a line to": [changelog],
+}
+NEW_FORM: dict[str, Sequence[Step]] = {
+    "The syntax in": [named_files_exist],
+    "A row of FORMATS": [tables_have_splat],
+    "A text that goes wrong": [named_files_exist],
+    "What runs it": [tables_have_splat],
+    "Samples of it": [tables_have_splat],
+    "The semantics in": [named_files_exist],
+}
+"""The new op needs none of these, since it is written as others are."""
+
+
+# --- add a pass: one that takes the fastmath flags off every op
+
+PASS: dict[str, Sequence[Step]] = {
+    "Write `vyre_opt/passes/": [
+        new_file(
+            "strip_fastmath.py",
+            '''
+            """No fastmath: each op on floats gives what the language says without flags."""
+
+            from __future__ import annotations
+
+            from dataclasses import dataclass
+
+            from ..ir.program import Func, Module, Program
+            from .manager import Context
+            from .registry import Pass, register
+
+
+            @register
+            class StripFastmath(Pass):
+                name = "strip_fastmath"
+                summary = "Take the fastmath flags off every op."
+                takes_type_parameters = True
+
+                @dataclass(frozen=True)
+                class Options:
+                    keep: str = ""
+
+                def run(self, module: Module, ctx: Context) -> bool:
+                    changed = False
+                    for item in module.order:
+                        for op in item.walk() if isinstance(item, Program | Func) else ():
+                            flags = op.attrs.get("fastmath", ())
+                            rest = tuple(flag for flag in flags if flag == self.options.keep)
+                            if rest != flags:
+                                op.attrs = {"fastmath": rest} if rest else {}
+                                changed = True
+                    return changed
+            ''',
+        )
+    ],
+    "Declare": [insert("takes_type_parameters =", 'preserves = ("footprints",)\n')],
+    "Add the name to `BUILTIN`": [insert('"tune",', '"strip_fastmath",\n')],
+    "Say each decision": [
+        insert(
+            "changed = True",
+            'ctx.remark("applied", f"{op.name} is without {flags[0]}", op.loc, flags=flags)\n',
+        )
+    ],
+    "Write `test/lit/passes/": [
+        new_file(
+            "strip_fastmath.vyre",
+            """
+            // Guards that flags go and ops stay, and that those to keep stay.
+            // RUN: vyre-opt --pass='strip-fastmath{keep=nnan}' --remarks %s 2>&1 | filecheck %s
+
+            vyre 1
+
+            program @p workgroup(64) {
+              buffer @y : f32[64] read_write binding(0) live_in live_out
+              %g = local_id x
+              %v = load @y[%g] : f32
+              // CHECK: [strip_fastmath] applied: mul is without nsz
+              // CHECK: %a = add %v, %v fastmath<nnan> : f32
+              // CHECK-NEXT: %m = mul %a, %v : f32
+              %a = add %v, %v fastmath<nnan> : f32
+              %m = mul %a, %v fastmath<nsz> : f32
+              store %m, @y[%g] : f32
+            }
+            """,
+        ),
+        lit_test,
+    ],
+    "Write a differential test": [
+        new_file(
+            "test_strip_fastmath.py",
+            """
+            import pytest
+            from support import random_program
+            from support.properties import check_pipeline
+
+
+            @pytest.mark.parametrize("seed", range(3))
+            def test_keeps_random_programs(seed):
+                check_pipeline(random_program(seed), "strip_fastmath")
+            """,
+        ),
+    ],
+    "If it rests on a proof": [named_files_exist, makefile_targets_exist],
+    "Run `python -m": [made_page],
+    "Add a line to": [changelog],
+}
+
+
+# --- add a kernel: a number added to each element
+
+KERNEL: dict[str, Sequence[Step]] = {
+    "Add a row with": [
+        insert(
+            '_kernel("math.matvec_fixed"',
+            """
+            _kernel("math.offset", "y = x + amount, modulo 2^32.", "x:read y:write", {"amount": None},
+                    {"x": _U32, "y": _U32},
+                    "lanes")
+            """,
+        )
+    ],
+    "Give its meaning on whole arrays": [
+        insert(
+            "def matvec_fixed(",
+            """
+            def offset(x: Array, amount: int) -> Array:
+                return x + np.uint32(amount)
+
+
+            """,
+        ),
+        insert('"math.matvec_fixed":', '"math.offset": offset,\n'),
+    ],
+    "Write `vyre_opt/kernels/": [
+        new_file(
+            "offset.py",
+            '''
+            """math.offset: y = x + amount, an element a lane at a time."""
+
+            from __future__ import annotations
+
+            from dataclasses import dataclass
+            from functools import lru_cache
+
+            from ..ir.builder import Builder
+            from ..ir.program import Program
+            from ..ir.types import DataType
+
+
+            @dataclass(frozen=True)
+            class OffsetSchedule:
+                lanes: int = 256
+
+
+            @lru_cache(maxsize=64)
+            def offset(amount: int, schedule: OffsetSchedule = OffsetSchedule()) -> Program:
+                """The program `offset`: @x, @y, u32; right for every grid."""
+                b = Builder("offset", workgroup=schedule.lanes)
+                x = b.buffer("x", DataType.U32, None, "read", 0)
+                y = b.buffer("y", DataType.U32, None, "write", 1, live_out=True)
+                with b.for_(b.global_id("x"), b.len(x), b.global_size("x")) as loop:
+                    b.store(b.add(b.load(x, loop.index), amount), y, loop.index)
+                return b.finish(verify=False)
+            ''',
+        ),
+        insert(
+            "def _matvec(",
+            """
+            def _offset(r: Request) -> Expansion:
+                from . import offset as k
+
+                schedule, count = r.at(k.OffsetSchedule()), r.count(0)
+                grid = None if count is None else max(1, -(-count // schedule.lanes))
+                return Expansion(k.offset.__wrapped__(r.params["amount"], schedule), schedule, grid)
+
+
+            """,
+        ),
+        insert('"math.matvec_fixed":', '"math.offset": _offset,\n'),
+    ],
+    "Say what the tuner tries": [
+        insert('"math.matvec_fixed": (', '"math.offset": ({"lanes": _LANES},),\n'),
+        insert('"math.matvec_fixed": _', '"math.offset": _each,\n'),
+    ],
+    "Add its uses": [
+        new_file(
+            "offset.py",
+            '''
+            """math.offset."""
+
+            from __future__ import annotations
+
+            from collections.abc import Iterator
+
+            import numpy as np
+
+            from vyre_opt.kernels.offset import OffsetSchedule, offset
+
+            from .case import KernelCase, Use
+
+
+            def offset_cases() -> Iterator[KernelCase]:
+                for count in (1, 100):
+                    yield KernelCase("math.offset", f"{count}", lambda count=count: _use(count))
+
+
+            def _use(count: int) -> Use:
+                x = np.arange(2**32 - 5, 2**32 - 5 + count).astype(np.uint32)
+                expected = np.array([(v + 7) % 2**32 for v in x.tolist()], np.uint32)
+                return Use(offset(7, OffsetSchedule(32)), [x, np.zeros_like(x)], 2, expected)
+            ''',
+        ),
+        insert("from .scan import", "from .offset import offset_cases\n"),
+        insert("prefix_cases,", "offset_cases,\n"),
+        queue_tests,
+    ],
+    "Add a text that uses it": [
+        insert(
+            '"math.matvec_fixed": ("", [',
+            '"math.offset": ("{amount = 7}", [("u32", words(700))], "u32", 700),\n',
+        ),
+        insert("from vyre_opt.kernels.scan import", "from vyre_opt.kernels.offset import OffsetSchedule\n"),
+        insert('"math.matvec_fixed": (Mat', '"math.offset": (OffsetSchedule,),\n'),
+        queue_tests,
+    ],
+    "Run `python -m": [made_page],
+    "Add a line to": [changelog],
+}
+
+
+# --- what comes of it
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A copy in which each of the checklists was followed."""
+    checkout = Checkout(tmp_path_factory.mktemp("checkout"))
+    follow("Add an op", "average", {**OP, **NEW_FORM}, checkout)
+    follow("Add a pass", "strip_fastmath", PASS, checkout)
+    follow("Add a kernel", "offset", KERNEL, checkout)
+    return checkout
+
+
+def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
+    """The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
+    ref and cpu, as it is and expanded; and the tests that no op, kernel or schedule is left out of a table."""
+    checkout.run_tests("average or integer_ops or strip_fastmath or offset or every_kernel or op_table")
+
+
+PROGRAMS = """vyre 1
+
+program @averages workgroup(32) {
+  buffer @y : u32[32] write binding(0) live_out
   %i = local_id x
-  %a = load @x[%i] : u32
-  %h = average %a, %i : u32
-  store %h, @y[%i] : u32
+  %high = const 4294967295 : u32
+  %mean = average %i, %high : u32
+  store %mean, @y[%i] : u32
 }
-"""
 
-
-@pytest.fixture
-def average(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpDef]:
-    """A new row of an existing format: the mean of two integers, rounded down."""
-    row = OpDef("average", "binary", "The mean, rounded down.", "int", fold_int=lambda a, b, t: (a + b) // 2,
-                commutative=True, is_pure=True)  # fmt: skip
-    monkeypatch.setitem(OPS, row.name, row)
-    monkeypatch.setitem(NAMED_KERNELS, row.name, row.kernel)
-    return row
-
-
-def test_a_row_is_an_op_for_parser_printer_and_verifier(average: OpDef) -> None:
-    module = parse(AVERAGES)
-    assert print_program(module) == AVERAGES
-    generic = print_program(module, generic=True)
-    assert '%h = "average"(%a, %i) : (u32, u32) -> (u32)' in generic
-    assert print_program(parse(generic)) == AVERAGES
-
-
-def test_the_verifier_holds_a_new_op_to_its_row(average: OpDef) -> None:
-    wrong = AVERAGES.replace("u32[32]", "f32[32]").replace(": u32", ": f32")
-    with pytest.raises(DiagnosticError, match="average"):
-        parse(wrong)
-
-
-def test_passes_know_a_new_op(average: OpDef) -> None:
-    """cse merges two equal uses, operands swapped, since the row says commutative."""
-    twice = AVERAGES.replace(
-        "  store %h,", "  %g = average %i, %a : u32\n  %s = add %h, %g : u32\n  store %s,"
-    )
-    module = parse(twice)
-    assert PassManager("cse").run(module)
-    assert print_program(module).count("average") == 1
-
-
-def test_an_op_runs_once_the_interpreter_knows_it(average: OpDef, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(machine: Any, frame: Any, op: Any) -> None:
-        a, b = (frame.spread(frame.get(v)) for v in op.operands)
-        frame.values[op.results[0]] = ((a.astype(np.uint64) + b) // 2).astype(np.uint32)
-
-    monkeypatch.setitem(table.TABLE, "average", run)
-    x = np.arange(32, dtype=np.uint32) * 3
-    program = parse(AVERAGES).programs["p"]
-    (y,) = dispatcher("ref").dispatch(program, [x, np.zeros(32, np.uint32)], (1, 1, 1))
-    assert y.tolist() == [2 * i for i in range(32)]
-
-
-# --- add a pass --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passes registered by a test are forgotten after it."""
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-
-
-@pytest.mark.usefixtures("fresh_registry")
-def test_a_registered_class_is_a_pass() -> None:
-    @register
-    class Rename(Pass):
-        name = "rename_first"
-        summary = "Give the first value another name."
-
-        @dataclass(frozen=True)
-        class Options:
-            to: str = "first"
-
-        def run(self, module: Module, ctx: Context) -> bool:
-            for program in module.programs.values():
-                program.body.ops[0].results[0].name = self.options.to
-                ctx.remark("applied", f"renamed in @{program.name}")
-            return False  # a name is no part of what a program means
-
-    module = parse(AVERAGES.replace("average", "add"))
-    result = PassManager("rename-first{to=lane}").run(module)
-    assert "%lane = local_id x" in print_program(module)
-    assert [remark.message for remark in result.remarks] == ["renamed in @p"]
-    assert "rename_first" in registry.all_names()
-
-
-@pytest.mark.usefixtures("fresh_registry")
-def test_a_pass_that_is_not_in_the_list_is_not_found() -> None:
-    """The step `add the name to BUILTIN` is needed: nothing else makes a pass known."""
-    with pytest.raises(PassError, match="unknown pass rename_first"):
-        PassManager("rename_first")
-
-
-def test_every_builtin_pass_has_its_file(root: Path) -> None:
-    for name in registry.BUILTIN:
-        module = registry.ELSEWHERE.get(name, f"vyre_opt.passes.{name}")
-        assert (root / f"{module.replace('.', '/')}.py").exists(), name
-        assert registry.find(name).name == name
-
-
-# --- add a kernel ------------------------------------------------------------------------
-
-ADDS_FIVE = """vyre 1
-
-program @p workgroup(32) {
+program @offsets workgroup(32) {
   buffer @x : u32[64] read binding(0)
-  buffer @y : u32[64] write binding(1)
-
-  math.plus(@x, @y) {amount = 5}
+  buffer @y : u32[64] write binding(1) live_out
+  math.offset(@x, @y) {amount = 5}
 }
 """
 
 
-def test_a_kernel_row_and_its_function_make_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = (DataType.U32,)
-    roles = (Role("x", AccessMode.READ, words), Role("y", AccessMode.WRITE, words))
-    row = OpDef("math.plus", "kernel", "x + amount.", effects=frozenset({"read", "write"}),
-                kernel=KernelDef(roles, {"amount": None}))  # fmt: skip
-    monkeypatch.setitem(OPS, row.name, row)
-    monkeypatch.setitem(NAMED_KERNELS, row.name, row.kernel)
-    module = parse(ADDS_FIVE)
-    assert print_program(module) == ADDS_FIVE
-    with pytest.raises(DiagnosticError, match="needs its parameter amount"):
-        parse(ADDS_FIVE.replace(" {amount = 5}", ""))
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    path = tmp_path / "programs.vyre"
+    path.write_text(PROGRAMS)
+    return path
 
-    monkeypatch.setitem(kernels.KERNELS, row.name, lambda x, amount: x + np.uint32(amount))
-    monkeypatch.setitem(table.TABLE, row.name, table.TABLE["math.softmax"])
-    x = np.arange(64, dtype=np.uint32)
-    (y,) = dispatcher("ref").dispatch(module.programs["p"], [x, x], (1, 1, 1))
-    assert np.array_equal(y, x + 5)
+
+def test_the_op_and_the_kernel_run_on_cpu_as_on_ref(checkout: Checkout, programs: Path) -> None:
+    launch = (programs, "--grid=1", "--target=cpu", "--check-against=ref")
+    averages = checkout.tool("run", *launch, "--entry=averages")
+    assert "= 2147483647 2147483648 2147483648 2147483649 2147483649" in averages
+    x = programs.with_name("x.npy")
+    np.save(x, np.arange(64, dtype=np.uint32))
+    assert "= 5 6 7 8 9 10 11 12" in checkout.tool("run", *launch, "--entry=offsets", "--in", f"x={x}")
+
+
+def test_the_op_and_the_kernel_become_ptx(checkout: Checkout, programs: Path) -> None:
+    ptx = checkout.tool("opt", programs, "--pass=expand_kernels", "--emit=ptx", "--target=sm_90")
+    averages, offsets = ptx.split(".visible .entry")[1:]
+    assert "shr.u32" in averages
+    assert re.search(r"add\.s32 \s*%r\d+, %r\d+, 5;", offsets)
+
+
+def test_every_builtin_pass_has_its_file() -> None:
+    """As the checklist says of a new one."""
+    for name in registry.BUILTIN:
+        assert (ROOT / "vyre_opt/passes" / f"{name}.py").exists() or name in registry.ELSEWHERE, name
+        assert registry.find(name).name == name

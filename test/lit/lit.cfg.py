@@ -30,10 +30,11 @@ atexit.register(shutil.rmtree, config.test_exec_root, ignore_errors=True)
 
 scripts = str(Path(sys.executable).parent)
 config.environment["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
+# lit keeps only some variables; PYTHONPATH says which copy of the code the tools run.
 for name in (
+    "PYTHONPATH",
     "VYRE_CACHE_DIR",
     "XDG_CACHE_HOME",
-    "PYTHONPATH",
     "PYTHONPYCACHEPREFIX",
     "COVERAGE_PROCESS_START",
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.adversarial import adversarial_pipeline, draw
+from support.adversarial import adversarial_pipeline, candidate
 from support.pipeline_runs import RANDOM, compare_pipelines, random_passes
 
 from vyre_opt.fusion import join_windows
@@ -16,7 +16,9 @@ FOUND = (201151, 203620)
 
 def compared(target: str, seeds: Any, **options: Any) -> Any:
     done = compare_pipelines(target, seeds, jobs=1, adversarial=True, **options)
-    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert not done.failures, "\n\n".join(
+        f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
+    )
     return done
 
 
@@ -44,7 +46,7 @@ def test_a_seed_gives_one_pipeline_that_runs() -> None:
 
 def test_pipelines_vary() -> None:
     """Of what they aim at, a good part is in a few of them."""
-    texts = "".join(draw(seed)[0] for seed in range(40))
+    texts = "".join(candidate(seed)[0] for seed in range(40))
     for word in (
         "while",
         " : u8",
@@ -66,4 +68,4 @@ def test_a_wrong_proof_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     compared("ref", [seed])
     monkeypatch.setattr(join_windows.Windows, "renewals", lambda *_: {})
     done = compare_pipelines("ref", [seed], jobs=1, adversarial=True)
-    assert [failed for failed, _, _ in done.found] == [seed]
+    assert [failed for failed, _, _ in done.failures] == [seed]

@@ -1,6 +1,6 @@
 """Pipelines before and after the default passes, run by the real runner: the named kinds, and random ones.
 
-`python -m support --pipelines 2000 --target cpu` runs more of the random ones.
+`PYTHONPATH=test python -m support --pipelines 2000 --target cpu` runs more of the random ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from support.__main__ import main
 from support.bound_programs import bound_pipeline
 from support.launch_kinds import KINDS, Kind
 from support.launch_pipelines import launch_pipeline
-from support.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, see
+from support.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, observe
 from support.quick import quick
 
 from vyre_opt import parse, verify
@@ -22,16 +22,18 @@ from vyre_opt.fusion import proofs as join_proofs
 def test_kind_on_cpu(kind: Kind) -> None:
     """The kinds of test/passes on compiled code: launch_fusion and all that follows it."""
     inputs = any_inputs(kind.text, 3)
-    wanted = see(kind.text, "ref", inputs)
+    wanted = observe(kind.text, "ref", inputs)
     for passes in ("", PASSES):
-        assert difference(wanted, see(kind.text, "cpu", inputs, passes)) == ""
+        assert difference(wanted, observe(kind.text, "cpu", inputs, passes)) == ""
 
 
 @pytest.mark.parametrize("target", quick(["ref", "cpu"]))
 def test_random_pipelines(target: str) -> None:
     """Outputs and host reads stay, and launches of both sorts of pipelines are joined."""
     done = compare_pipelines(target, range(24), jobs=1)
-    assert not done.found, "\n\n".join(f"seed {seed}: {what}\n{text}" for seed, what, text in done.found)
+    assert not done.failures, "\n\n".join(
+        f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
+    )
     assert done.pipelines == 24
     assert done.joined > 10
 
@@ -58,9 +60,9 @@ def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign that never finds anything would pass every other test here."""
     monkeypatch.setattr(join_proofs, "raw_hazard", lambda *_: None)
     done = compare_pipelines("ref", range(0, 40, 2), jobs=1)
-    assert done.found
-    assert "after default on ref" in done.found[0][1]
-    assert parse(done.found[0][2])
+    assert done.failures
+    assert "after default on ref" in done.failures[0][1]
+    assert parse(done.failures[0][2])
 
 
 def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

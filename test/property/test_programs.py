@@ -1,7 +1,7 @@
 """Random programs keep their text and their meaning.
 
 A failure shows a reduced program.  For more programs, set VYRE_PROPERTY_PROGRAMS, or run
-`python -m support --programs 20000`.
+`PYTHONPATH=test python -m support --programs 20000`.
 """
 
 from __future__ import annotations

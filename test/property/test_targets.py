@@ -28,16 +28,19 @@ def test_every_op() -> None:
     """With no and with full optimisation; approximate ops within the bound of the op table."""
     done = compare_ops("cpu")
     assert done.runs == 2 * done.programs > 3000
-    assert not done.found, shown(done.found)
+    assert not done.differences, shown(done.differences)
 
 
 @pytest.mark.parametrize("start", quick(range(0, PROGRAMS, PART)))
 def test_random_programs(start: int) -> None:
-    """In turn with no and with full optimisation; `python -m support --target cpu` does both for each."""
+    """In turn with no and with full optimisation.
+
+    `PYTHONPATH=test python -m support --target cpu` does both for each program.
+    """
     seeds = range(start, min(start + PART, PROGRAMS))
     done = compare_random("cpu", seeds, in_turn=True)
     assert done.runs == done.programs == len(seeds)
-    assert not done.found, shown(done.found)
+    assert not done.differences, shown(done.differences)
 
 
 def test_random_programs_have_no_approximate_ops() -> None:
@@ -71,8 +74,8 @@ def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(differential, "dispatcher", chosen)
     done = compare_random("cpu", range(6), jobs=1)
-    assert len(done.found) > 6
-    name, options, what = done.found[0]
+    assert len(done.differences) > 6
+    name, options, what = done.differences[0]
     assert name.startswith("seed ")
     assert what.startswith("@")
     text = smallest("cpu", int(name.removeprefix("seed ")), options)

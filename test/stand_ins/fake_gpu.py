@@ -1,7 +1,7 @@
-"""A GPU in main memory, for tests of all that lies between a caller and the driver.
+"""A GPU in main memory, for tests of the code between a caller and the CUDA driver.
 
-A stand-in for the driver keeps "GPU memory" in main memory, and a kernel's launch is a run of the
-interpreter on what its pointers point to.
+A fake driver allocates "GPU memory" in main memory, and launching a kernel runs the interpreter on the
+memory that its pointers address.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from vyre_opt.lowering.common.abi import RECORD_BYTES, FaultSite, storage_buffer
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
-from vyre_opt.runtime.pipelines.host_runner import Memory as Held
+from vyre_opt.runtime.pipelines.host_runner import Memory as HostMemory
 
 
 class Memory:
-    """256-byte aligned, and full of what nobody wrote."""
+    """An allocation, aligned to 256 bytes and filled with 0xEE, so that reads of unwritten bytes show."""
 
     def __init__(self, size: int) -> None:
-        self.room = np.full(size + 256, 0xEE, np.uint8)
-        self.address = self.room.ctypes.data + -self.room.ctypes.data % 256
+        self.bytes = np.full(size + 256, 0xEE, np.uint8)
+        self.address = self.bytes.ctypes.data + -self.bytes.ctypes.data % 256
 
     def __int__(self) -> int:
         return self.address
@@ -43,13 +43,13 @@ def bytes_at(pointer: int, size: int) -> np.ndarray:
 
 
 class Driver:
-    """PyCUDA's driver module, as far as it is asked; `copied` counts bytes to and from the host."""
+    """The part of PyCUDA's driver module that is used; `copied` counts bytes copied to and from the host."""
 
     MemoryError = type("MemoryError", (Exception,), {})
     Error = type("Error", (Exception,), {})
 
     class Stream:
-        """`recorded` are the launches of a stream that is being recorded."""
+        """`recorded`: the launches captured so far, or None while the stream is not being captured."""
 
         handle = 7
         recorded: list[Any] | None = None
@@ -90,7 +90,7 @@ class Driver:
 
 
 class Gpu:
-    """A device; memory is only made while its context is current."""
+    """A device; it allocates only while its context is current."""
 
     number = 0
 
@@ -149,16 +149,16 @@ class Kernel:
             recorded.append((self, grid, arguments))
 
     def in_place(self, grid: Any, pointers: Any, counts: Any, status: Record | None) -> None:
-        """A launch whose fault goes to a record, as a kernel's does."""
+        """Run a launch in place; a fault is written to the record `status`, as a real kernel does."""
         program = self.unit.program
-        held = {}
+        memory = {}
         for buffer in program.bound_buffers:
             stored = storage_type(buffer.dtype)
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
-            held[buffer.name] = Held(bytes_at(pointers[buffer.name], size).view(stored))
+            memory[buffer.name] = HostMemory(bytes_at(pointers[buffer.name], size).view(stored))
         try:
             ref = dispatcher("ref", checks=False)
-            ref.in_place(program, held, grid, self.unit.module, vyre_opt.Scratch())()
+            ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch())()
         except ProgramError as fault:
             where = fault.diagnostic.loc
             site = next(n for n, site in enumerate(self.kernel.sites, 1) if site.op.loc is where)
@@ -172,10 +172,10 @@ class Kernel:
             stored = storage_type(buffer.dtype)
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
             arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
-        made = iter(dispatcher("ref").dispatch(program, arrays, grid, module=self.unit.module))
+        outputs = iter(dispatcher("ref").dispatch(program, arrays, grid, module=self.unit.module))
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             if buffer.is_output:
-                array[:] = next(made).reshape(-1)
+                array[:] = next(outputs).reshape(-1)
 
 
 class Fake(CudaDispatcher):
@@ -208,7 +208,7 @@ class Fake(CudaDispatcher):
 
 
 class Graph:
-    """A LaunchGraph; `submitted` are the launches of each replay, whichever graph it was."""
+    """A fake LaunchGraph; `submitted`: how many launches each replay had, over all graphs."""
 
     submitted: list[int]
     refuses = ""
@@ -234,7 +234,7 @@ class Graph:
 
 
 class Numba:
-    """An array that only has the interface, and cannot be made by us."""
+    """A foreign array with nothing but the interface; no output can be of its kind."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -246,7 +246,7 @@ class Numba:
 
 
 class CupyArray(Numba):
-    """One of a library that makes more of them."""
+    """A foreign array whose library can allocate outputs of its kind."""
 
     __module__ = "cupy"
 
@@ -268,10 +268,10 @@ class CupyArray(Numba):
 
 def aligned(array: np.ndarray) -> np.ndarray:
     memory = Memory(array.nbytes)
-    start = memory.address - memory.room.ctypes.data
-    found = memory.room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    found[...] = array
-    return found
+    start = memory.address - memory.bytes.ctypes.data
+    copy = memory.bytes[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def cupy(array: Any, dtype: Any = None) -> CupyArray:

@@ -2,7 +2,7 @@
 
 A generated program is well-typed, ends, stays in bounds, reads only what was
 written and has no race, all by construction; so whatever differs between two runs
-of it is a bug of a pass or a backend.  `python -m support --programs N`
+of it is a bug of a pass or a backend.  `PYTHONPATH=test python -m support --programs N`
 runs a campaign.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m support --programs 20000 --seed 1`: a campaign, with a summary on stdout.
+"""`PYTHONPATH=test python -m support --programs 20000 --seed 1`: a campaign, with a summary on stdout.
 
 With `--target` the programs are compared with the interpreter on that target, with no and
 with full optimisation; else passes and pipelines are checked.  `--pipelines 2000 --target cpu`
@@ -64,15 +64,15 @@ def main(
     seeds = range(seed, seed + (programs if pipelines is None else pipelines))
     settings = Settings(statements=statements, depth=depth)
     if pipelines is not None:
-        done = compare_pipelines(
+        result = compare_pipelines(
             target or "ref",
             seeds,
             jobs=jobs,
             adversarial=adversarial,
             passes=passes,
-            progress=lambda so_far: _show(so_far.pipelines, pipelines, len(so_far.found)),
+            progress=lambda so_far: _show(so_far.pipelines, pipelines, len(so_far.failures)),
         )
-        summary, failures = done.summary(target or "ref", passes), done.found
+        summary, failures = result.summary(target or "ref", passes), result.failures
         _save(save, f"pipeline-{target or 'ref'}", failures)
     elif target:
         summary, failures = _on_target(target, seeds, settings, jobs, save)
@@ -99,14 +99,14 @@ def _on_target(
     target: str, seeds: range, settings: Settings, jobs: int | None, save: Path | None
 ) -> tuple[str, list[tuple[int, str, str]]]:
     """A summary, and of each program that differs the seed, what, and a text, the first ones reduced."""
-    done = compare_random(target, seeds, settings, jobs=jobs)
+    comparison = compare_random(target, seeds, settings, jobs=jobs)
     failures = []
-    for number, (name, options, what) in enumerate(done.found):
+    for number, (name, options, what) in enumerate(comparison.differences):
         seed = int(name.removeprefix("seed "))
         text = smallest(target, seed, options, settings) if number < MAX_REDUCED else ""
         failures.append((seed, f"{what} (at {options})", text))
     _save(save, target, failures)
-    return done.summary(target), failures
+    return comparison.summary(target), failures
 
 
 def _save(folder: Path | None, name: str, failures: list[tuple[int, str, str]]) -> None:

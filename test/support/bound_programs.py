@@ -1,9 +1,9 @@
 """Random pipelines of generated programs, their buffers bound at random: for passes that join launches.
 
 A few programs of `random_program` that agree on workgroup and grid are launched in any order,
-some of them again.  Each bound buffer of a launch is given a buffer of the pipeline of the same
-type and count: one that others use too, where there is any, or a new one.  Nobody can say what
-such a pipeline computes, but that is the same before and after every pass.
+some of them again.  Each bound buffer of a launch gets a buffer of the pipeline of the same type and
+count: mostly one that other launches use too, else a new one.  There is no independent result to
+compare with: only that it is the same before and after every pass.
 
     @p0(in, out, digest)   @p1(in, state, digest)   @p0(in, out, digest)
          x   b0   d             b0   b1     d             b1   b2    e
@@ -26,18 +26,21 @@ __all__ = ["bound_pipeline"]
 
 SETTINGS = Settings(statements=5, exact=True)
 SHARED = 0.75
-"""How often a buffer that others use is bound, where one fits."""
+"""The probability of binding a buffer that other launches use, where one fits."""
 
 
 @dataclass(slots=True)
-class _Bound:
-    """A buffer of the pipeline; `contents`: the caller gives some, `private`: of one launch."""
+class _PipelineBuffer:
+    """A buffer of the pipeline.
+
+    `contents`: the caller provides them.  `live_out`: the caller reads it.  `private`: of one launch only.
+    """
 
     name: str
     text: str
     contents: bool = False
     written: bool = False
-    seen: bool = False
+    live_out: bool = False
     private: bool = False
 
 
@@ -45,32 +48,32 @@ class _Bound:
 class _Bindings:
     rng: random.Random
     all_given: bool
-    buffers: list[_Bound] = field(default_factory=list)
+    buffers: list[_PipelineBuffer] = field(default_factory=list)
 
     def bind(self, sample: Sample) -> str:
-        """A buffer for each that a program binds, none of them twice."""
-        chosen: list[_Bound] = []
+        """The arguments of a launch: a buffer for each that the program binds, no two the same."""
+        arguments: list[_PipelineBuffer] = []
         for formal in sample.program.bound_buffers:
             count = formal.count or open_count(sample.program, sample.grid)
-            chosen.append(self._choose(formal, f"{formal.dtype}[{count}]", chosen))
-        return ", ".join(f"@{bound.name}" for bound in chosen)
+            arguments.append(self._choose(formal, f"{formal.dtype}[{count}]", arguments))
+        return ", ".join(f"@{bound.name}" for bound in arguments)
 
-    def _choose(self, formal: Buffer, text: str, taken: list[_Bound]) -> _Bound:
-        if formal.is_transient:  # what it holds after the launch is not said, so nobody else has it
-            bound = _Bound(f"b{len(self.buffers)}", text, private=True)
+    def _choose(self, formal: Buffer, text: str, arguments: list[_PipelineBuffer]) -> _PipelineBuffer:
+        if formal.is_transient:  # its contents are undefined after the launch, so no other launch may bind it
+            bound = _PipelineBuffer(f"b{len(self.buffers)}", text, private=True)
             self.buffers.append(bound)
             return bound
-        fits = [b for b in self.buffers if b.text == text and b not in taken and not b.private]
+        fits = [b for b in self.buffers if b.text == text and b not in arguments and not b.private]
         if fits and self.rng.random() < SHARED:
             bound = self.rng.choice(fits)
         else:
-            bound = _Bound(f"b{len(self.buffers)}", text, self.all_given)
+            bound = _PipelineBuffer(f"b{len(self.buffers)}", text, self.all_given)
             self.buffers.append(bound)
         if (formal.access is AccessMode.READ or formal.live_in) and not bound.written:
             bound.contents = True
         if formal.access is not AccessMode.READ:
             bound.written = True
-            bound.seen |= self.rng.random() < 0.6
+            bound.live_out |= self.rng.random() < 0.6
         return bound
 
     def declared(self) -> str:
@@ -81,7 +84,7 @@ class _Bindings:
                 (True, False): " read" if not b.written else " live_in",
                 (False, True): " live_out",
                 (False, False): "",
-            }[b.contents, b.seen or (self.all_given and not b.private)]
+            }[b.contents, b.live_out or (self.all_given and not b.private)]
             lines += f"  buffer @{b.name} : {b.text}{flags}\n"
         return lines
 

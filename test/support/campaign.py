@@ -107,8 +107,8 @@ def reduced(seed: int, broken: Broken, handoff: bool = False, settings: Settings
         sample = Sample(module, module.programs[original.program.name], original.grid, seed, original.sound)
         try:
             check_pipeline(sample, pipeline, baseline(sample, seed))
-        except Broken as found:
-            return found.pipeline == pipeline and found.kind == broken.kind
+        except Broken as failure:
+            return failure.pipeline == pipeline and failure.kind == broken.kind
         return False
 
     if not fails(parse(broken.text)):

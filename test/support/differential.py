@@ -4,7 +4,7 @@ Integers and exact floats must agree bit by bit; an op program says by how many 
 approximate op may be off.  Random programs have no approximate ops, since what follows
 from an ulp may be anything.
 
-The work is dealt out over processes: compiling takes most of the time, and each process
+The work is distributed over processes: compiling takes most of the time, and each process
 of the cuda target has its own context.
 """
 
@@ -31,7 +31,7 @@ __all__ = [
     "Difference",
     "compare_ops",
     "compare_random",
-    "deal",
+    "distribute",
     "random_cases",
     "smallest",
 ]
@@ -47,43 +47,43 @@ OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """By target: with no and with full optimisation, and what else changes the code."""
 
-SHARE = 64
-"""Programs of one task; a GPU loads them as one module, since one by one would take most of the time."""
+BATCH = 64
+"""Programs of one task; a GPU loads them as one module, since loading each alone would dominate."""
 
 INPUTS = 1
 """The seed of every program's inputs."""
 
 MAX_STEPS = 500_000
-"""Far more than a generated program runs; a reduced one may have lost what ends its loops."""
+"""Far more than a generated program takes; reduction may remove what ends a loop."""
 
 
 class Difference(NamedTuple):
-    """`name` of a program, the `options` of the target, and `what` is not as the interpreter has it."""
+    """`name` of a program, the `options` of the target, and in words `what` differs from the interpreter."""
 
     name: str
     options: dict[str, Any]
     what: str
 
     def __str__(self) -> str:
-        named = ", ".join(f"{key}={value}" for key, value in self.options.items() if key != "workers")
-        return f"{self.name} at {named}: {self.what}"
+        options = ", ".join(f"{key}={value}" for key, value in self.options.items() if key != "workers")
+        return f"{self.name} at {options}: {self.what}"
 
 
 @dataclass(slots=True)
 class Comparison:
-    """`programs` compared, `runs` of them on the target, and what differs."""
+    """`programs` compared, `runs` of them on the target, and the `differences` from the interpreter."""
 
     programs: int = 0
     runs: int = 0
-    found: list[Difference] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: Comparison) -> None:
         self.programs += other.programs
         self.runs += other.runs
-        self.found += other.found
+        self.differences += other.differences
 
     def summary(self, target: str) -> str:
-        return f"{self.programs} programs, {self.runs} runs on {target} against ref: {len(self.found)} differ"
+        return f"{self.programs} programs, {self.runs} runs on {target} against ref: {len(self.differences)} differ"
 
 
 def random_cases(seeds: Sequence[int], settings: Settings | None = None) -> list[OpProgram]:
@@ -104,31 +104,31 @@ def compare_random(
 
     `jobs`: processes, one for each CPU by default.
     """
-    shares = [list(seeds[at : at + SHARE]) for at in range(0, len(seeds), SHARE)]
-    return _total(deal(_random_share, [(target, share, settings, in_turn) for share in shares], jobs))
+    batches = [list(seeds[at : at + BATCH]) for at in range(0, len(seeds), BATCH)]
+    return _total(distribute(_random_batch, [(target, batch, settings, in_turn) for batch in batches], jobs))
 
 
 def compare_ops(target: str, *, jobs: int | None = None) -> Comparison:
     """Every op at every type it takes, with each of the target's OPTIONS."""
     count = len(list(op_programs()))
-    return _total(deal(_op_share, [(target, start) for start in range(0, count, SHARE)], jobs))
+    return _total(distribute(_op_batch, [(target, start) for start in range(0, count, BATCH)], jobs))
 
 
 def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings | None = None) -> str:
-    """The smallest text found of a random program that differs; the whole text, if it does not any more."""
+    """The smallest text found of a random program that differs; its whole text if it no longer differs."""
     (case,) = random_cases([seed], settings)
     inputs = dict(zip([b.name for b in case.program.bound_buffers], case.inputs(INPUTS), strict=True))
 
     def differs(module: Module) -> bool:
         program = module.programs[case.program.name]
-        left = OpProgram(case.name, program, module, case.grid)
-        given = [inputs[b.name] for b in program.bound_buffers]
+        reduced_case = OpProgram(case.name, program, module, case.grid)
+        arrays = [inputs[b.name] for b in program.bound_buffers]
         ref = dispatcher("ref", max_steps=MAX_STEPS)
         try:
-            wanted = ref.dispatch(program, given, case.grid, module=module)
+            expected = ref.dispatch(program, arrays, case.grid, module=module)
         except DispatchError:  # no longer sound
             return False
-        return bool(_mismatch(dispatcher(target, **options), left, given, wanted))
+        return bool(_mismatch(dispatcher(target, **options), reduced_case, arrays, expected))
 
     return reduce_text(print_program(case.module), differs)
 
@@ -137,26 +137,26 @@ def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings
 
 
 def _differing(target: Dispatcher, cases: Sequence[OpProgram]) -> Iterator[tuple[str, str]]:
-    """Names of programs of which a target makes something else than the interpreter, and what."""
+    """Names of programs whose results on a target differ from the interpreter's, and how."""
     _preload(target, cases)
     for case in cases:
         inputs = case.inputs(INPUTS)
         try:
-            wanted = dispatcher("ref").dispatch(case.program, inputs, case.grid, module=case.module)
+            expected = dispatcher("ref").dispatch(case.program, inputs, case.grid, module=case.module)
         except ProgramError as fault:
             what = f"at fault on ref: {fault}"
         else:
-            what = _mismatch(target, case, inputs, wanted)
+            what = _mismatch(target, case, inputs, expected)
         if what:
             yield case.name, what
 
 
-def _mismatch(target: Dispatcher, case: OpProgram, inputs: list[Any], wanted: list[Any]) -> str:
+def _mismatch(target: Dispatcher, case: OpProgram, inputs: list[Any], expected: list[Any]) -> str:
     try:
-        given = target.dispatch(case.program, inputs, case.grid, module=case.module)
+        actual = target.dispatch(case.program, inputs, case.grid, module=case.module)
     except DispatchError as failed:
         return str(failed)
-    return case.mismatch(wanted, given)
+    return case.mismatch(expected, actual)
 
 
 def _preload(target: Dispatcher, cases: Sequence[OpProgram]) -> None:
@@ -175,27 +175,27 @@ def _preload(target: Dispatcher, cases: Sequence[OpProgram]) -> None:
 # --- in a process of the pool
 
 
-def _random_share(target: str, seeds: list[int], settings: Settings | None, in_turn: bool) -> Comparison:
-    done = Comparison(len(seeds))
+def _random_batch(target: str, seeds: list[int], settings: Settings | None, in_turn: bool) -> Comparison:
+    total = Comparison(len(seeds))
     options = OPTIONS[target]
-    for number, chosen in enumerate(options):
-        mine = [seed for seed in seeds if not in_turn or seed % len(options) == number]
-        _compare(done, target, chosen, random_cases(mine, settings))
-    return done
+    for number, choice in enumerate(options):
+        selected = [seed for seed in seeds if not in_turn or seed % len(options) == number]
+        _compare(total, target, choice, random_cases(selected, settings))
+    return total
 
 
-def _op_share(target: str, start: int) -> Comparison:
-    cases = list(op_programs())[start : start + SHARE]
-    done = Comparison(len(cases))
-    for chosen in OPTIONS[target]:
-        _compare(done, target, chosen, cases)
-    return done
+def _op_batch(target: str, start: int) -> Comparison:
+    cases = list(op_programs())[start : start + BATCH]
+    total = Comparison(len(cases))
+    for choice in OPTIONS[target]:
+        _compare(total, target, choice, cases)
+    return total
 
 
-def _compare(done: Comparison, target: str, options: dict[str, Any], cases: Sequence[OpProgram]) -> None:
-    done.runs += len(cases)
-    made = dispatcher(target, **options)
-    done.found += [Difference(name, options, what) for name, what in _differing(made, cases)]
+def _compare(total: Comparison, target: str, options: dict[str, Any], cases: Sequence[OpProgram]) -> None:
+    total.runs += len(cases)
+    runner = dispatcher(target, **options)
+    total.differences += [Difference(name, options, what) for name, what in _differing(runner, cases)]
 
 
 def _total(parts: Iterable[Comparison]) -> Comparison:
@@ -205,16 +205,16 @@ def _total(parts: Iterable[Comparison]) -> Comparison:
     return total
 
 
-def deal(task: Any, arguments: Sequence[tuple[Any, ...]], jobs: int | None) -> Iterator[Any]:
-    """What `task` makes of each of `arguments`, in order, by processes that share nothing with this one.
+def distribute(task: Any, arguments: Sequence[tuple[Any, ...]], jobs: int | None) -> Iterator[Any]:
+    """`task(*args)` for each tuple of `arguments`, in order, computed by fresh processes.
 
-    `jobs`: how many, one for each CPU by default; a single one is this process.
+    `jobs`: how many processes, one for each CPU by default; with one, this process does the work.
     """
-    wanted = min(jobs or available(), len(arguments))
-    if wanted <= 1:
-        for given in arguments:
-            yield task(*given)
+    processes = min(jobs or available(), len(arguments))
+    if processes <= 1:
+        for args in arguments:
+            yield task(*args)
         return
-    fresh = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
-    with ProcessPoolExecutor(wanted, mp_context=fresh) as pool:
+    spawn = multiprocessing.get_context("spawn")  # a forked process cannot use the GPU
+    with ProcessPoolExecutor(processes, mp_context=spawn) as pool:
         yield from pool.map(task, *zip(*arguments, strict=True))

@@ -1,4 +1,4 @@
-"""Random pure expressions of a wanted type, from every row of the op table that can give it."""
+"""Random pure expressions of a given type, from every row of the op table that can produce it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ INTEGERS = tuple(t for t in SCALARS if t.is_int)
 LANES = (2, 3, 4, 8)
 VECTORS = tuple(DataType.vec(scalar, lanes) for scalar in SCALARS for lanes in LANES)
 
-_DIFFERS = {"global_id", "local_id", "lane_id", "subgroup_id"}
+_NOT_UNIFORM = {"global_id", "local_id", "lane_id", "subgroup_id"}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What to generate.  `statements` is the length of a program, `depth` how deep its blocks nest.
 
-    `bitcast_nan` lets bits of a NaN, which no two backends need agree on, become an
-    integer; `fastmath` puts flags on float ops, which frees passes to change results;
-    `exact` leaves out the ops whose result may differ by some ulp between backends.
-    `workgroup` and `grid` are drawn where they are None, elements of buffers where `elements` is empty.
+    `bitcast_nan` lets the bits of a NaN, which may differ between backends, become an integer;
+    `fastmath` puts flags on float ops, which allow passes to change results; `exact` leaves out ops whose
+    result may differ by some ulp between backends.  `workgroup` and `grid` are random where they are None,
+    the element types of buffers where `elements` is empty.
     """
 
     statements: int = 10
@@ -46,7 +46,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Pool:
-    """The values in scope by type; `uniform` holds those that a workgroup agrees on."""
+    """The values in scope by type; `uniform`: those that are equal in all lanes of a workgroup."""
 
     by_type: dict[DataType, list[Value]] = field(default_factory=dict)
     uniform: set[Value] = field(default_factory=set)
@@ -59,7 +59,7 @@ class Pool:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is added inside is gone after."""
+        """Values added inside go out of scope at its end."""
         before = {dtype: len(values) for dtype, values in self.by_type.items()}
         try:
             yield
@@ -69,7 +69,7 @@ class Pool:
 
 
 class Expressions:
-    """Adds expressions where the builder stands.  In a function, ids and buffers do not exist."""
+    """Adds expressions where the builder stands; in a function, without ids and buffers."""
 
     def __init__(self, b: Builder, rng: random.Random, settings: Settings, in_function: bool = False) -> None:
         self.b = b
@@ -81,24 +81,24 @@ class Expressions:
     # --- any value ----------------------------------------------------------------------
 
     def any_type(self) -> DataType:
-        """A type, more often one that some value in scope has."""
-        known = [t for t, values in self.pool.by_type.items() if values]
-        if known and self.rng.random() < 0.5:
-            return self.rng.choice(known)
+        """A type; half of the time that of a value in scope."""
+        in_scope = [t for t, values in self.pool.by_type.items() if values]
+        if in_scope and self.rng.random() < 0.5:
+            return self.rng.choice(in_scope)
         return self.rng.choice(SCALARS if self.rng.random() < 0.75 else VECTORS)
 
     def value(self, dtype: DataType, depth: int = 0) -> Value:
         """A value of `dtype`: one in scope, or a new one."""
-        known = self.pool.by_type.get(dtype)
-        if known and self.rng.random() < 0.6:
-            return self.rng.choice(known[-6:] if self.rng.random() < 0.5 else known)
+        in_scope = self.pool.by_type.get(dtype)
+        if in_scope and self.rng.random() < 0.6:
+            return self.rng.choice(in_scope[-6:] if self.rng.random() < 0.5 else in_scope)
         if depth >= self.settings.expression_depth:
             return self.const(dtype)
         return self.fresh(dtype, depth)
 
     def fresh(self, dtype: DataType, depth: int = 0) -> Value:
         """A new value of `dtype`, by an op chosen among all that give it."""
-        rows = [row for row in _GIVERS[dtype] if self.available(row, dtype)]
+        rows = [row for row in _PRODUCERS[dtype] if self.available(row, dtype)]
         row = self.rng.choice(rows)
         return self.note(_MAKERS[row.format](self, row, dtype, depth + 1))
 
@@ -119,13 +119,13 @@ class Expressions:
     def note(self, value: Value) -> Value:
         """Put a value in scope; it is uniform if its op is and its operands are."""
         op = value.owner
-        agreed = (
+        uniform = (
             isinstance(op, Op)
             and op.definition.is_pure
-            and op.name not in _DIFFERS
+            and op.name not in _NOT_UNIFORM
             and all(operand in self.pool.uniform for operand in op.operands)
         )
-        return self.pool.add(value, agreed)
+        return self.pool.add(value, uniform)
 
     def const(self, dtype: DataType) -> Value:
         lanes = tuple(random_bits(dtype.element, self.rng) for _ in range(dtype.lanes))
@@ -141,31 +141,31 @@ class Expressions:
             return b.const(rng.randrange(count), dtype)
         source = self.value(DataType.U32, 1)
         if count & (count - 1) == 0 and rng.random() < 0.5:
-            kept = b.and_(source, count - 1)
+            result = b.and_(source, count - 1)
         elif rng.random() < 0.3:
-            kept = b.min(source, count - 1)
+            result = b.min(source, count - 1)
         else:
-            kept = b.rem(source, count)
-        return kept if dtype is DataType.U32 else b.cast(kept, dtype)
+            result = b.rem(source, count)
+        return result if dtype is DataType.U32 else b.cast(result, dtype)
 
     def small(self, dtype: DataType, most: int) -> Value:
         """An integer below `most` in magnitude, 0 or more where `dtype` is unsigned."""
         return self.note(self.b.rem(self.value(dtype, 1), most))
 
     def uniform(self, dtype: DataType) -> Value:
-        """A value of u32 or bool that the whole workgroup agrees on."""
+        """A value of u32 or bool that is equal in all lanes of a workgroup."""
         b, rng = self.b, self.rng
-        known = [v for v in self.pool.by_type.get(dtype, ()) if v in self.pool.uniform]
-        if known and rng.random() < 0.5:
-            return rng.choice(known)
+        in_scope = [v for v in self.pool.by_type.get(dtype, ()) if v in self.pool.uniform]
+        if in_scope and rng.random() < 0.5:
+            return rng.choice(in_scope)
         if dtype.is_bool:
             compare = rng.choice([row for row in OPS.values() if row.format == "compare"])
-            made = getattr(b, compare.name)(self.uniform(DataType.U32), rng.randrange(4))
+            result = getattr(b, compare.name)(self.uniform(DataType.U32), rng.randrange(4))
         elif rng.random() < 0.4:
-            made = b.const(rng.randrange(5))
+            result = b.const(rng.randrange(5))
         else:
-            made = getattr(b, rng.choice(("workgroup_id", "num_workgroups")))(rng.choice(AXES))
-        return self.pool.add(made, True)
+            result = getattr(b, rng.choice(("workgroup_id", "num_workgroups")))(rng.choice(AXES))
+        return self.pool.add(result, True)
 
 
 # --- makers: one op of a format that gives `dtype`
@@ -180,17 +180,17 @@ def _elementwise(count: int) -> Maker:
         if e.settings.fastmath and dtype.element.is_float and e.rng.random() < 0.5:
             flags = [f for f in FASTMATH if e.rng.random() < 0.4]
         operands = [e.value(dtype, depth) for _ in range(count)]
-        made: Value = getattr(e.b, row.name)(*operands, fastmath=flags)
-        return made
+        result: Value = getattr(e.b, row.name)(*operands, fastmath=flags)
+        return result
 
     return make
 
 
 def _compare(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     elements = [t for t in SCALARS if row.accepts(t)]
-    taken = dtype.with_element(e.rng.choice(elements))
-    made: Value = getattr(e.b, row.name)(e.value(taken, depth), e.value(taken, depth))
-    return made
+    operand = dtype.with_element(e.rng.choice(elements))
+    result: Value = getattr(e.b, row.name)(e.value(operand, depth), e.value(operand, depth))
+    return result
 
 
 def _select(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
@@ -213,18 +213,18 @@ def _const(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
 
 
 def _spec(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
-    named = [s.name for s in e.b.program.specs.values() if s.dtype is dtype]
-    return e.b.spec(e.rng.choice(named), dtype)
+    names = [s.name for s in e.b.program.specs.values() if s.dtype is dtype]
+    return e.b.spec(e.rng.choice(names), dtype)
 
 
 def _id(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
-    made: Value = getattr(e.b, row.name)(e.rng.choice(AXES))
-    return made
+    result: Value = getattr(e.b, row.name)(e.rng.choice(AXES))
+    return result
 
 
 def _size(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
-    made: Value = getattr(e.b, row.name)()
-    return made
+    result: Value = getattr(e.b, row.name)()
+    return result
 
 
 def _len(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
@@ -282,7 +282,7 @@ _SAME_BITS = {
 }
 
 
-def _gives(row: OpDef, dtype: DataType) -> bool:
+def _can_produce(row: OpDef, dtype: DataType) -> bool:
     """Whether some op of `row` has a result of `dtype`."""
     format = row.format
     if format in ("unary", "binary", "ternary"):
@@ -302,7 +302,7 @@ def _gives(row: OpDef, dtype: DataType) -> bool:
     return True
 
 
-_GIVERS = {
-    dtype: [row for row in OPS.values() if row.is_pure and row.format in _MAKERS and _gives(row, dtype)]
+_PRODUCERS = {
+    dtype: [row for row in OPS.values() if row.is_pure and row.format in _MAKERS and _can_produce(row, dtype)]
     for dtype in (*SCALARS, *VECTORS)
 }

@@ -1,8 +1,8 @@
 """Programs that hand values from a write phase to a read phase through a transient buffer.
 
-Some hand over within a workgroup, as `decode_scan_fuse` asks; others only seem to: they
-read a neighbour's tile, what nobody wrote, before the write, or without a barrier.  The
-interpreter tells which of them run clean.
+Some hand over within a workgroup, as `decode_scan_fuse` requires; others only seem to: they read a
+neighbour's tile or unwritten elements, read before the write, or leave out the barrier.  Only running one on
+the interpreter tells whether it is sound.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Handoff:
 
     def linear(self, dims: tuple[int, int, int], name: str) -> Value:
         b = self.b
-        x = getattr(b, name)("x")
+        x: Value = getattr(b, name)("x")
         if dims[1] == 1:
             return x
         y = getattr(b, name)("y")
@@ -115,8 +115,8 @@ class _Handoff:
             return b.xor(own, rng.randrange(tile.size))
         return own
 
-    def wander(self, tile: _Tile) -> Value:
-        """Some place of the tile, or with luck just past it."""
+    def any_place(self, tile: _Tile) -> Value:
+        """Some place of the tile, now and then one just past it."""
         b, rng = self.b, self.rng
         kind = rng.randrange(6)
         if kind == 0:
@@ -134,7 +134,7 @@ class _Handoff:
     # --- phases ----------------------------------------------------------------------------
 
     def value(self, dtype: DataType) -> Value:
-        """Something to hand over; often of fewer bits than its type has."""
+        """A value to hand over; often with fewer significant bits than its type has."""
         b = self.b
         word = b.load(self.input, self.everyone())
         if self.rng.random() < 0.6:
@@ -205,11 +205,11 @@ class _Handoff:
             return self.word(b.load(tile.buffer, self.at(tile, self.lane(), 1)))
         if kind == 4:
             with b.if_(b.eq(self.lane(), 0)) as branch:
-                branch.yield_(self.word(b.load(tile.buffer, self.at(tile, self.wander(tile)))))
+                branch.yield_(self.word(b.load(tile.buffer, self.at(tile, self.any_place(tile)))))
             with branch.else_():
                 branch.yield_(b.const(7))
             return branch.result
-        return self.word(b.load(tile.buffer, self.at(tile, self.wander(tile))))
+        return self.word(b.load(tile.buffer, self.at(tile, self.any_place(tile))))
 
     def word(self, value: Value) -> Value:
         """Any element as a u32."""
@@ -224,14 +224,14 @@ class _Handoff:
             self.b.barrier("workgroup")
 
     def round(self) -> Value:
-        """Write, barrier, read: or nearly so."""
+        """Write, barrier, read; sometimes in another order, or without the barrier."""
         b, rng = self.b, self.rng
         total = b.const(rng.randrange(100))
         for tile in self.tiles:
             if rng.random() < 0.07:
                 total = b.add(total, self.read(tile))
             self.write(tile)
-            if rng.random() < 0.15:  # something of itself
+            if rng.random() < 0.15:  # overwritten by its own workgroup
                 self.barrier(0.5)
                 self.write(tile)
         self.barrier(0.85)
@@ -243,11 +243,11 @@ class _Handoff:
     def build(self) -> None:
         b, rng = self.b, self.rng
         total = self.round()
-        again = rng.random()
-        if again < 0.2:
+        chance = rng.random()
+        if chance < 0.2:
             self.barrier(0.8)
             total = b.xor(total, self.round())
-        elif again < 0.35:
+        elif chance < 0.35:
 
             def body(carried: Value) -> Value:
                 self.barrier(0.9)
@@ -263,9 +263,9 @@ class _Handoff:
 
 
 def handoff_program(seed: int) -> Sample:
-    """A program with one or two hand-off buffers; whether it is sound, only running it tells."""
-    made = _Handoff(seed)
-    made.build()
-    grid = made.b.program.grid
+    """A program with one or two hand-off buffers, which may be unsound: `Sample.sound` is None."""
+    handoff = _Handoff(seed)
+    handoff.build()
+    grid = handoff.b.program.grid
     assert grid is not None
-    return Sample(made.b.module, made.b.finish(verify=False), grid, seed, sound=None)
+    return Sample(handoff.b.module, handoff.b.finish(verify=False), grid, seed, sound=None)

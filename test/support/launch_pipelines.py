@@ -1,9 +1,9 @@
-"""Random pipelines of small launches that hand buffers on: for passes that join launches.
+"""Random pipelines of small launches that read each other's outputs: for passes that join launches.
 
 Each program is sound by construction: in bounds, without races, of buffers that were wholly
-written before.  How a launch reads what the one before wrote is drawn so that about half of the
-neighbours may be joined: own elements, mirrored ones, whole rows, neighbours at some distance,
-the far end, whatever a number modulo the length gives.
+written before.  How a launch indexes its inputs is chosen so that about half of the adjacent launches may
+be joined: own elements, mirrored ones, whole rows, neighbours at some distance, the far end, or
+elements from all over the buffer.
 """
 
 from __future__ import annotations
@@ -95,19 +95,19 @@ class _Pipeline:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.programs: list[str] = []
-        self.known: dict[str, str] = {}
-        self.full = {"x", "z"}
+        self.names: dict[str, str] = {}
+        self.full = {"x", "z"}  # buffers of which every element is defined
         self.temporaries = [f"t{k}" for k in range(self.rng.randrange(2, 5))]
 
     def program(self, body: str, buffers: str) -> str:
-        """The name of a program of this text, made if there is none yet."""
+        """The name of the program of this text, which is added if it is new."""
         key = buffers + body
-        if key not in self.known:
-            name = self.known[key] = f"p{len(self.known)}"
+        if key not in self.names:
+            name = self.names[key] = f"p{len(self.names)}"
             numbers = {"lanes": LANES, "mask": LANES - 1, "count": COUNT, "last": COUNT - 1}
             head = f"program @{name} workgroup({LANES}) {{\n{buffers}{_HEAD.format(**numbers)}"
             self.programs.append(f"{head}{body}}}\n")
-        return self.known[key]
+        return self.names[key]
 
     def launch(self) -> str:
         rng = self.rng
@@ -137,9 +137,11 @@ class _Pipeline:
         return self.text(self.program(body + _write("own", "io"), buffers), [target])
 
     def source(self) -> str:
-        """Something wholly written, rather what was written last."""
-        made = sorted(self.full - {"x", "z"})
-        return self.rng.choice(made) if made and self.rng.random() < 0.8 else self.rng.choice(["x", "z"])
+        """A buffer of which every element is defined; mostly one that a launch wrote."""
+        complete = sorted(self.full - {"x", "z"})
+        return (
+            self.rng.choice(complete) if complete and self.rng.random() < 0.8 else self.rng.choice(["x", "z"])
+        )
 
     def text(self, program: str, buffers: list[str]) -> str:
         groups = GROUPS if self.rng.random() < 0.97 else f"ceil_div(len(@{buffers[0]}), {LANES})"
@@ -161,16 +163,16 @@ class _Pipeline:
         head = f"pipeline @main {{\n  buffer @x : u32[{COUNT}] read\n"
         head += f"  buffer @z : u32[{COUNT}] read_write live_in live_out\n"
         for name in self.temporaries:
-            # a temporary that is not written is nobody's
+            # without flags the caller does not see it, so fusion may drop it
             flags = " read_write live_out" if rng.random() < 0.15 else ""
             head += f"  buffer @{name} : u32[{COUNT}]{flags}\n"
         head += f"  buffer @y : u32[{COUNT}] write live_out\n"
-        seen = "".join(
+        host_reads = "".join(
             f"  host_read @{name}\n"
             for name in sorted(self.full & {*self.temporaries})
             if rng.random() < 0.15
         )
-        return "vyre 1\n" + "".join(self.programs) + head + stages + seen + "}\n"
+        return "vyre 1\n" + "".join(self.programs) + head + stages + host_reads + "}\n"
 
 
 def launch_pipeline(seed: int) -> str:

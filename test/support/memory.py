@@ -28,7 +28,7 @@ SHARED_ATOMICS = ("add", "min", "max", "and", "or", "xor")
 
 @dataclass(slots=True)
 class Track:
-    """What has happened to a buffer since the last barrier; `filled` are the slots each lane has written."""
+    """Accesses of a buffer since the last barrier; `filled`: the slots that every lane has written so far."""
 
     written: bool = False
     read: bool = False
@@ -41,7 +41,7 @@ class Track:
         self.atomic = None
 
     def join(self, other: Track) -> Track:
-        """Either of two histories; what is filled in both is filled."""
+        """One of two histories, not known which: accesses of either, and the slots that both fill."""
         atomic = self.atomic if self.atomic == other.atomic else BLOCKED
         return Track(
             self.written or other.written,
@@ -69,11 +69,6 @@ class Storage:
     def tile(self) -> int:
         return self.slots * self.lanes
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether invocations read what others wrote."""
-        return self.buffer.is_transient or self.buffer.is_workgroup
-
 
 class Memory:
     """Declares the buffers of a program and makes accesses to them."""
@@ -97,37 +92,39 @@ class Memory:
 
     def _declare(self) -> None:
         rng, b = self.rng, self.b
-        everyone = self.workgroups * self.lanes
+        invocations = self.workgroups * self.lanes
         for _ in range(rng.randrange(1, 4)):
-            count = None if rng.random() < 0.3 else rng.choice((1, 7, everyone, everyone * 2, 64))
+            count = None if rng.random() < 0.3 else rng.choice((1, 7, invocations, invocations * 2, 64))
             self.inputs.append(self._bound("in", self._element(), count, "read"))
         for number in range(rng.randrange(2, 5)):
             slots = rng.randrange(1, MAX_SLOTS + 1)
-            count = None if rng.random() < 0.3 else everyone * slots + rng.choice((0, 0, 3))
+            count = None if rng.random() < 0.3 else invocations * slots + rng.choice((0, 0, 3))
             if number == 0 or rng.random() < 0.5:
-                made = self._bound("out", self._element(), count, "write", live_out=True)
+                buffer = self._bound("out", self._element(), count, "write", live_out=True)
             else:
-                made = self._bound("state", self._element(), count, "read_write", live_in=True, live_out=True)
-            filled = frozenset(range(slots)) if made.live_in else frozenset()
-            self.owned.append(Storage(made, slots, rng.random() < 0.3, self.lanes, Track(filled=filled)))
+                buffer = self._bound(
+                    "state", self._element(), count, "read_write", live_in=True, live_out=True
+                )
+            filled = frozenset(range(slots)) if buffer.live_in else frozenset()
+            self.owned.append(Storage(buffer, slots, rng.random() < 0.3, self.lanes, Track(filled=filled)))
         self.digests = self._bound(
-            "digest", DataType.U64, everyone, "read_write", live_in=True, live_out=True
+            "digest", DataType.U64, invocations, "read_write", live_in=True, live_out=True
         )
         for number in range(rng.randrange(0, 3)):
             slots = rng.randrange(1, MAX_SLOTS + 1)
             tile = slots * self.lanes
             if rng.random() < 0.5:
-                made = b.buffer(f"tile{number}", self._element(), tile, "workgroup")
+                buffer = b.buffer(f"tile{number}", self._element(), tile, "workgroup")
             elif rng.random() < 0.5:
-                made = self._bound("mid", self._element(), tile * self.workgroups, "read_write")
+                buffer = self._bound("mid", self._element(), tile * self.workgroups, "read_write")
             else:
-                made = b.buffer(f"pass{number}", self._element(), tile * self.workgroups, "read_write")
-            self.shared.append(Storage(made, slots, rng.random() < 0.3, self.lanes))
+                buffer = b.buffer(f"pass{number}", self._element(), tile * self.workgroups, "read_write")
+            self.shared.append(Storage(buffer, slots, rng.random() < 0.3, self.lanes))
         for _ in range(rng.randrange(0, 2)):
             dtype = rng.choice([t for t in INTEGERS if t.bits in (32, 64)])
             count = rng.choice((1, 4, 16))
-            made = self._bound("counter", dtype, count, "read_write", live_in=True, live_out=True)
-            self.counters.append((made, rng.choice(SHARED_ATOMICS)))
+            buffer = self._bound("counter", dtype, count, "read_write", live_in=True, live_out=True)
+            self.counters.append((buffer, rng.choice(SHARED_ATOMICS)))
 
     def _bound(self, name: str, dtype: DataType, count: int | None, access: str, **live: bool) -> Buffer:
         number, self.binding = self.binding, self.binding + 1
@@ -148,7 +145,8 @@ class Memory:
         b = self.b
         extents = list(dims)
         if extents[1:] == [1, 1]:
-            return getattr(b, name)("x")
+            x: Value = getattr(b, name)("x")
+            return x
         row = b.mul(getattr(b, name)("z"), extents[1])
         plane = b.mul(b.add(row, getattr(b, name)("y")), extents[0])
         return b.add(plane, getattr(b, name)("x"))
@@ -273,7 +271,7 @@ class Memory:
         return True
 
     def atomic_counter(self) -> bool:
-        """An update of a counter that all invocations share; its old value goes unused."""
+        """Update a counter shared by all invocations; the old value, which depends on their order, is unused."""
         if not self.counters:
             return False
         buffer, name = self.rng.choice(self.counters)
@@ -296,7 +294,7 @@ class Memory:
         return True
 
     def atomic_own(self, storage: Storage) -> bool:
-        """Any atomic on an owned element: nobody else touches it, so its old value is known."""
+        """Any atomic on an owned element: no other invocation accesses it, so the old value is determined."""
         track, dtype = storage.track, storage.buffer.dtype
         if track.read or track.atomic or not track.filled or storage.buffer.access == "write":
             return False
@@ -312,11 +310,11 @@ class Memory:
     def _atomic(self, name: str, buffer: Buffer, index: Value) -> Value:
         values = [self.e.value(buffer.dtype) for _ in range(2 if name == "compare_exchange" else 1)]
         order = self.rng.choice(("relaxed", "relaxed", "acq_rel", "seq_cst"))
-        made: Value = getattr(self.b, f"atomic_{name}")(buffer, index, *values, order=order)
-        return made
+        old: Value = getattr(self.b, f"atomic_{name}")(buffer, index, *values, order=order)
+        return old
 
     def add_to_digest(self, word: Value) -> None:
-        """Mix a u64 into what this invocation gives out."""
+        """Mix a u64 into this invocation's element of the digest, an output."""
         b = self.b
         storage = Storage(self.digests, 1, False, self.lanes)
         index = self.own_index(storage, 0)
@@ -345,14 +343,17 @@ class Memory:
         for storage, track in zip(self.tracked, tracks, strict=True):
             storage.track = storage.track.join(track)
 
-    def beside(self, tracks: list[Track]) -> None:
-        """Other invocations may be doing what `tracks` tells, with no barrier between."""
+    def merge_concurrent(self, tracks: list[Track]) -> None:
+        """Other invocations may concurrently do what `tracks` records, as in the branches of an if."""
         for storage, track in zip(self.tracked, tracks, strict=True):
             filled = storage.track.filled
             storage.track = replace(storage.track.join(track), filled=filled)
 
     def enter_loop(self, has_barriers: bool) -> None:
-        """Make the start of a body safe after its own end, whatever the body then does."""
+        """Assume at the start of a body that an earlier round may have done anything in it.
+
+        Without a barrier in the loop, either others' reads or own writes are ruled out for all of the body.
+        """
         for storage in self.shared:
             track = storage.track
             if has_barriers:

@@ -35,7 +35,7 @@ from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError,
 
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline
-from .differential import OPTIONS, deal
+from .differential import OPTIONS, distribute
 from .launch_pipelines import launch_pipeline
 from .properties import bits, random_pipeline
 from .sample import random_array
@@ -44,7 +44,7 @@ __all__ = [
     "PASSES",
     "RANDOM",
     "PipelineRuns",
-    "Seen",
+    "Observation",
     "any_inputs",
     "check_example",
     "compare_pipelines",
@@ -52,25 +52,25 @@ __all__ = [
     "pipeline_text",
     "plain_inputs",
     "random_passes",
-    "see",
-    "subject",
+    "observe",
+    "seed_pipeline",
 ]
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 PASSES = "default"
 RANDOM = "random"
-SHARE = 16
+BATCH = 16
 """Pipelines of one task."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the outside sees of a run: host reads in order, then outputs, with their element types."""
+class Observation:
+    """What a caller observes: (name, element type, array) of host reads in order, then of outputs."""
 
     arrays: tuple[tuple[str, str, np.ndarray[Any, Any]], ...]
     launches: int
-    """In the pipeline as it was run, one in a repeat counted once."""
+    """Of the pipeline after the passes; one in a repeat counts once."""
     tiles: int
     """Workgroup buffers of the programs that it launches."""
 
@@ -80,7 +80,7 @@ class PipelineRuns:
     """`pipelines` run, their `launches` before and how many were `joined` away, and what differs.
 
     `changed`: pipelines with fewer launches than before.  `tiles`: buffers that became workgroup memory.
-    `found`: seed, what, and the text.
+    `failures`: seed, what differs, and the text of the pipeline.
     """
 
     pipelines: int = 0
@@ -88,7 +88,7 @@ class PipelineRuns:
     joined: int = 0
     changed: int = 0
     tiles: int = 0
-    found: list[tuple[int, str, str]] = field(default_factory=list)
+    failures: list[tuple[int, str, str]] = field(default_factory=list)
 
     def add(self, other: PipelineRuns) -> None:
         self.pipelines += other.pipelines
@@ -96,13 +96,13 @@ class PipelineRuns:
         self.joined += other.joined
         self.changed += other.changed
         self.tiles += other.tiles
-        self.found += other.found
+        self.failures += other.failures
 
     def summary(self, target: str, passes: str = PASSES) -> str:
         return (
             f"{self.pipelines} pipelines on {target} before and after {passes} against ref:"
             f" {self.joined} of {self.launches} launches joined away in {self.changed} of them,"
-            f" {self.tiles} buffers became tiles, {len(self.found)} differ"
+            f" {self.tiles} buffers became tiles, {len(self.failures)} differ"
         )
 
 
@@ -118,24 +118,24 @@ def compare_pipelines(
     """The pipelines of `seeds` on a target, with its OPTIONS in turn.
 
     `jobs`: processes, one for each CPU by default.  `passes`: a pipeline, or RANDOM.  `progress` is
-    called with what is done after every SHARE of them.
+    called with the totals so far after every BATCH of them.
     """
-    shares = [
-        (target, list(seeds[at : at + SHARE]), adversarial, passes) for at in range(0, len(seeds), SHARE)
+    batches = [
+        (target, list(seeds[at : at + BATCH]), adversarial, passes) for at in range(0, len(seeds), BATCH)
     ]
     total = PipelineRuns()
-    for part in deal(_share, shares, jobs):
+    for part in distribute(_run_batch, batches, jobs):
         total.add(part)
         if progress is not None:
             progress(total)
     return total
 
 
-def subject(seed: int, adversarial: bool = False) -> tuple[str, Module, Arrays]:
+def seed_pipeline(seed: int, adversarial: bool = False) -> tuple[str, Module, Arrays]:
     """The pipeline of a seed, which runs clean on ref, as text and in memory, and its inputs."""
     if adversarial:
-        drawn = adversarial_pipeline(seed)
-        return drawn.text, drawn.module, drawn.inputs
+        pipeline = adversarial_pipeline(seed)
+        return pipeline.text, pipeline.module, pipeline.inputs
     text = pipeline_text(seed)
     return text, parse(text), any_inputs(text, seed)
 
@@ -146,7 +146,7 @@ def pipeline_text(seed: int) -> str:
         return launch_pipeline(seed)
     text = bound_pipeline(seed)
     try:
-        see(text, "ref", any_inputs(text, seed))
+        observe(text, "ref", any_inputs(text, seed))
     except ProgramError:  # a launch reads what nobody wrote
         return bound_pipeline(seed, all_given=True)
     return text
@@ -158,8 +158,8 @@ def any_inputs(text: str, seed: int) -> Arrays:
     Outputs are among them, so that what a pipeline does not write is known.
     """
     rng = random.Random(seed)
-    given = Signature.of(parse(text).pipelines["main"]).given
-    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in given}
+    buffers = Signature.of(parse(text).pipelines["main"]).given
+    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in buffers}
 
 
 def plain_inputs(text: str, seed: int) -> Arrays:
@@ -173,7 +173,7 @@ def plain_inputs(text: str, seed: int) -> Arrays:
     }
 
 
-def see(source: str | Module, target: Dispatcher | str, inputs: Arrays, passes: str = "") -> Seen:
+def observe(source: str | Module, target: Dispatcher | str, inputs: Arrays, passes: str = "") -> Observation:
     """Run @main on a target after `passes`, which work on a copy.
 
     Raises DispatchError, DiagnosticError or PassFailure.
@@ -181,12 +181,12 @@ def see(source: str | Module, target: Dispatcher | str, inputs: Arrays, passes: 
     module = parse(source) if isinstance(source, str) else source
     compiled: Any = compile_module(module, "main", target, {}, passes)
     types = {b.name: b.dtype.element.name for b in compiled.signature.buffers}
-    seen: list[tuple[str, str, np.ndarray[Any, Any]]] = []
+    arrays: list[tuple[str, str, np.ndarray[Any, Any]]] = []
     outputs = compiled(
-        inputs, on_host_read=lambda name, array: seen.append((f"host_read {name}", types[name], array))
+        inputs, on_host_read=lambda name, array: arrays.append((f"host_read {name}", types[name], array))
     )
-    seen += [(name, types[name], array) for name, array in outputs.items()]
-    return Seen(tuple(seen), launches(compiled.pipeline), _tiles(compiled.module, compiled.pipeline))
+    arrays += [(name, types[name], array) for name, array in outputs.items()]
+    return Observation(tuple(arrays), launches(compiled.pipeline), _tiles(compiled.module, compiled.pipeline))
 
 
 def _tiles(module: Module, pipeline: Pipeline) -> int:
@@ -199,12 +199,12 @@ def launches(pipeline: Pipeline) -> int:
     return sum(isinstance(stage, (Launch, KernelStage)) for stage in pipeline.walk())
 
 
-def difference(wanted: Seen, found: Seen) -> str:
+def difference(expected: Observation, actual: Observation) -> str:
     """Where two runs differ first, in words; "" if nowhere."""
-    names = [[name for name, _, _ in seen.arrays] for seen in (wanted, found)]
+    names = [[name for name, _, _ in run.arrays] for run in (expected, actual)]
     if names[0] != names[1]:
         return f"gives {', '.join(names[1])}, not {', '.join(names[0])}"
-    for (name, element, a), (_, _, b) in zip(wanted.arrays, found.arrays, strict=True):
+    for (name, element, a), (_, _, b) in zip(expected.arrays, actual.arrays, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"@{name} is {b.dtype}{list(b.shape)}, not {a.dtype}{list(a.shape)}"
         wrong = np.argwhere(bits(a, element) != bits(b, element))
@@ -214,7 +214,7 @@ def difference(wanted: Seen, found: Seen) -> str:
     return ""
 
 
-def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Seen, Seen]:
+def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Observation, Observation]:
     """A pipeline before and after the default passes on a target, with `plain_inputs`.
 
     The two agree bit by bit, since no pass may change what an op gives.  With ref before they agree
@@ -222,15 +222,15 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Seen,
     Raises AssertionError.
     """
     inputs = plain_inputs(text, seed)
-    before, after = see(text, target, inputs), see(text, target, inputs, PASSES)
+    before, after = observe(text, target, inputs), observe(text, target, inputs, PASSES)
     if what := difference(before, after):
         raise AssertionError(f"after {PASSES}, {what}")
-    wanted = see(text, "ref", inputs)
+    reference = observe(text, "ref", inputs)
     ops = (op for program in parse(text).programs.values() for op in program.walk())
     if any(op.definition.ulp for op in ops):
-        for (name, _, a), (_, _, b) in zip(wanted.arrays, after.arrays, strict=True):
+        for (name, _, a), (_, _, b) in zip(reference.arrays, after.arrays, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6, err_msg=name)
-    elif what := difference(wanted, after):
+    elif what := difference(reference, after):
         raise AssertionError(f"against ref, {what}")
     return before, after
 
@@ -238,16 +238,16 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Seen,
 # --- in a process of the pool
 
 
-def _share(target: str, seeds: list[int], adversarial: bool, passes: str) -> PipelineRuns:
+def _run_batch(target: str, seeds: list[int], adversarial: bool, passes: str) -> PipelineRuns:
     options = OPTIONS[target]
-    made = [dispatcher(target, **chosen) for chosen in options]
-    done = PipelineRuns()
+    dispatchers = [dispatcher(target, **choice) for choice in options]
+    totals = PipelineRuns()
     for seed in seeds:
         # half the seed, so that pipelines of both kinds meet all options
         at = seed // 2 % len(options)
-        chosen = random_passes(seed) if passes == RANDOM else passes
-        _one(done, seed, adversarial, chosen, made[at], options[at])
-    return done
+        seed_passes = random_passes(seed) if passes == RANDOM else passes
+        _run_seed(totals, seed, adversarial, seed_passes, dispatchers[at], options[at])
+    return totals
 
 
 def random_passes(seed: int) -> str:
@@ -256,28 +256,34 @@ def random_passes(seed: int) -> str:
     return names[seed // 2 % len(names)] if seed % 2 else random_pipeline(random.Random(seed))
 
 
-def _one(
-    done: PipelineRuns, seed: int, adversarial: bool, passes: str, target: Dispatcher, options: dict[str, Any]
+def _run_seed(
+    totals: PipelineRuns,
+    seed: int,
+    adversarial: bool,
+    passes: str,
+    target: Dispatcher,
+    options: dict[str, Any],
 ) -> None:
-    """Run the pipeline of one seed, and note what differs."""
-    text, module, inputs = subject(seed, adversarial)
-    done.pipelines += 1
-    runs: list[Seen] = []
+    """Run the pipeline of one seed, and add the result to `totals`."""
+    text, module, inputs = seed_pipeline(seed, adversarial)
+    totals.pipelines += 1
+    runs: list[Observation] = []
     steps: list[tuple[str, Dispatcher | str, str]] = [("", "ref", "ref"), (passes, target, target.name)]
     if target.name != "ref":
         steps.insert(1, ("", target, target.name))
-    for chosen, where, name in steps:
+    for step_passes, runner, name in steps:
         try:
-            runs.append(see(module, where, inputs, chosen))
+            runs.append(observe(module, runner, inputs, step_passes))
             what = difference(runs[0], runs[-1])
         except (DispatchError, DiagnosticError, PassFailure) as failed:
             what = str(failed)
         if what:
-            step = f"{f'after {chosen}' if chosen else 'as it is'} on {name} {options if where is target else ''}"
-            done.found.append((seed, f"{step.strip()}: {what}", text))
+            step = f"after {step_passes}" if step_passes else "as it is"
+            where = f"{name} {options}" if runner is target else name
+            totals.failures.append((seed, f"{step} on {where}: {what}", text))
             return
     before, after = runs[0], runs[-1]
-    done.launches += before.launches
-    done.joined += before.launches - after.launches
-    done.changed += after.launches < before.launches
-    done.tiles += max(0, after.tiles - before.tiles)
+    totals.launches += before.launches
+    totals.joined += before.launches - after.launches
+    totals.changed += after.launches < before.launches
+    totals.tiles += max(0, after.tiles - before.tiles)

@@ -74,13 +74,13 @@ def check_text(sample: Sample) -> None:
 
 
 MAX_STEPS = 500_000
-"""Far more than a generated program runs; a reduced one may have lost what ends its loops."""
+"""Far more than a generated program takes; reduction may remove what ends a loop."""
 
 
 def run(program: Program, module: Module, grid: Dim3, inputs: dict[str, Any]) -> Outputs:
     """The outputs by buffer name.  Raises ProgramError for a program at fault."""
-    given = [inputs[b.name] for b in program.bound_buffers]
-    arrays = dispatcher("ref", max_steps=MAX_STEPS).dispatch(program, given, grid, module=module)
+    arguments = [inputs[b.name] for b in program.bound_buffers]
+    arrays = dispatcher("ref", max_steps=MAX_STEPS).dispatch(program, arguments, grid, module=module)
     return dict(zip([b.name for b in outputs(program)], arrays, strict=True))
 
 
@@ -118,8 +118,8 @@ def baseline(sample: Sample, seed: int = 0) -> Baseline:
 def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None) -> Result:
     """Run passes on a copy of the program: it must still verify, print, and compute the same bits.
 
-    A program that does not run clean is only checked to stay well-formed, and not to
-    have been proven a hand-off where it read what nobody wrote.
+    Of a program that faults, only this is checked: it stays well-formed, and a buffer of which it reads
+    unwritten elements is not fused as a hand-off.
     """
     before = before or baseline(sample)
     text, expected = before.text, before.outcome
@@ -140,35 +140,35 @@ def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None
         return result
     program = module.programs[sample.program.name]
     try:
-        given = run(program, module, sample.grid, before.inputs)
+        actual = run(program, module, sample.grid, before.inputs)
     except ProgramError as fault:
         raise Broken("fault", f"the program is at fault after it: {fault}", text, pipeline) from None
-    _compare(sample.program, expected, given, text, pipeline)
+    _compare(sample.program, expected, actual, text, pipeline)
     return result
 
 
 def _check_refusal(fault: ProgramError, remarks: Sequence[Any], pipeline: str, text: str) -> None:
-    """No buffer that was read before it was written may have been proven a hand-off."""
+    """A buffer whose unwritten elements are read must not have been fused as a hand-off."""
     fused = [r for r in remarks if r.kind == "applied" and r.pass_name == "decode_scan_fuse"]
     promoted = {r.certificate.get("buffer") for r in fused}
-    named = {name for name in promoted if name and f"@{name}" in fault.diagnostic.message}
-    if fault.kind == "uninitialised" and named:
-        raise Broken("proof", f"@{min(named)} was proven a hand-off, but: {fault}", text, pipeline)
+    blamed = {name for name in promoted if name and f"@{name}" in fault.diagnostic.message}
+    if fault.kind == "uninitialised" and blamed:
+        raise Broken("proof", f"@{min(blamed)} was proven a hand-off, but: {fault}", text, pipeline)
 
 
-def _compare(program: Program, expected: Outputs, given: Outputs, text: str, pipeline: str) -> None:
-    if expected.keys() != given.keys():
-        raise Broken("result", f"outputs {sorted(expected)} became {sorted(given)}", text, pipeline)
-    for name, wanted in expected.items():
+def _compare(program: Program, expected: Outputs, actual: Outputs, text: str, pipeline: str) -> None:
+    if expected.keys() != actual.keys():
+        raise Broken("result", f"outputs {sorted(expected)} became {sorted(actual)}", text, pipeline)
+    for name, want in expected.items():
         dtype = program.buffers[name].dtype.element
-        a, b = bits(wanted, dtype.name), bits(given[name], dtype.name)
+        a, b = bits(want, dtype.name), bits(actual[name], dtype.name)
         if a.shape != b.shape:
             raise Broken("result", f"@{name} has shape {b.shape}, not {a.shape}", text, pipeline)
-        places = np.argwhere(a != b)
-        if len(places):
-            where = tuple(int(i) for i in places[0])
-            shown = f"@{name}{list(where)} is {given[name][where]}, not {wanted[where]}"
-            raise Broken("result", f"{shown} ({len(places)} of {a.size} differ)", text, pipeline)
+        differing = np.argwhere(a != b)
+        if len(differing):
+            index = tuple(int(i) for i in differing[0])
+            message = f"@{name}{list(index)} is {actual[name][index]}, not {want[index]}"
+            raise Broken("result", f"{message} ({len(differing)} of {a.size} differ)", text, pipeline)
 
 
 def bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
@@ -183,9 +183,9 @@ def bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
 
 def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
     """Two to six passes in any order, some with options."""
-    known = list(names) or all_names()
-    chosen = [rng.choice(known) for _ in range(rng.randrange(2, 7))]
-    return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in chosen)
+    candidates = list(names) or all_names()
+    sequence = [rng.choice(candidates) for _ in range(rng.randrange(2, 7))]
+    return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in sequence)
 
 
 _OPTIONS = {

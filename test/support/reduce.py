@@ -1,7 +1,7 @@
 """Make a failing program small: drop ops, as long as it still fails.
 
-The uses of an op that goes get a zero of its type; an op with a block may also be
-replaced by what is in the block.  Of a few hundred ops about ten are left.
+Uses of a removed op's result get a zero of its type; an op with a block may also be
+replaced by the ops of the block.  Of a few hundred ops about ten are left.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def _drop_ops(text: str, fails: Fails) -> str:
 
 
 def _drop_declarations(text: str, fails: Fails) -> str:
-    """Functions, buffers and constants that nothing needs."""
-    known = parse(text)
-    tables = [known.funcs, *(t for p in known.programs.values() for t in (p.buffers, p.specs))]
+    """Drop functions, buffers and constants without which the text still verifies and fails."""
+    original = parse(text)
+    tables = [original.funcs, *(t for p in original.programs.values() for t in (p.buffers, p.specs))]
     for name in [name for table in tables for name in table]:
         module = parse(text)
         for func in [f for f in module.funcs.values() if f.name == name]:
@@ -87,23 +87,23 @@ def _places(module: Module) -> Iterator[tuple[Block, Op]]:
 
 
 def _remove(module: Module, start: int, stop: int) -> bool:
-    """Take out the ops of a range with all that is in them; zeros stand in for results still used."""
+    """Take out the ops of a range with all that is in them; zeros stand in for results still needed."""
     places = list(_places(module))
-    chosen = [(block, op) for block, op in places[start:stop] if _removable(op)]
-    gone = {inner for _, op in chosen for inner in op.walk()}
-    used = {operand for _, op in places if op not in gone for operand in op.operands}
-    replaced: dict[Value, Value] = {}
+    removed = [(block, op) for block, op in places[start:stop] if _removable(op)]
+    removed_ops = {inner for _, op in removed for inner in op.walk()}
+    needed = {operand for _, op in places if op not in removed_ops for operand in op.operands}
+    zeros_for: dict[Value, Value] = {}
     changed = False
-    for block, op in chosen:
-        kept = [result for result in op.results if result in used]
-        if op.name == "const" and op.attrs["value"] == 0 and kept:
+    for block, op in removed:
+        results = [result for result in op.results if result in needed]
+        if op.name == "const" and op.attrs["value"] == 0 and results:
             continue
-        zeros = [Op(OPS["const"], (), (Value(r.name, r.type),), {"value": 0}) for r in kept]
+        zeros = [Op(OPS["const"], (), (Value(r.name, r.type),), {"value": 0}) for r in results]
         at = block.ops.index(op)
         block.ops[at : at + 1] = zeros
-        replaced.update(zip(kept, [zero.result for zero in zeros], strict=True))
+        zeros_for.update(zip(results, [zero.result for zero in zeros], strict=True))
         changed = True
-    _replace(module, replaced)
+    _replace(module, zeros_for)
     return changed
 
 
@@ -116,13 +116,13 @@ def _unwrap(module: Module, start: int, stop: int) -> bool:
     block, op = list(_places(module))[start]
     if op.name not in ("if", "region"):
         return False
-    inner = list(op.regions[0].ops)
-    gives: tuple[Value, ...] = ()
-    if inner and inner[-1].definition.is_terminator:
-        gives = inner.pop().operands
+    ops = list(op.regions[0].ops)
+    yielded: tuple[Value, ...] = ()
+    if ops and ops[-1].definition.is_terminator:
+        yielded = ops.pop().operands
     at = block.ops.index(op)
-    block.ops[at : at + 1] = inner
-    _replace(module, dict(zip(op.results, gives, strict=False)))
+    block.ops[at : at + 1] = ops
+    _replace(module, dict(zip(op.results, yielded, strict=False)))
     return True
 
 

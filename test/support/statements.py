@@ -15,13 +15,13 @@ from vyre_opt.ir.program import Value
 from vyre_opt.ir.types import DataType
 
 from .expressions import INTEGERS, SCALARS, Expressions
-from .memory import Memory, Storage
+from .memory import Memory, Storage, Track
 
 MAX_TRIPS = 4
 
 
 class Statements:
-    """Adds statements.  `memory` is None in a function, which has none."""
+    """Adds statements where the builder stands.  `memory` is None in a function, which has no buffers."""
 
     def __init__(self, e: Expressions, memory: Memory | None) -> None:
         self.e = e
@@ -37,7 +37,7 @@ class Statements:
             self.one()
 
     def one(self) -> None:
-        """One statement; what turns out to be impossible here becomes an expression."""
+        """One statement; an expression instead of one that would race or read unwritten elements here."""
         nested = self.nesting < self.e.settings.depth and self.rng.random() < 0.3
         choices = self._structured() if nested else self._simple()
         if not self.rng.choice(choices)():
@@ -102,20 +102,20 @@ class Statements:
         b, e, rng = self.b, self.e, self.rng
         row = rng.choice([row for row in OPS.values() if "subgroup" in row.effects])
         if row.format == "ballot":
-            made = b.subgroup_ballot(e.value(DataType.BOOL))
+            result = b.subgroup_ballot(e.value(DataType.BOOL))
         elif row.format == "shuffle":
             lane = e.value(DataType.U32) if rng.random() < 0.3 else b.const(rng.randrange(36))
-            made = b.subgroup_shuffle(e.value(e.any_type()), lane, rng.choice(("idx", "up", "down", "xor")))
+            result = b.subgroup_shuffle(e.value(e.any_type()), lane, rng.choice(("idx", "up", "down", "xor")))
         else:
             combine = rng.choice(COMBINERS)
             pattern = OPS["and" if combine in ("and", "or", "xor") else "add"]
             dtype = rng.choice([t for t in SCALARS if pattern.accepts(t)])
             value = e.value(dtype)
             if row.format == "reduce":
-                made = b.subgroup_reduce(value, combine)
+                result = b.subgroup_reduce(value, combine)
             else:
-                made = b.subgroup_scan(value, rng.choice(("inclusive", "exclusive")), combine)
-        e.note(made)
+                result = b.subgroup_scan(value, rng.choice(("inclusive", "exclusive")), combine)
+        e.note(result)
         return True
 
     def trap(self) -> bool:
@@ -128,7 +128,7 @@ class Statements:
     # --- blocks ---------------------------------------------------------------------------
 
     def _inside(self, uniform: bool, body: Callable[[], None]) -> None:
-        """Fill a block; its values are gone after it."""
+        """Fill a block with `body`; its values go out of scope after it."""
         outside = self.uniform
         self.uniform = outside and uniform
         self.nesting += 1
@@ -194,11 +194,11 @@ class Statements:
         with b.while_(carry) as loop:
 
             def condition() -> None:
-                goes_on = b.lt(loop.args[0], most)
+                in_range = b.lt(loop.args[0], most)
                 for arg in loop.args:
                     e.pool.add(arg)
                 loop.condition(
-                    b.and_(goes_on, e.value(DataType.BOOL)) if self.rng.random() < 0.5 else goes_on
+                    b.and_(in_range, e.value(DataType.BOOL)) if self.rng.random() < 0.5 else in_range
                 )
 
             def body() -> None:
@@ -224,7 +224,7 @@ class Statements:
         if memory:
             memory.restore(before)
             if not uniform:
-                memory.beside(first)
+                memory.merge_concurrent(first)
         if types or self.rng.random() < 0.5:
             with branch.else_():
                 self._inside(uniform, lambda: self._body(branch, types))
@@ -241,17 +241,17 @@ class Statements:
         self._results(nest)
         return True
 
-    def _enter_loop(self, uniform: bool) -> list[object]:
+    def _enter_loop(self, uniform: bool) -> list[Track]:
         memory = self.memory
         if memory is None:
             return []
         before = memory.snapshot()
         memory.enter_loop(uniform and self.e.settings.sync)
-        return list(before)
+        return before
 
-    def _leave(self, nest: Nest, before: list[object]) -> bool:
+    def _leave(self, nest: Nest, before: list[Track]) -> bool:
         if self.memory is not None:
-            self.memory.merge(before)  # type: ignore[arg-type]
+            self.memory.merge(before)
         self._results(nest)
         return True
 
@@ -262,13 +262,13 @@ class Statements:
     # --- the end --------------------------------------------------------------------------
 
     def digest(self, count: int) -> Value:
-        """A u64 in which `count` values in scope are mixed, so that what was computed matters."""
+        """A u64 that depends on `count` values in scope, so that a wrong one shows in an output."""
         b = self.b
-        known = [value for values in self.e.pool.by_type.values() for value in values]
-        mixed = b.const(0, DataType.U64)
-        for value in self.rng.sample(known, min(count, len(known))):
-            mixed = b.xor(b.rotl(mixed, 7), self._word(value))
-        return mixed
+        values = [value for same_type in self.e.pool.by_type.values() for value in same_type]
+        digest = b.const(0, DataType.U64)
+        for value in self.rng.sample(values, min(count, len(values))):
+            digest = b.xor(b.rotl(digest, 7), self._word(value))
+        return digest
 
     def _word(self, value: Value) -> Value:
         """The bits of one lane of a value; a NaN counts as 0.0."""

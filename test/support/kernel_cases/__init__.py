@@ -11,15 +11,22 @@ from __future__ import annotations
 
 from .case import KernelCase, Use
 from .contractions import contraction_cases
+from .decode_and_search import decode_and_search_cases
 from .embedding import embedding_cases
 from .scan import prefix_cases
 from .softmax import softmax_cases
-from .texts import text_cases
 
 __all__ = ["KernelCase", "Use", "kernel_cases"]
+
+_PARTS = (
+    softmax_cases,
+    contraction_cases,
+    embedding_cases,
+    prefix_cases,
+    decode_and_search_cases,
+)
 
 
 def kernel_cases() -> list[KernelCase]:
     """All of them, grouped by kernel.  Names tell them apart."""
-    parts = (softmax_cases(), contraction_cases(), embedding_cases(), prefix_cases(), text_cases())
-    return [case for part in parts for case in part]
+    return [case for part in _PARTS for case in part()]

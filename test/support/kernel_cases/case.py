@@ -19,11 +19,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """`inputs` in binding order, those that are written included.
+    """A program to run, and the result to expect.
 
-    `expected` is what an independent implementation gives for the only output, of which the
-    program's may differ by `bound`, elementwise; NaN is only as good as NaN.  `read` makes one array
-    of several outputs.
+    `inputs`: in binding order, output buffers included.  `expected`: the only output, as an independent
+    implementation computes it; each element may differ by `bound`, and NaN equals only NaN.  `read` makes one
+    array of several outputs.
     """
 
     program: Program
@@ -37,32 +37,31 @@ class Use:
         """Where the target's result is beyond the bound, in words; "" if nowhere.  Raises DispatchError."""
         outputs = target.dispatch(self.program, self.inputs, self.grid)
         out = next(b for b in self.program.bound_buffers if b.is_output)
-        (given,) = [self.read(outputs)] if self.read else outputs
-        found = widened(given) if out.dtype is DataType.BF16 else given
-        if found.shape != self.expected.shape:
-            return f"@{out.name} has shape {found.shape}, not {self.expected.shape}"
-        wrong = np.flatnonzero(~self._agrees(found))
+        (stored,) = [self.read(outputs)] if self.read else outputs
+        actual = widened(stored) if out.dtype is DataType.BF16 else stored
+        if actual.shape != self.expected.shape:
+            return f"@{out.name} has shape {actual.shape}, not {self.expected.shape}"
+        wrong = np.flatnonzero(~self._agrees(actual))
         if not len(wrong):
             return ""
         at = wrong[0]
-        return (
-            f"@{out.name}[{at}] is {found[at]}, not {self.expected[at]} ({len(wrong)} of {found.size} differ)"
-        )
+        return f"@{out.name}[{at}] is {actual[at]}, not {self.expected[at]} ({len(wrong)} of {actual.size} differ)"
 
-    def _agrees(self, found: Array) -> Array:
-        if found.dtype.kind != "f":
-            return np.asarray(found == self.expected)
-        wide = found.astype(np.float64)
+    def _agrees(self, actual: Array) -> Array:
+        if actual.dtype.kind != "f":
+            return np.asarray(actual == self.expected)
+        wide = actual.astype(np.float64)
         with np.errstate(invalid="ignore"):
             near = np.abs(wide - self.expected) <= self.bound
-        return near | (wide == self.expected) | (np.isnan(wide) & np.isnan(self.expected))
+        agrees: Array = near | (wide == self.expected) | (np.isnan(wide) & np.isnan(self.expected))
+        return agrees
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """`kernel`: the op's name, or decode_scan for the composed one; `what` is particular about the use.
+    """`kernel`: the op's name, or decode_scan, which is no op; `what` tells the cases of one kernel apart.
 
-    `make` builds the use each time it is called: a list of cases costs nothing.
+    `make` builds the use anew at each call, so that a list of cases costs nothing.
     """
 
     kernel: str

@@ -53,9 +53,9 @@ def contraction_cases() -> Iterator[KernelCase]:
             what = f"{dtype}, {' '.join(map(str, ranks))}, over {spread.workgroups} workgroups"
             yield KernelCase("tt.chain", what, _chain(dtype, ranks, spread))
         for ranks in CHAINS:
-            for name, chosen in CHAIN_SCHEDULES.items():
+            for name, chain_schedule in CHAIN_SCHEDULES.items():
                 what = f"{dtype}, {' '.join(map(str, ranks))}" + f", {name}" * bool(name)
-                yield KernelCase("tt.chain", what, _chain(dtype, ranks, chosen))
+                yield KernelCase("tt.chain", what, _chain(dtype, ranks, chain_schedule))
 
 
 def product(vector: Array, matrix: Array) -> Array:
@@ -64,7 +64,7 @@ def product(vector: Array, matrix: Array) -> Array:
         return np.asarray(vector.astype(np.float64) @ matrix.astype(np.float64))
     wide = vector.view(np.int32).astype(np.int64)[:, None] * matrix.view(np.int32).astype(np.int64)
     sums = np.floor_divide(wide, 65536).sum(axis=0)  # of at most 2^13 terms below 2^47
-    return (sums % 2**32).astype(np.uint32).view(matrix.dtype)
+    return np.asarray((sums % 2**32).astype(np.uint32).view(matrix.dtype))
 
 
 def _draw(rng: np.random.Generator, dtype: DataType, *shape: int) -> Array:

@@ -66,13 +66,13 @@ def _lookups(
         stored = [bf16_bits(core) if dtype is BF16 else core for core in cores]
         values = [widened(core) if dtype is BF16 else core for core in stored]
         expected = np.concatenate([_row(values, int(index)) for index in indices])
-        chosen = schedule or embedding_schedule(shape, count=count, target="cuda")
+        own_schedule = schedule or embedding_schedule(shape, count=count, target="cuda")
         out = np.zeros(expected.size, np.uint16 if out_dtype is BF16 else np.float32)
         relative = 2.0**-8 if out_dtype is BF16 else 1e-4
         return Use(
-            embedding(shape, dtype, chosen, out_dtype),
+            embedding(shape, dtype, own_schedule, out_dtype),
             [np.concatenate([core.reshape(-1) for core in stored]), indices, out],
-            2 if schedule is STRIDED else embedding_grid(chosen, shape, count),
+            2 if schedule is STRIDED else embedding_grid(own_schedule, shape, count),
             expected,
             relative * np.abs(expected) + 1e-4,
         )

@@ -49,7 +49,7 @@ def softmax_cases() -> Iterator[KernelCase]:
             read_twice = SoftmaxSchedule(lanes, 1, vector, kept=False)
             yield _case(columns, F32, read_twice, 0, f", read twice by {lanes}")
     for kept in (True, False):
-        yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _late(kept))
+        yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _last_lane(kept))
     for count in (1, 2, 31, 33, 1000, 9000):
         for lanes, grid in ((32, 1), (32, 3), (256, 2), (1024, 1)):
             yield KernelCase(
@@ -69,7 +69,8 @@ def _case(columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int, m
 
 
 def special_rows(columns: int, large: float) -> Array:
-    """Plain; half of it -inf, in runs and in every second place; large; all -inf; a NaN; a +inf; late."""
+    """Eight rows: plain; the first half -inf; every second element -inf; large numbers; all -inf; one NaN;
+    one +inf; -inf but for the last 64th."""
     rng = np.random.default_rng(columns)
     x = (rng.standard_normal((8, columns)) * 5).astype(np.float32)
     x[1, : columns // 2] = -np.inf
@@ -82,7 +83,7 @@ def special_rows(columns: int, large: float) -> Array:
     return x
 
 
-def _late(kept: bool) -> Any:
+def _last_lane(kept: bool) -> Any:
     def make() -> Use:
         x = np.full((1, 512), -np.inf, np.float32)
         x[0, 508:] = [1, 2, 3, -300]

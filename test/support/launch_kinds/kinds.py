@@ -1,4 +1,4 @@
-"""What becomes one launch, what must not, and why: a row for each kind of pipeline.
+"""Which pipelines become one launch, which must not, and why: a row for each kind.
 
 A row's stages are `PROGRAM BUFFERS`, `host_read BUFFER`, `repeat N {` and `}`, with `;` between.  A
 program's grid has an invocation for each element of the row's first buffer, where `grid(...)` does not
@@ -20,7 +20,11 @@ _LAUNCH = re.compile(r"(\w+)(?: grid\((.*)\))?((?: \w+)+)")
 
 @dataclass(frozen=True)
 class Kind:
-    """`launches` that are left, buffers that are `internal`, and the `reasons` of refusals."""
+    """A pipeline, and what launch_fusion must make of it.
+
+    `launches`: how many remain.  `internal`: buffers that are gone from the pipeline.
+    `reasons`: of the refusals in its remarks.
+    """
 
     name: str
     text: str
@@ -42,7 +46,7 @@ def _kind(
     reach: int = 1,
 ) -> Kind:
     """`buffers` as `pipeline` takes them; `reach` is of the program `window`, where it is used."""
-    known = {**PROGRAMS, "window": window(reach)}
+    texts = {**PROGRAMS, "window": window(reach)}
     groups = int(buffers.partition("[")[2].partition("]")[0]) // LANES
     programs: dict[str, str] = {}
     lines: list[str] = []
@@ -53,7 +57,7 @@ def _kind(
         elif launch[1] == "host_read":
             lines.append(f"host_read @{launch[3].strip()}")
         else:
-            programs[launch[1]] = known[launch[1]]
+            programs[launch[1]] = texts[launch[1]]
             passed = ", ".join(f"@{buffer}" for buffer in launch[3].split())
             lines.append(f"launch @{launch[1]} grid({launch[2] or groups}) ({passed})")
     text = "vyre 1\n" + "".join(programs.values()) + pipeline(buffers, "\n".join(lines))

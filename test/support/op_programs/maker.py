@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +22,12 @@ SCALARS = (*INTS, *FLOATS)
 WORDS = tuple(t for t in SCALARS if t.bits in (32, 64))
 LANES = 64
 
+Array = np.ndarray[Any, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class OpProgram:
-    """`name`: the op and what is particular, `div i32`.  `ulp`: how far a float result may be off."""
+    """`name`: the op and its types, such as `div i32`.  `ulp`: the error allowed in a float result."""
 
     name: str
     program: Program
@@ -32,43 +35,43 @@ class OpProgram:
     grid: Dim3
     ulp: float = 0.0
 
-    def inputs(self, seed: int = 0) -> list[np.ndarray]:
+    def inputs(self, seed: int = 0) -> list[Array]:
         return random_inputs(self.program, self.grid, seed)
 
-    def mismatch(self, expected: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> str:
+    def mismatch(self, expected: Sequence[Array], actual: Sequence[Array]) -> str:
         """Where two runs differ by more than the program's bound, in words; "" if nowhere."""
         buffers = [b for b in self.program.bound_buffers if b.is_output]
-        for buffer, wanted, found in zip(buffers, expected, given, strict=True):
-            if wanted.shape != found.shape:
-                return f"@{buffer.name} has shape {found.shape}, not {wanted.shape}"
-            wrong = np.argwhere(_distance(wanted, found, buffer.dtype.element) > self.ulp)
+        for buffer, want, got in zip(buffers, expected, actual, strict=True):
+            if want.shape != got.shape:
+                return f"@{buffer.name} has shape {got.shape}, not {want.shape}"
+            wrong = np.argwhere(_distance(want, got, buffer.dtype.element) > self.ulp)
             if len(wrong):
                 at = tuple(int(i) for i in wrong[0])
-                return f"@{buffer.name}{list(at)} is {found[at]}, not {wanted[at]} ({len(wrong)} of {wanted.size} differ)"
+                return f"@{buffer.name}{list(at)} is {got[at]}, not {want[at]} ({len(wrong)} of {want.size} differ)"
         return ""
 
 
-def _distance(wanted: np.ndarray, found: np.ndarray, dtype: DataType) -> np.ndarray:
-    """How many representable numbers lie between two arrays' elements; any NaN equals any other."""
+def _distance(a: Array, b: Array, dtype: DataType) -> Array:
+    """Elementwise distance in units in the last place; 1 where integers differ, 0 between any two NaNs."""
     if not dtype.is_float:
-        return (wanted != found).astype(np.float64)
+        return np.asarray(a != b, np.float64)
     bits = dtype.bits or 0
     half = 1 << (bits - 1)
-    ordered = []
-    for array in (wanted, found):
+    ordered = []  # integers in the order of the floats: negative ones count down from -1
+    for array in (a, b):
         raw = array.view(np.dtype(f"u{bits // 8}")).astype(np.uint64)
         sign = raw >= half
         ordered.append(np.where(sign, -(raw - half).astype(np.float64) - 1, raw.astype(np.float64)))
-    nan = [_is_nan(array, dtype) for array in (wanted, found)]
+    nan = [_is_nan(array, dtype) for array in (a, b)]
     apart = np.abs(ordered[0] - ordered[1])
-    exact = wanted.view(np.dtype(f"u{bits // 8}")) == found.view(np.dtype(f"u{bits // 8}"))
+    exact = a.view(np.dtype(f"u{bits // 8}")) == b.view(np.dtype(f"u{bits // 8}"))
     apart = np.where(exact, 0.0, np.maximum(apart, 1.0))
     return np.where(nan[0] | nan[1], np.where(nan[0] & nan[1], 0.0, np.inf), apart)
 
 
-def _is_nan(array: np.ndarray, dtype: DataType) -> np.ndarray:
+def _is_nan(array: Array, dtype: DataType) -> Array:
     if dtype is DataType.BF16:
-        return (array & np.uint16(0x7FFF)) > np.uint16(0x7F80)
+        return np.asarray((array & np.uint16(0x7FFF)) > np.uint16(0x7F80))
     return np.isnan(array)
 
 

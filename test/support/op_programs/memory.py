@@ -71,7 +71,7 @@ def _atomic(row: OpDef, dtype: DataType, space: str, order: str) -> OpProgram:
     """Each invocation on an element of its own: the old values are determined."""
     make = Maker(f"{row.name} {dtype} {space} {order}")
     b = make.b
-    given = [make.source(name, dtype) for name in ("a", "b")[: 1 + row.name.endswith("compare_exchange")]]
+    operands = [make.source(name, dtype) for name in ("a", "b")[: 1 + row.name.endswith("compare_exchange")]]
     start = make.source("start", dtype)
     index = b.local_id("x")
     if space == "workgroup":
@@ -80,10 +80,10 @@ def _atomic(row: OpDef, dtype: DataType, space: str, order: str) -> OpProgram:
         b.barrier("workgroup")
     else:
         make.source("m", dtype, access=space)
-    if len(given) == 2:  # half of the comparisons succeed
+    if len(operands) == 2:  # half of the comparisons succeed
         is_odd = b.eq(b.and_(index, b.const(1)), b.const(1))
-        given[0] = b.select(is_odd, start, given[0])
-    make.result(getattr(b, row.name)("m", index, *given, order=order))
+        operands[0] = b.select(is_odd, start, operands[0])
+    make.result(getattr(b, row.name)("m", index, *operands, order=order))
     b.barrier("workgroup")
     if space == "workgroup":
         make.result(b.load("m", index))

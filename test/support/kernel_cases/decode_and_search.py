@@ -17,7 +17,7 @@ from vyre_opt.kernels.search import MAX_SLAB, SOURCES, SearchSchedule, decode_sc
 
 from .case import Array, KernelCase, Use
 
-__all__ = ["text_cases"]
+__all__ = ["decode_and_search_cases"]
 
 SIZES = (0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097)
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
@@ -32,7 +32,7 @@ SMALL = DfaSchedule(32, 24)
 Build = Callable[[DecodeSchedule], Program]
 
 
-def text_cases() -> Iterator[KernelCase]:
+def decode_and_search_cases() -> Iterator[KernelCase]:
     yield from _decodes()
     for size in (1, 2, 31, 33, 1000, 14000):
         for table in (np.uint16, np.uint32):
@@ -70,13 +70,13 @@ def _decodes() -> Iterator[KernelCase]:
 
 
 def _every_byte(build: Build) -> Callable[[], Use]:
-    """What is not of the alphabet counts as its first character."""
+    """A character outside the alphabet counts as the alphabet's first."""
     if build is base64:
-        known = bytes(c if c < 128 and (chr(c).isalnum() or c in b"+/") else ord("A") for c in range(256))
-        data = library.b64decode(known)
+        canonical = bytes(c if c < 128 and (chr(c).isalnum() or c in b"+/") else ord("A") for c in range(256))
+        data = library.b64decode(canonical)
     else:
-        known = bytes(c if c in b"0123456789abcdefABCDEF" else ord("0") for c in range(256))
-        data = bytes.fromhex(known.decode())
+        canonical = bytes(c if c in b"0123456789abcdefABCDEF" else ord("0") for c in range(256))
+        data = bytes.fromhex(canonical.decode())
     return _decode(build, DecodeSchedule(), bytes(range(256)), data)
 
 
@@ -99,14 +99,14 @@ def letters(size: int) -> bytes:
 
 
 def occurrences(text: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]:
-    """(place of the last byte, number of the pattern), sorted; by bytes.find."""
-    found = []
+    """Where the patterns occur: (index of the last byte, number of the pattern), sorted.  By bytes.find."""
+    matches = []
     for number, pattern in enumerate(patterns):
         at = text.find(pattern)
         while at >= 0:
-            found.append((at + len(pattern) - 1, number))
+            matches.append((at + len(pattern) - 1, number))
             at = text.find(pattern, at + 1)
-    return sorted(found)
+    return sorted(matches)
 
 
 def set_numbers(text: bytes, patterns: Sequence[bytes], automaton: Automaton) -> Array:
@@ -114,10 +114,10 @@ def set_numbers(text: bytes, patterns: Sequence[bytes], automaton: Automaton) ->
     ends: dict[int, tuple[int, ...]] = {}
     for place, number in occurrences(text, patterns):
         ends[place] = (*ends.get(place, ()), number)
-    numbers = {tuple(sorted(found)): place for place, found in enumerate(automaton.sets, start=1)}
+    numbers = {tuple(sorted(ids)): number for number, ids in enumerate(automaton.sets, start=1)}
     expected = np.zeros(len(text), np.uint32)
-    for place, found in ends.items():
-        expected[place] = numbers[found]
+    for place, ids in ends.items():
+        expected[place] = numbers[ids]
     return expected
 
 
@@ -142,7 +142,7 @@ def _dfa(
 
 
 def _decode_scan(encoding: str, size: int, schedule: SearchSchedule, fused: bool) -> Callable[[], Use]:
-    """@hits has no order, and of the patterns at a place a lane may tell some that another tells too."""
+    """Compared as a set: @hits has no order, and two lanes may report the same pattern at the same place."""
 
     def make() -> Use:
         text, automaton = letters(size), build_automaton(PATTERNS)
@@ -151,15 +151,15 @@ def _decode_scan(encoding: str, size: int, schedule: SearchSchedule, fused: bool
         if fused:
             fuse(program)
 
-        def told(outputs: Sequence[Array]) -> Array:
-            hits, found = outputs
-            pairs = [(hit >> 32, hit & 0xFFFFFFFF) for hit in hits[: int(found[0])].tolist()]
+        def matches(outputs: Sequence[Array]) -> Array:
+            hits, count = outputs
+            pairs = [(hit >> 32, hit & 0xFFFFFFFF) for hit in hits[: int(count[0])].tolist()]
             return _packed({(place, number) for place, at in pairs for number in automaton.sets[at - 1]})
 
         encoded = ENCODE[encoding](text).rstrip(b"=")
         tables = [automaton.table, automaton.accepting, automaton.depth]
         inputs = [encoded, *tables, np.zeros(8 * size, np.uint64), np.zeros(1, np.uint64)]
-        return Use(program, inputs, grid, _packed(occurrences(text, PATTERNS)), read=told)
+        return Use(program, inputs, grid, _packed(occurrences(text, PATTERNS)), read=matches)
 
     return make
 
