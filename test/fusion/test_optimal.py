@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_opt import LaunchFusionError, LaunchFusionStage, plan_launch_fusion
-from vyre_opt.fusion.group_starts import Span, group_starts
+from vyre_opt.fusion.partition import Span, group_starts
 
 Stages = Sequence[LaunchFusionStage]
 

@@ -17,14 +17,14 @@ from operator import mul
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
-from .affine import Affine, Range, Symbol, SymbolKind
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .affine_analysis import AffineAnalysis, IdSplit, LoopCounter, Unknown
 from .congruence import Residue
 from .elements import Elements
-from .forms import Counter, Cut, Forms, Unknown
 
 __all__ = [
     "MemoryAccess",
-    "Atom",
+    "Predicate",
     "Barrier",
     "BranchEnd",
     "BranchStart",
@@ -43,7 +43,7 @@ _HOLDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class Predicate:
     """A condition that must have held for an access to happen.
 
     `kind`: uniform (the same for the workgroup), element (says something of the
@@ -66,13 +66,13 @@ class Guard:
     holds: bool
     level: Level
     relation: str = ""
-    left: Affine | None = None
-    right: Affine | None = None
+    left: AffineExpr | None = None
+    right: AffineExpr | None = None
     dtype: DataType | None = None
     loops: frozenset[Op] = frozenset()
-    form: Affine | None = None
+    expr: AffineExpr | None = None
 
-    def atom(self, index: Affine | None, dtype: DataType) -> Atom:
+    def predicate(self, index: AffineExpr | None, dtype: DataType) -> Predicate:
         """The guard as a condition on an access with an index of this form and type."""
         if index is not None and self.dtype is dtype and self.left is not None and self.right is not None:
             for relation, moving, fixed in (
@@ -82,15 +82,15 @@ class Guard:
                 offset = moving - index
                 if _is_group(offset) and _is_group(fixed):
                     key = ("index", relation, dtype.name, offset, fixed)
-                    return Atom("element", key, offset.loops | fixed.loops)
+                    return Predicate("element", key, offset.loops | fixed.loops)
         if self.level <= Level.WORKGROUP:
-            same = self.form if self.form is not None else self.value
-            return Atom("uniform", (same, self.holds), self.loops)
-        return Atom("lane", (self.value, self.holds), self.loops)
+            same = self.expr if self.expr is not None else self.value
+            return Predicate("uniform", (same, self.holds), self.loops)
+        return Predicate("lane", (self.value, self.holds), self.loops)
 
 
-def _is_group(form: Affine) -> bool:
-    return all(symbol.kind is SymbolKind.GROUP for symbol in form.terms)
+def _is_group(expr: AffineExpr) -> bool:
+    return all(symbol.kind is SymbolKind.GROUP for symbol in expr.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,38 +107,38 @@ class MemoryAccess:
     buffer: str
     is_write: bool
     is_atomic: bool
-    index: Affine | Unknown
+    index: AffineExpr | Unknown
     width: int
     count: int | None
     guards: tuple[Guard, ...]
     lanes: Mapping[Symbol, Range]
-    loops: tuple[Counter | None, ...]
+    loops: tuple[LoopCounter | None, ...]
     inside: tuple[Op, ...]
 
     @property
-    def form(self) -> Affine:
-        assert isinstance(self.index, Affine)
+    def expr(self) -> AffineExpr:
+        assert isinstance(self.index, AffineExpr)
         return self.index
 
     @property
     def residue(self) -> Residue:
         """How the index follows from its form."""
-        return Residue.of(self.op.index.type, self.form, self.width, self.count)
+        return Residue.of(self.op.index.type, self.expr, self.width, self.count)
 
     @property
-    def atoms(self) -> frozenset[Atom]:
+    def predicates(self) -> frozenset[Predicate]:
         # a condition on the first element of a vector says nothing of the others
-        form = self.index if isinstance(self.index, Affine) and self.width == 1 else None
+        expr = self.index if isinstance(self.index, AffineExpr) and self.width == 1 else None
         dtype = self.op.index.type
-        return frozenset(guard.atom(form, dtype) for guard in self.guards)
+        return frozenset(guard.predicate(expr, dtype) for guard in self.guards)
 
     def elements(self) -> Elements | None:
         """What the lanes of a workgroup may touch in one iteration, less the group's and loops' terms.
 
         It is all that they touch, and no more if the index has no value symbol.
         """
-        found: Elements | None = Elements.single(self.form.const).spread(1, self.width)
-        for symbol, coefficient in self.form.terms.items():
+        found: Elements | None = Elements.single(self.expr.const).spread(1, self.width)
+        for symbol, coefficient in self.expr.terms.items():
             if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and found is not None:
                 least, most = self.lanes.get(symbol, symbol.range)
                 found = found.shifted(coefficient * least).spread(coefficient, most - least + 1)
@@ -148,7 +148,7 @@ class MemoryAccess:
 
     def describe(self) -> str:
         """The access in words: `load @b[64*workgroup_id.x + local_id.x]`."""
-        where = str(self.index) if isinstance(self.index, Affine) else "?"
+        where = str(self.index) if isinstance(self.index, AffineExpr) else "?"
         span = f" .. +{self.width - 1}" if self.width > 1 else ""
         return f"{self.op.name} @{self.buffer}[{where}{span}]"
 
@@ -164,13 +164,13 @@ class LoopStart:
     """A loop begins; `counter` is None for a while and for a for of unknown trips."""
 
     op: Op
-    counter: Counter | None
+    counter: LoopCounter | None
 
 
 @dataclass(frozen=True, slots=True)
 class LoopEnd:
     op: Op
-    counter: Counter | None
+    counter: LoopCounter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +194,22 @@ class Footprints:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.uniformity = Uniformity(program)
-        cuts = frozenset[Cut]()
+        id_splits = frozenset[IdSplit]()
         while True:
-            self.forms = Forms(program, self.uniformity, cuts)
+            self.affine = AffineAnalysis(program, self.uniformity, id_splits)
             self.events: list[Event] = []
             self.comparisons: dict[Value, Op] = {}
             self.kernels: list[Op] = []
             self._guards: tuple[Guard, ...] = ()
             self._lanes: dict[Symbol, Range] = {}
-            self._loops: tuple[Counter | None, ...] = ()
+            self._loops: tuple[LoopCounter | None, ...] = ()
             self._block(program.body)
-            if not self.forms.wanted:
+            if not self.affine.missing_splits:
                 break
-            for axis, at in sorted(self.forms.wanted):
-                others = [other for name, other in cuts if name == axis]
+            for axis, at in sorted(self.affine.missing_splits):
+                others = [other for name, other in id_splits if name == axis]
                 if all(at % other == 0 or other % at == 0 for other in others):
-                    cuts |= {(axis, at)}
+                    id_splits |= {(axis, at)}
 
     def accesses(self, buffer: str) -> list[MemoryAccess]:
         """The accesses of one buffer, in program order."""
@@ -224,18 +224,18 @@ class Footprints:
                 continue
             effects = op.definition.effects
             if not effects:
-                self.forms.visit(op)
+                self.affine.visit(op)
                 if op.definition.form == "compare" or op.name in ("and", "or", "not"):
                     self.comparisons[op.results[0]] = op
             elif op.definition.kernel is not None:
                 self.kernels.append(op)
             elif "buffer" in op.attrs:
                 self._access(op)
-                self.forms.visit(op)
+                self.affine.visit(op)
             else:
                 if op.name == "barrier":
                     self.events.append(Barrier(op, op.attrs["scope"]))
-                self.forms.visit(op)
+                self.affine.visit(op)
 
     def _access(self, op: Op) -> None:
         writes, atomic = "write" in op.definition.effects, "atomic" in op.definition.effects
@@ -249,13 +249,13 @@ class Footprints:
                 buffer.name,
                 writes,
                 atomic,
-                self.forms.form(index),
+                self.affine.expr(index),
                 width,
                 buffer.count,
                 self._guards,
                 self._lanes,
                 self._loops,
-                tuple(self.forms.loops),
+                tuple(self.affine.loops),
             )
         )
 
@@ -275,34 +275,34 @@ class Footprints:
     def _result(self, op: Op, place: int, result: Value) -> None:
         if op.name == "region":
             end = op.regions[0].terminator
-            form = self.forms.form(end.operands[place]) if end is not None else None
+            expr = self.affine.expr(end.operands[place]) if end is not None else None
             # a value of the region's own may not be named outside
-            if isinstance(form, Affine) and not form.part(SymbolKind.VALUE).terms:
-                self.forms.known[result] = form
+            if isinstance(expr, AffineExpr) and not expr.terms_of(SymbolKind.VALUE).terms:
+                self.affine.exprs[result] = expr
                 return
         what = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
-        self.forms.argument(result, self.uniformity.level(result), what)
+        self.affine.argument(result, self.uniformity.level(result), what)
 
     def _for(self, op: Op) -> None:
-        counter = self.forms.enter_for(op)
+        counter = self.affine.enter_for(op)
         self.events.append(LoopStart(op, counter))
         kept, self._loops = self._loops, (*self._loops, counter)
         self._block(op.regions[0])
         self._loops = kept
         self.events.append(LoopEnd(op, counter))
-        self.forms.leave()
+        self.affine.leave()
 
     def _while(self, op: Op) -> None:
-        self.forms.loops.append(op)
+        self.affine.loops.append(op)
         self.events.append(LoopStart(op, None))
         kept, self._loops = self._loops, (*self._loops, None)
         for block in op.regions:
             for arg in block.args:
-                self.forms.argument(arg, self.uniformity.level(arg), "carried around a loop")
+                self.affine.argument(arg, self.uniformity.level(arg), "carried around a loop")
             self._block(block)
         self._loops = kept
         self.events.append(LoopEnd(op, None))
-        self.forms.leave()
+        self.affine.leave()
 
     def _branch(self, op: Op, block: Block, holds: bool) -> None:
         guards, lanes = self._guards, self._lanes
@@ -339,24 +339,24 @@ class Footprints:
 
     def _guard(self, value: Value, holds: bool, op: Op | None) -> Guard:
         level = self.uniformity.level(value)
-        form = self.forms.known.get(value)
-        known = form if isinstance(form, Affine) else None
-        varies = known.loops if known is not None else frozenset(self.forms.loops)
+        expr = self.affine.exprs.get(value)
+        exprs = expr if isinstance(expr, AffineExpr) else None
+        varies = exprs.loops if exprs is not None else frozenset(self.affine.loops)
         if op is None or op.definition.form != "compare" or not op.operands[0].type.is_int:
-            return Guard(value, holds, level, loops=varies, form=known)
-        left, right = (self.forms.known.get(operand) for operand in op.operands)
-        if not (isinstance(left, Affine) and isinstance(right, Affine)):
-            return Guard(value, holds, level, loops=varies, form=known)
+            return Guard(value, holds, level, loops=varies, expr=exprs)
+        left, right = (self.affine.exprs.get(operand) for operand in op.operands)
+        if not (isinstance(left, AffineExpr) and isinstance(right, AffineExpr)):
+            return Guard(value, holds, level, loops=varies, expr=exprs)
         relation = op.name if holds else _NEGATED[op.name]
         varies = varies | left.loops | right.loops
-        return Guard(value, holds, level, relation, left, right, op.operands[0].type, varies, known)
+        return Guard(value, holds, level, relation, left, right, op.operands[0].type, varies, exprs)
 
     def _narrow(self, guard: Guard) -> dict[Symbol, Range] | None:
         """The guard as ranges of local ids, if it is exactly that."""
         op = self.comparisons.get(guard.value)
         if guard.left is None or guard.right is None or op is None:
             return None
-        if any(self.forms.exact(operand) is None for operand in op.operands):
+        if any(self.affine.exact(operand) is None for operand in op.operands):
             return None
         difference = guard.left - guard.right
         symbols, coefficients = list(difference.terms), list(difference.terms.values())

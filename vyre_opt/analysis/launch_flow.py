@@ -3,7 +3,7 @@
     launch @a (@x, @mid)      reads @x     writes @mid
     launch @b (@mid, @y)      reads @mid   writes @y          @a hands @mid over to @b
 
-For a `Flow`, a formal counts as read or written if some op of the program does so, whatever it was
+For a `StageEffects`, a formal counts as read or written if some op of the program does so, whatever it was
 declared.
 """
 
@@ -17,11 +17,19 @@ from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 
-__all__ = ["Border", "BufferUses", "Flow", "Flows", "LaunchRun", "Run", "consecutive"]
+__all__ = [
+    "Separator",
+    "BufferUses",
+    "StageEffects",
+    "LaunchDataflow",
+    "RunDataflow",
+    "LaunchRun",
+    "launch_runs",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
+class Separator:
     """A stage between two launches of one list of stages, the first of those that part them."""
 
     before: Launch
@@ -30,36 +38,36 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LaunchRun:
     """Launches of one list of stages with no other stage between them.
 
-    `repeats`: whether it is the list of a repeat.  `border`: what is between it and the run before it
+    `repeats`: whether it is the list of a repeat.  `separator`: what is between it and the run before it
     in the list, None for the first.
     """
 
     launches: tuple[Launch, ...]
     repeats: bool
-    border: Border | None
+    separator: Separator | None
 
 
-def consecutive(stages: Sequence[Stage], repeats: bool = False) -> Iterator[Run]:
+def launch_runs(stages: Sequence[Stage], repeats: bool = False) -> Iterator[LaunchRun]:
     """The runs of launches, those in repeats included, each as long as it can be."""
     run: list[Launch] = []
-    border: Border | None = None
+    separator: Separator | None = None
     between: tuple[Launch, Stage] | None = None
     for stage in stages:
         if isinstance(stage, Launch):
             if between is not None:
-                border, between = Border(*between, stage), None
+                separator, between = Separator(*between, stage), None
             run.append(stage)
             continue
         if run:
-            yield Run(tuple(run), repeats, border)
+            yield LaunchRun(tuple(run), repeats, separator)
             between, run = (run[-1], stage), []
         if isinstance(stage, Repeat):
-            yield from consecutive(stage.stages, repeats=True)
+            yield from launch_runs(stage.stages, repeats=True)
     if run:
-        yield Run(tuple(run), repeats, border)
+        yield LaunchRun(tuple(run), repeats, separator)
 
 
 class BufferUses:
@@ -78,17 +86,17 @@ class BufferUses:
                 for name in dict.fromkeys(stage.buffers):
                     self.stages[name].append(stage)
 
-    def seen(self, name: str) -> str | None:
+    def visibility(self, name: str) -> str | None:
         """How the host sees a buffer, host-read, live-out or live-in; None if it does not."""
         return "host-read" if name in self._host else _declared_use(self.pipeline.buffers[name])
 
-    def outside(self, launches: Sequence[Launch]) -> set[str]:
+    def escaping(self, launches: Sequence[Launch]) -> set[str]:
         """The buffers of `launches` that the host or other stages see too."""
         mine = {id(launch) for launch in launches}
         return {
             name
             for name in {name for launch in launches for name in launch.buffers}
-            if self.seen(name) or any(id(stage) not in mine for stage in self.stages[name])
+            if self.visibility(name) or any(id(stage) not in mine for stage in self.stages[name])
         }
 
 
@@ -100,7 +108,7 @@ def _declared_use(buffer: Buffer) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class StageEffects:
     """The buffers that a stage reads and writes, each once, in the order of its arguments."""
 
     reads: tuple[str, ...]
@@ -108,26 +116,26 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRun:
+class RunDataflow:
     """The launches of a run, and what flows between them.
 
-    `outside`: those of their buffers that others see too: the host, other stages of the pipeline,
+    `escaping`: those of their buffers that others see too: the host, other stages of the pipeline,
     or the next round of a repeat.
     """
 
     launches: tuple[Launch, ...]
-    flows: tuple[Flow, ...]
-    outside: frozenset[str]
+    flows: tuple[StageEffects, ...]
+    escaping: frozenset[str]
 
 
-class Flows:
+class LaunchDataflow:
     """Of all pipelines of a module; each program is looked at once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self._used: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
-    def of(self, stage: Launch | KernelStage) -> Flow:
+    def of(self, stage: Launch | KernelStage) -> StageEffects:
         """What a stage reads and writes."""
         if isinstance(stage, KernelStage):
             row = NAMED_KERNELS[stage.kernel]
@@ -142,7 +150,7 @@ class Flows:
             uses = [(a, f in read, f in written) for a, f in zip(stage.buffers, formals, strict=True)]
         reads = dict.fromkeys(name for name, is_read, _ in uses if is_read)
         writes = dict.fromkeys(name for name, _, is_written in uses if is_written)
-        return Flow(tuple(reads), tuple(writes))
+        return StageEffects(tuple(reads), tuple(writes))
 
     def counts(self, pipeline: Pipeline) -> dict[str, int | None]:
         """Elements of each buffer; an open size is known where a program that takes the buffer has it."""
@@ -156,15 +164,15 @@ class Flows:
                         found[name] = formal.count
         return found
 
-    def runs(self, pipeline: Pipeline) -> Iterator[LaunchRun]:
+    def runs(self, pipeline: Pipeline) -> Iterator[RunDataflow]:
         """The runs of launches, those in repeats included."""
         uses = BufferUses(pipeline)
-        for run in consecutive(pipeline.stages):
+        for run in launch_runs(pipeline.stages):
             flows = tuple(self.of(launch) for launch in run.launches)
-            outside = uses.outside(run.launches)
+            escaping = uses.escaping(run.launches)
             if run.repeats:
-                outside |= _carried(flows)
-            yield LaunchRun(run.launches, flows, frozenset(outside))
+                escaping |= _carried(flows)
+            yield RunDataflow(run.launches, flows, frozenset(escaping))
 
     def used(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a program's ops read, and those that they write."""
@@ -190,7 +198,7 @@ class Flows:
         return found
 
 
-def _carried(flows: Sequence[Flow]) -> set[str]:
+def _carried(flows: Sequence[StageEffects]) -> set[str]:
     """Buffers that a round reads before it writes them."""
     written: set[str] = set()
     carried: set[str] = set()

@@ -14,27 +14,28 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from ..ir.program import Dim3, Op
-from .affine import Affine, SymbolKind
+from .affine import AffineExpr, SymbolKind
 from .congruence import modulus, same_element
-from .coverage import Refusal, Walk
+from .coverage import CoverageWalk
+from .dependence import workgroup_axis
 from .elements import EMPTY, Elements
 from .footprint import Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart, MemoryAccess
-from .hazards import workgroup_axis
+from .refusal import Refusal
 
-__all__ = ["Local", "Refusal", "Verdict", "prove_local", "stores_meet"]
+__all__ = ["TileProof", "Verdict", "prove_local", "stores_overlap"]
 
 GROUP, _, _, VALUE = SymbolKind
 
 
 @dataclass(slots=True)
-class Local:
+class TileProof:
     """The claim holds.  Every access is at `base + e` with e in `extent`, base the workgroup's own.
 
     `accesses` are all of the buffer's; `order` tells for each read what orders it
     after its write: `barrier` or `same lane`.
     """
 
-    base: Affine
+    base: AffineExpr
     extent: Elements
     accesses: list[MemoryAccess]
     order: dict[Op, str]
@@ -56,7 +57,7 @@ class Local:
 
 
 def _place(access: MemoryAccess) -> dict[str, Any]:
-    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP}
+    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.expr.terms if s.kind is not GROUP}
     place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
     if ranges:
         place["ranges"] = ranges
@@ -67,12 +68,12 @@ def _place(access: MemoryAccess) -> dict[str, Any]:
     return place
 
 
-Verdict = Local | Refusal
+Verdict = TileProof | Refusal
 
 
 def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdict]:
     """A verdict for each of the buffers `names` that the program touches."""
-    walk = Walk(footprints, set(names))
+    walk = CoverageWalk(footprints, set(names))
     walk.run()
     found: dict[str, Verdict] = {}
     for name, accesses in walk.accesses.items():
@@ -85,7 +86,7 @@ def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdi
     return found
 
 
-def stores_meet(local: Local, grid: Dim3 | None) -> bool:
+def stores_overlap(local: TileProof, grid: Dim3 | None) -> bool:
     """Whether neighbouring workgroups store to the same elements of what they read, where that is known.
 
     Between workgroups nothing orders them, so the program as written has a race; as a tile it has none.
@@ -95,7 +96,7 @@ def stores_meet(local: Local, grid: Dim3 | None) -> bool:
     strides = {workgroup_axis(symbol): abs(c) for symbol, c in local.base.terms.items()}
     stored: Elements | None = EMPTY
     for access in local.accesses:
-        found = _extent(access) if access.is_write and not access.atoms else None
+        found = _extent(access) if access.is_write and not access.predicates else None
         stored = stored.union(found[1]) if stored is not None and found is not None else stored
     if not stored or None in strides:  # the base moves with something else than the workgroup
         return False
@@ -116,17 +117,18 @@ def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_u
     after = [a for a in accesses[place:] if a.is_write]
 
     def refusal(code: str, message: str, **facts: Any) -> Refusal:
-        return Refusal(code, message, read.op.loc, {"access": read.describe(), **facts})
+        return Refusal(code, message, name, read.op.loc, {"access": read.describe(), **facts})
 
     if only_unordered:
         message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
         return refusal("no-barrier", message)
-    scattered = next((a for a in before if a.form.part(VALUE).terms), None)
+    scattered = next((a for a in before if a.expr.terms_of(VALUE).terms), None)
     if scattered is not None:
         message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)
     wraps = next(
-        (a for a in before if isinstance(a.index, Affine) and not same_element(a.residue, read.residue)), None
+        (a for a in before if isinstance(a.index, AffineExpr) and not same_element(a.residue, read.residue)),
+        None,
     )
     if wraps is not None and _covers(read, before):
         message = (
@@ -144,8 +146,8 @@ def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_u
         return refusal("read-before-write", f"@{name} is read before anything writes it")
     missing = _missing(read, before)
     if missing is None:
-        bases = sorted({str(a.form.part(GROUP)) for a in before if isinstance(a.index, Affine)})
-        message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
+        bases = sorted({str(a.expr.terms_of(GROUP)) for a in before if isinstance(a.index, AffineExpr)})
+        message = f"@{name} is read at base {read.expr.terms_of(GROUP)}, but written at {', '.join(bases)}"
         return refusal("different-bases", message)
     spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
     above, below = (missing.low > e.high for e in spans), (missing.high < e.low for e in spans)
@@ -157,29 +159,29 @@ def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_u
     )
 
 
-def _tile(walk: Walk, name: str, accesses: list[MemoryAccess]) -> Verdict:
+def _tile(walk: CoverageWalk, name: str, accesses: list[MemoryAccess]) -> Verdict:
     """One base for all accesses, and the span of the rest."""
     first, extent = accesses[0], EMPTY
-    base = first.form.part(GROUP)
+    base = first.expr.terms_of(GROUP)
     for access in accesses:
         found = _extent(access)
         if found is None:
-            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
         if found[0] != base:
             message = f"@{name} is accessed at different bases: {base} and {found[0]}"
-            return Refusal("different-bases", message, access.op.loc)
+            return Refusal("different-bases", message, name, access.op.loc)
         merged = extent.union(found[1])
         if merged is None:
-            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
         extent = merged
     if not _tells_elements(accesses, extent):
-        return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
+        return Refusal("may-wrap", f"an index of @{name} may wrap around its type", name, first.op.loc)
     for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
-        if not _parted(walk.footprints, loop, name):
+        if not _barrier_between_iterations(walk.footprints, loop, name):
             message = f"the base {base} of @{name} moves in a loop, and no barrier parts its iterations"
-            return Refusal("moving-base", message, loop.loc)
+            return Refusal("moving-base", message, name, loop.loc)
     reads = {a.op: walk.order[a.op] for a in accesses if not a.is_write}
-    return Local(base, extent, accesses, reads)
+    return TileProof(base, extent, accesses, reads)
 
 
 def _tells_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
@@ -192,7 +194,7 @@ def _tells_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
     return True
 
 
-def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
+def _barrier_between_iterations(footprints: Footprints, loop: Op, name: str) -> bool:
     """Whether in every iteration of `loop` a barrier comes before or after all accesses of a buffer."""
     events = footprints.events
     start = next(i for i, e in enumerate(events) if isinstance(e, LoopStart) and e.op is loop)
@@ -218,7 +220,7 @@ def _missing(read: MemoryAccess, writes: list[MemoryAccess]) -> Elements | None:
         return None
     base, left, comparable = wanted[0], wanted[1], not writes
     for write in writes:
-        found = _extent(replace(write, lanes={})) if isinstance(write.index, Affine) else None
+        found = _extent(replace(write, lanes={})) if isinstance(write.index, AffineExpr) else None
         if found is not None and found[0] == base:
             left, comparable = left.minus(found[1]), True
     return left if comparable else None
@@ -229,15 +231,15 @@ def _covers(read: MemoryAccess, writes: list[MemoryAccess]) -> bool:
     return missing is not None and not missing
 
 
-def _extent(access: MemoryAccess) -> tuple[Affine, Elements] | None:
+def _extent(access: MemoryAccess) -> tuple[AffineExpr, Elements] | None:
     """The group's part of the index, and all that the rest may be."""
     found = access.elements()
     for counter in access.loops:
         if counter is None or found is None:
             continue
-        coefficient = access.form.terms.get(counter.symbol, 0)
+        coefficient = access.expr.terms.get(counter.symbol, 0)
         if coefficient:
-            found = found.spread(coefficient, counter.most)
+            found = found.spread(coefficient, counter.max_trips)
     if found is None:
         return None
-    return access.form.part(GROUP), found
+    return access.expr.terms_of(GROUP), found

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from ..ir.program import Op
 from ..ir.uniformity import Level
 from .affine import SymbolKind
-from .clamped import near_form
+from .affine_analysis import Unknown
+from .clamped import clamped_expr
+from .dependence import DependenceTest
 from .footprint import Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart, MemoryAccess
-from .forms import Unknown
-from .hazards import Hazards
 
 __all__ = ["unordered_loads"]
 
@@ -29,18 +29,18 @@ def unordered_loads(footprints: Footprints) -> Iterator[tuple[MemoryAccess, Memo
     """A store and a load of a workgroup buffer that no barrier orders, the first such store for each load."""
     buffers = footprints.program.buffers
     events = [_near(footprints, event) for event in footprints.events]
-    hazards = Hazards(footprints, (1, 1, 1))
+    dependence = DependenceTest(footprints, (1, 1, 1))
     told: set[Op] = set()
     for store, load in _unparted(events):
-        if buffers[load.buffer].is_workgroup and load.op not in told and _may_meet(hazards, store, load):
+        if buffers[load.buffer].is_workgroup and load.op not in told and _may_meet(dependence, store, load):
             told.add(load.op)
             yield store, load
 
 
 def _near(footprints: Footprints, event: Event) -> Event:
     """An access, at an index that is looked into where it is clamped."""
-    form = near_form(footprints.forms, event.op.index) if isinstance(event, MemoryAccess) else None
-    return replace(event, index=form) if isinstance(event, MemoryAccess) and form is not None else event
+    expr = clamped_expr(footprints.affine, event.op.index) if isinstance(event, MemoryAccess) else None
+    return replace(event, index=expr) if isinstance(event, MemoryAccess) and expr is not None else event
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def _unparted(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]
         at += 1
 
 
-def _may_meet(hazards: Hazards, store: MemoryAccess, load: MemoryAccess) -> bool:
+def _may_meet(dependence: DependenceTest, store: MemoryAccess, load: MemoryAccess) -> bool:
     """Whether different lanes touch one element, as far as the indices tell."""
     if _exclude(store, load):
         return False
@@ -102,11 +102,11 @@ def _may_meet(hazards: Hazards, store: MemoryAccess, load: MemoryAccess) -> bool
         return False  # a lane's own place, wherever it is
     if isinstance(store.index, Unknown) or isinstance(load.index, Unknown):
         return not (store.lanes or load.lanes or store.guards or load.guards)
-    return not hazards.same_lane(store, load)
+    return not dependence.disjoint_between_lanes(store, load)
 
 
 def _is_data(access: MemoryAccess) -> bool:
-    return isinstance(access.index, Unknown) or bool(access.form.part(SymbolKind.VALUE).terms)
+    return isinstance(access.index, Unknown) or bool(access.expr.terms_of(SymbolKind.VALUE).terms)
 
 
 def _exclude(store: MemoryAccess, load: MemoryAccess) -> bool:

@@ -19,22 +19,22 @@ from ..ir.equal_values import merge_equal
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone
-from .halo_tile import Tile, recomputed, retarget
+from .halo_recompute import Tile, rebase, recompute
 
-__all__ = ["Member", "barrier", "fresh_name", "join", "joined_name"]
+__all__ = ["BoundProgram", "barrier", "fresh_name", "join", "joined_name"]
 
 MAX_NAME = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BoundProgram:
     """A launch to be joined: its program, and what it passes, in the order of the bindings."""
 
     program: Program
     buffers: tuple[str, ...]
 
     @property
-    def formals(self) -> list[tuple[Buffer, str]]:
+    def bindings(self) -> list[tuple[Buffer, str]]:
         """The program's bound buffers, each with the name of what is passed for it."""
         return list(zip(self.program.bound_buffers, self.buffers, strict=True))
 
@@ -43,7 +43,7 @@ class Member:
         return sum(b.size_bytes or 0 for b in self.program.buffers.values() if b.is_workgroup)
 
 
-def joined_name(members: Sequence[Member], taken: Container[str]) -> str:
+def joined_name(members: Sequence[BoundProgram], taken: Container[str]) -> str:
     """`a_then_b`; of many or long names the first and the last."""
     names = [member.program.name for member in members]
     name = "_then_".join(names)
@@ -62,7 +62,7 @@ def fresh_name(name: str, taken: Container[str]) -> str:
 
 def join(
     name: str,
-    members: Sequence[Member],
+    members: Sequence[BoundProgram],
     lengths: Mapping[str, int | None],
     grid: Dim3 | None,
     barriers: Collection[int],
@@ -85,10 +85,10 @@ def join(
     program = Program(name, members[0].program.workgroup, grid, loc=members[0].program.loc)
     passed: dict[str, list[Buffer]] = {}
     for member in members:
-        for formal, actual in member.formals:
+        for formal, actual in member.bindings:
             passed.setdefault(actual, []).append(formal)
-    for actual, formals in passed.items():
-        buffer = _merged(actual, formals, lengths[actual], actual in filled)
+    for actual, bindings in passed.items():
+        buffer = _merged(actual, bindings, lengths[actual], actual in filled)
         if actual in by_buffer:
             buffer.count, buffer.access = by_buffer[actual].size, AccessMode.WORKGROUP
         if actual in by_buffer or actual in internal:
@@ -115,26 +115,26 @@ def barrier(before: Program) -> Op:
     return Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=before.loc)
 
 
-def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_filled: bool) -> Buffer:
+def _merged(name: str, bindings: Sequence[Buffer], length: int | None, is_filled: bool) -> Buffer:
     """One buffer for what several programs call theirs: it may be used in all of their ways."""
-    count = next((b.count for b in formals if b.count is not None), None) if length is None else length
-    holds = any(b.live_in for b in formals)
-    reads = any(b.access is AccessMode.READ for b in formals)
-    alike = {b.access for b in formals}
+    count = next((b.count for b in bindings if b.count is not None), None) if length is None else length
+    holds = any(b.live_in for b in bindings)
+    reads = any(b.access is AccessMode.READ for b in bindings)
+    alike = {b.access for b in bindings}
     access = alike.pop() if len(alike) == 1 else AccessMode.READ_WRITE
-    is_output = any(b.live_out or b.access is AccessMode.WRITE for b in formals)
+    is_output = any(b.live_out or b.access is AccessMode.WRITE for b in bindings)
     if access is AccessMode.READ_WRITE:
         live_in, live_out = holds or (reads and not is_filled), is_output
     else:
-        live_in, live_out = holds, any(b.live_out for b in formals)
+        live_in, live_out = holds, any(b.live_out for b in bindings)
     return Buffer(
-        name, formals[0].dtype, count, access, None, live_in=live_in, live_out=live_out, loc=formals[0].loc
+        name, bindings[0].dtype, count, access, None, live_in=live_in, live_out=live_out, loc=bindings[0].loc
     )
 
 
-def _body(member: Member, place: int, program: Program, tiles: Mapping[str, Tile]) -> list[Op]:
+def _body(member: BoundProgram, place: int, program: Program, tiles: Mapping[str, Tile]) -> list[Op]:
     """A copy of the member's body that speaks of the joined program's buffers, its own ones added."""
-    names = {formal.name: actual for formal, actual in member.formals}
+    names = {formal.name: actual for formal, actual in member.bindings}
     for buffer in member.program.buffers.values():
         if buffer.binding is None:
             own = replace(buffer, name=fresh_name(buffer.name, program.buffers))
@@ -146,7 +146,7 @@ def _body(member: Member, place: int, program: Program, tiles: Mapping[str, Tile
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
     for tile in tiles.values():
         if tile.producer == place:  # before the tile is found by the workgroup's own id
-            ops = recomputed(ops, tile, member.program)
+            ops = recompute(ops, tile, member.program)
         if tile.buffer in member.buffers:
-            ops = retarget(ops, tile)
+            ops = rebase(ops, tile)
     return ops

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from .budget_windows import Holding, check_alone, earliest_starts, required_bytes
-from .group_starts import Span, group_starts, group_totals
+from .group_budget import StageMemory, check_each_fits, earliest_starts, required_bytes
 from .launch_groups import LaunchFusionGroup, LaunchFusionPlan, LaunchFusionStage, check_sum, plan_of
+from .partition import Span, group_starts, group_totals
 
 __all__ = ["make_groups", "plan_optimal"]
 
@@ -29,7 +29,7 @@ def plan_optimal(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusi
     """
     line, sizes, spans = _chain(stages)
     ids = [stage.id for stage in stages]
-    check_alone(ids, line, sizes, budget)
+    check_each_fits(ids, line, sizes, budget)
 
     def may_join(first: int, last: int) -> bool:
         stage = stages[last]
@@ -39,20 +39,20 @@ def plan_optimal(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusi
     return make_groups(starts, ids, [stage.layout_hash for stage in stages], line, sizes, spans)
 
 
-def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[Holding], list[int], list[Span]]:
+def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list[int], list[Span]]:
     """As buffers: 2k is what stage k alone holds, 2k + 1 what it hands to the next."""
-    handed = [min(a.output_bytes, b.input_bytes) for a, b in pairwise(stages)]
+    handoffs = [min(a.output_bytes, b.input_bytes) for a, b in pairwise(stages)]
     sizes: list[int] = []
-    line: list[Holding] = []
+    line: list[StageMemory] = []
     taken = 0
-    for k, (stage, given) in enumerate(zip(stages, [*handed, 0], strict=False)):
+    for k, (stage, given) in enumerate(zip(stages, [*handoffs, 0], strict=False)):
         sizes += (stage.input_bytes - taken + stage.output_bytes - given, given)
         held = (2 * k - 1, 2 * k, 2 * k + 1) if k else (0, 1)
-        line.append(Holding(held, stage.scratch_bytes))
+        line.append(StageMemory(held, stage.scratch_bytes))
         taken = given
     spans = [
         Span(k, k + 1, size, 0) if stages[k].requires_host_materialization else Span(k, k + 1, 2 * size, size)
-        for k, size in enumerate(handed)
+        for k, size in enumerate(handoffs)
         if size
     ]
     return line, sizes, spans
@@ -62,7 +62,7 @@ def make_groups(
     starts: Sequence[int],
     ids: Sequence[int],
     layouts: Sequence[int],
-    line: Sequence[Holding],
+    line: Sequence[StageMemory],
     sizes: Sequence[int],
     spans: Sequence[Span],
 ) -> LaunchFusionPlan:

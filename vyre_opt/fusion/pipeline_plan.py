@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..ir.diagnostics import suggest
-from .budget_windows import Holding, check_alone, earliest_starts
-from .group_starts import Span, group_starts, group_totals
+from .group_budget import StageMemory, check_each_fits, earliest_starts
 from .launch_groups import (
     LaunchFusionError,
     LaunchFusionPlan,
@@ -30,6 +29,7 @@ from .launch_groups import (
     check_unique,
 )
 from .launch_optimal import make_groups
+from .partition import Span, group_starts, group_totals
 
 __all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusion"]
 
@@ -88,14 +88,14 @@ def plan_pipeline_fusion(
     check_unique(ids)
     numbers, sizes = _numbered(stages, buffer_bytes)
     line = [
-        Holding(
+        StageMemory(
             tuple(numbers[name] for name in stage.buffers),
             byte_count(stage.scratch_bytes, f"stage {stage.id}: scratch_bytes"),
         )
         for stage in stages
     ]
     if not allow_oversize:
-        check_alone(ids, line, sizes, budget)
+        check_each_fits(ids, line, sizes, budget)
 
     def joins(first: int, last: int) -> bool:
         if stages[last].requires_host_materialization:

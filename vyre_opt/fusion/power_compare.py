@@ -91,5 +91,5 @@ def is_within_power(factors: Iterable[int], base: Fraction, exponent: int) -> bo
         return True
     common = gcd(exponent, *counted.values())
     whole = product([factor ** (times // common) for factor, times in counted.items()])
-    links = exponent // common
-    return whole * base.denominator**links <= base.numerator**links
+    nodes = exponent // common
+    return whole * base.denominator**nodes <= base.numerator**nodes

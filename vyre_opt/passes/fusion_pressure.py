@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ..analysis.launch_flow import Flows, LaunchRun
+from ..analysis.launch_flow import LaunchDataflow, RunDataflow
 from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
@@ -124,7 +124,7 @@ class FusionPressure(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         if not module.pipelines:
             return False
-        flows = Flows(module)
+        flows = LaunchDataflow(module)
         contraction = _Contraction(self.options, ctx)
         changed = False
         for pipeline in module.pipelines.values():
@@ -142,7 +142,7 @@ class FusionPressure(Pass):
 # --- edges
 
 
-def _edges(pipeline: Pipeline, flows: Flows) -> list[list[Edge]]:
+def _edges(pipeline: Pipeline, flows: LaunchDataflow) -> list[list[Edge]]:
     """The edges of each run of launches, in order."""
     counts = flows.counts(pipeline)
     sizes: dict[str, int | None] = {}
@@ -153,12 +153,12 @@ def _edges(pipeline: Pipeline, flows: Flows) -> list[list[Edge]]:
     return [_edges_of(run, counts, sizes) for run in runs]
 
 
-def _edges_of(run: LaunchRun, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
+def _edges_of(run: RunDataflow, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
     stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.flows)]
     known = {name: size or 0 for name, size in sizes.items()}
     unknown = {name: int(size is None) for name, size in sizes.items()}
-    moved = bytes_at_cuts(stages, known, host_visible=run.outside)
-    open_at = bytes_at_cuts(stages, unknown, host_visible=run.outside)
+    moved = bytes_at_cuts(stages, known, host_visible=run.escaping)
+    open_at = bytes_at_cuts(stages, unknown, host_visible=run.escaping)
     edges = []
     for i, second in enumerate(run.launches[1:]):
         taken = set(run.flows[i + 1].reads)

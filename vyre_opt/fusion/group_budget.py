@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from .launch_groups import StageOverBudget, check_sum
 
-__all__ = ["Holding", "check_alone", "earliest_starts", "required_bytes"]
+__all__ = ["StageMemory", "check_each_fits", "earliest_starts", "required_bytes"]
 
 
-class Holding(NamedTuple):
+class StageMemory(NamedTuple):
     """What a stage holds: buffers, by number and each once, and `scratch` bytes of its own.
 
     A group holds each buffer that its stages hold once, and the largest scratch of any: one
@@ -22,13 +22,15 @@ class Holding(NamedTuple):
     scratch: int
 
 
-def required_bytes(group: Sequence[Holding], sizes: Sequence[int]) -> int:
+def required_bytes(group: Sequence[StageMemory], sizes: Sequence[int]) -> int:
     """What a group holds in all."""
     held = {buffer for stage in group for buffer in stage.buffers}
     return sum(sizes[buffer] for buffer in held) + max(stage.scratch for stage in group)
 
 
-def check_alone(ids: Sequence[int], line: Sequence[Holding], sizes: Sequence[int], budget: int) -> None:
+def check_each_fits(
+    ids: Sequence[int], line: Sequence[StageMemory], sizes: Sequence[int], budget: int
+) -> None:
     """Raises ByteCountOverflow or StageOverBudget for the first stage that does not fit alone."""
     for id, stage in zip(ids, line, strict=True):
         required = sum(sizes[buffer] for buffer in stage.buffers) + stage.scratch
@@ -38,7 +40,7 @@ def check_alone(ids: Sequence[int], line: Sequence[Holding], sizes: Sequence[int
 
 
 def earliest_starts(
-    line: Sequence[Holding], sizes: Sequence[int], budget: int, may_join: Callable[[int, int], bool]
+    line: Sequence[StageMemory], sizes: Sequence[int], budget: int, may_join: Callable[[int, int], bool]
 ) -> list[int]:
     """For each stage, the first stage that a group which ends with it may begin with.
 

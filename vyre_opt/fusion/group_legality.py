@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analysis.launch_flow import BufferUses
+from ..analysis.refusal import Refusal
 from ..ir.grids import Grid, fold
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module
-from .halo import Cost, plan_tile, worth
-from .halo_tile import Tile
-from .join import Member
-from .proofs import Refused, Verdict, judge, named, placeholder, unlike
+from .halo_plan import Cost, is_profitable, plan_tile
+from .halo_recompute import Tile
+from .join import BoundProgram
+from .pair_legality import Verdict, fill_placeholders, incompatible, placeholder, prove_pair
 
-__all__ = ["Halo", "JoinProofs", "Link", "Windows", "canonical", "link_of"]
+__all__ = ["Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
 
 
 @dataclass(eq=False, slots=True)
-class Link:
+class LaunchNode:
     """A launch of a run, with what a plan asks of it.
 
     `reads`, `writes`: as the program declares its buffers, which holds for whatever becomes of it;
@@ -34,7 +35,7 @@ class Link:
     """
 
     launch: Launch
-    member: Member
+    member: BoundProgram
     grid: Grid
     reads: frozenset[str]
     writes: frozenset[str]
@@ -49,13 +50,13 @@ class Link:
         return len(self.touched) < len(self.launch.buffers)
 
 
-def link_of(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> Link:
+def launch_node(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> LaunchNode:
     """`lengths`: the elements of the pipeline's buffers."""
-    member = Member(module.programs[launch.program], launch.buffers)
-    reads = {actual for formal, actual in member.formals if formal.access is not AccessMode.WRITE}
-    writes = {actual for formal, actual in member.formals if formal.access is not AccessMode.READ}
+    member = BoundProgram(module.programs[launch.program], launch.buffers)
+    reads = {actual for formal, actual in member.bindings if formal.access is not AccessMode.WRITE}
+    writes = {actual for formal, actual in member.bindings if formal.access is not AccessMode.READ}
     x, y, z = (fold(extent, lengths) for extent in launch.grid)
-    return Link(launch, member, (x, y, z), frozenset(reads), frozenset(writes))
+    return LaunchNode(launch, member, (x, y, z), frozenset(reads), frozenset(writes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +70,26 @@ class Halo:
     bytes: int
 
 
-def canonical(members: Sequence[Member]) -> tuple[tuple[Member, ...], list[str]]:
+def with_placeholders(members: Sequence[BoundProgram]) -> tuple[tuple[BoundProgram, ...], list[str]]:
     """The members with placeholders for the buffers they pass, and what each stands for."""
     numbers: dict[str, int] = {}
     found = []
     for member in members:
         places = [numbers.setdefault(name, len(numbers)) for name in member.buffers]
-        found.append(Member(member.program, tuple(map(placeholder, places))))
+        found.append(BoundProgram(member.program, tuple(map(placeholder, places))))
     return tuple(found), list(numbers)
 
 
-class JoinProofs:
+class PairProofs:
     """Verdicts on pairs of launches, each proven once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.verdicts: dict[Any, Verdict] = {}
-        self.tiles: dict[Any, tuple[Tile, Cost] | Refused] = {}
+        self.tiles: dict[Any, tuple[Tile, Cost] | Refusal] = {}
 
     def pair(
-        self, a: Link, b: Link, lengths: Mapping[str, int | None], renewed: Collection[str]
+        self, a: LaunchNode, b: LaunchNode, lengths: Mapping[str, int | None], renewed: Collection[str]
     ) -> tuple[Verdict, list[str], Any]:
         """The verdict in placeholders, what they stand for, and the key under which it is kept.
 
@@ -97,19 +98,19 @@ class JoinProofs:
         if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
             key: Any = (a.member.program, b.member.program, a.grid, b.grid)
             if key not in self.verdicts:
-                self.verdicts[key] = Verdict(unlike(a.member, b.member, (a.grid, b.grid)))
+                self.verdicts[key] = Verdict(incompatible(a.member, b.member, (a.grid, b.grid)))
             return self.verdicts[key], [], key
-        members, names = canonical((a.member, b.member))
+        members, names = with_placeholders((a.member, b.member))
         known = tuple(lengths[name] for name in names)
         changed = frozenset(placeholder(names.index(name)) for name in renewed)
         key = (*members, known, a.grid, b.grid, changed)
         if key not in self.verdicts:
             by_place = {placeholder(at): length for at, length in enumerate(known)}
             first, second = members
-            self.verdicts[key] = judge(self.module, first, second, by_place, (a.grid, b.grid), changed)
+            self.verdicts[key] = prove_pair(self.module, first, second, by_place, (a.grid, b.grid), changed)
         return self.verdicts[key], names, key
 
-    def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[Tile, Cost] | Refused:
+    def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[Tile, Cost] | Refusal:
         """The halo's tile for a pair that `pair` has refused for this buffer alone."""
         assert verdict.facts is not None
         if (key, buffer) not in self.tiles:
@@ -117,7 +118,7 @@ class JoinProofs:
         return self.tiles[key, buffer]
 
 
-class Windows:
+class GroupLegality:
     """The stretches of one run.
 
     Each of `max_group` launches, `budget` bytes of workgroup memory, and `max_group_bytes` in all at
@@ -126,8 +127,8 @@ class Windows:
 
     def __init__(
         self,
-        run: Sequence[Link],
-        proofs: JoinProofs,
+        run: Sequence[LaunchNode],
+        proofs: PairProofs,
         uses: BufferUses,
         budget: int,
         max_group: int,
@@ -142,15 +143,15 @@ class Windows:
         self.lengths = uses.lengths
         self.halos: dict[int, list[Halo]] = {}
         """By consumer, those found so far; those that lie in a group that is made hold."""
-        self.refusals: dict[int, tuple[int, Refused]] = {}
+        self.refusals: dict[int, tuple[int, Refusal]] = {}
         """By launch, the nearest earlier one that it may not be with, and why."""
         self._floor = [0] * len(run)
         self._seen = list(range(len(run)))
         self._memory = [0]
         self._writers: dict[str, list[int]] = {}
-        for place, link in enumerate(run):
-            self._memory.append(self._memory[-1] + link.member.workgroup_bytes)
-            for name in link.writes:
+        for place, node in enumerate(run):
+            self._memory.append(self._memory[-1] + node.member.workgroup_bytes)
+            for name in node.writes:
                 self._writers.setdefault(name, []).append(place)
 
     def may_join(self, first: int, last: int) -> bool:
@@ -160,16 +161,16 @@ class Windows:
         while self._seen[last] > first and self._floor[last] <= first:
             earlier = self._seen[last] - 1
             self._seen[last] = earlier
-            refused = self._together(earlier, last)
-            if refused is not None:
-                self.refusals[last] = (earlier, refused)
+            refusal = self._pair_refusal(earlier, last)
+            if refusal is not None:
+                self.refusals[last] = (earlier, refusal)
                 self._floor[last] = earlier + 1
-        return self._floor[last] <= first and not self.too_much(first, last)
+        return self._floor[last] <= first and not self.over_limit(first, last)
 
-    def too_much(self, first: int, last: int) -> Refused | None:
+    def over_limit(self, first: int, last: int) -> Refusal | None:
         """Whether a stretch has too many launches, or needs too much memory."""
         if last - first >= self.max_group:
-            return Refused("max-group", f"a group has at most {self.max_group} launches")
+            return Refusal("max-group", f"a group has at most {self.max_group} launches")
         tiles = [
             h.bytes for at in range(first, last + 1) for h in self.halos.get(at, ()) if h.producer >= first
         ]
@@ -177,21 +178,21 @@ class Windows:
         if needed <= self.budget:
             return self._too_many_bytes(first, last) if self.max_group_bytes else None
         message = f"together they need {needed} bytes of workgroup memory, the budget is {self.budget}"
-        return Refused("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
+        return Refusal("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
 
-    def _too_many_bytes(self, first: int, last: int) -> Refused | None:
+    def _too_many_bytes(self, first: int, last: int) -> Refusal | None:
         """Whether the launches hold more than max_group_bytes: each buffer once, and the largest scratch."""
-        links = self.run[first : last + 1]
+        nodes = self.run[first : last + 1]
         buffers = self.uses.pipeline.buffers
-        held = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in links)))
-        held += max(link.member.workgroup_bytes for link in links)
+        held = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in nodes)))
+        held += max(node.member.workgroup_bytes for node in nodes)
         if held <= self.max_group_bytes:
             return None
         message = f"together they hold {held} bytes, max_group_bytes is {self.max_group_bytes}"
         facts = {"required_bytes": held, "max_group_bytes": self.max_group_bytes}
-        return Refused("max-group-bytes", message, facts=facts)
+        return Refusal("max-group-bytes", message, facts=facts)
 
-    def renewals(self, i: int, j: int) -> dict[str, int]:
+    def rewrites_between(self, i: int, j: int) -> dict[str, int]:
         """The buffers that launches i and j both only read, and the first launch between that writes each."""
         a, b = self.run[i], self.run[j]
         found: dict[str, int] = {}
@@ -203,18 +204,18 @@ class Windows:
         return found
 
     def pair(self, i: int, j: int) -> tuple[Verdict, list[str], Any]:
-        """What is proven of launches i and j with those between them: see `JoinProofs.pair`."""
-        return self.proofs.pair(self.run[i], self.run[j], self.lengths, self.renewals(i, j))
+        """What is proven of launches i and j with those between them: see `PairProofs.pair`."""
+        return self.proofs.pair(self.run[i], self.run[j], self.lengths, self.rewrites_between(i, j))
 
-    def _together(self, i: int, j: int) -> Refused | None:
+    def _pair_refusal(self, i: int, j: int) -> Refusal | None:
         """Why launches i and j may not be in one group; None if they may."""
         a, b = self.run[i], self.run[j]
         if b.launch.notes.get("fuse") is False:
             threshold = b.launch.notes.get("threshold")
             if threshold is None:
-                return Refused("pressure", f"@{b.launch.program} has the note fuse = false")
+                return Refusal("pressure", f"@{b.launch.program} has the note fuse = false")
             message = f"the fusion pressure before @{b.launch.program} is above {threshold} elements a link"
-            return Refused("pressure", message, facts={"threshold": threshold})
+            return Refusal("pressure", message, facts={"threshold": threshold})
         verdict, names, key = self.pair(i, j)
         for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
             taken = b.writes & a.reads
@@ -223,56 +224,58 @@ class Windows:
                 message = (
                     f"@{b.launch.program} writes @{name}, which @{a.launch.program} reads again for a halo"
                 )
-                return Refused("halo-producer", message, halo.tile.buffer)
-        if verdict.refused is None:
+                return Refusal("halo-producer", message, halo.tile.buffer)
+        if verdict.refusal is None:
             return None
-        refused = self._spoken(verdict.refused, names)
-        self._blame_renewals(refused, i, j)
-        if refused.reason == "raw" and refused.buffer is not None:
-            found = self._halo(i, j, verdict, names, key, refused)
+        refusal = self._spoken(verdict.refusal, names)
+        self._blame_renewals(refusal, i, j)
+        if refusal.reason == "raw" and refusal.buffer is not None:
+            found = self._halo(i, j, verdict, names, key, refusal)
             if found is None:
                 return None
             return found
-        return refused
+        return refusal
 
-    def _blame_renewals(self, refused: Refused, i: int, j: int) -> None:
+    def _blame_renewals(self, refusal: Refusal, i: int, j: int) -> None:
         """Say so where the two could be joined but for a launch between that changes what they load."""
-        changed = self.renewals(i, j)
-        if not changed or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refused is not None:
+        changed = self.rewrites_between(i, j)
+        if not changed or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refusal is not None:
             return
         writers = {name: self.run[at].launch.program for name, at in changed.items()}
-        refused.message += "; " + " and ".join(f"@{by} writes @{name}" for name, by in writers.items())
-        refused.message += " between them, so what they load from it need not be the same"
-        refused.facts["renewed"] = {f"@{name}": f"@{by}" for name, by in writers.items()}
+        refusal.message += "; " + " and ".join(f"@{by} writes @{name}" for name, by in writers.items())
+        refusal.message += " between them, so what they load from it need not be the same"
+        refusal.facts["renewed"] = {f"@{name}": f"@{by}" for name, by in writers.items()}
 
-    def _spoken(self, refused: Refused, names: list[str]) -> Refused:
+    def _spoken(self, refusal: Refusal, names: list[str]) -> Refusal:
         """A refusal with the pipeline's names of buffers."""
-        facts = {k: named(v, names) if isinstance(v, str) else v for k, v in refused.facts.items()}
-        buffer = named(refused.buffer, names) if refused.buffer else None
-        return Refused(refused.reason, named(refused.message, names), buffer, refused.loc, facts)
+        facts = {
+            k: fill_placeholders(v, names) if isinstance(v, str) else v for k, v in refusal.facts.items()
+        }
+        buffer = fill_placeholders(refusal.buffer, names) if refusal.buffer else None
+        return Refusal(refusal.reason, fill_placeholders(refusal.message, names), buffer, refusal.loc, facts)
 
     # --- halos ----------------------------------------------------------------------------
 
     def _halo(
-        self, i: int, j: int, verdict: Verdict, names: list[str], key: Any, raw: Refused
-    ) -> Refused | None:
+        self, i: int, j: int, verdict: Verdict, names: list[str], key: Any, raw: Refusal
+    ) -> Refusal | None:
         """Lets launch j compute what it reads of launch i; why not, if it may not."""
         buffer = raw.buffer
         assert buffer is not None
-        others = self._others(i, j, buffer)
+        others = self._other_users(i, j, buffer)
         if others is not None:
             raw.message += f"; it cannot compute that itself, since {others}"
             return raw
         found = self.proofs.tile(key, verdict, placeholder(names.index(buffer)))
-        if isinstance(found, Refused):
+        if isinstance(found, Refusal):
             found = self._spoken(found, names)
             found.message = f"{raw.message}; {found.message}"
             found.facts = dict(raw.facts)
             return found
         tile, cost = replace(found[0], buffer=buffer), found[1]
-        if not worth(cost):
+        if not is_profitable(cost):
             message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
-            return Refused("halo-cost", message, buffer, facts=cost.facts())
+            return Refusal("halo-cost", message, buffer, facts=cost.facts())
         size = self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0
         needed = tile.size * size
         own = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
@@ -281,20 +284,20 @@ class Windows:
                 f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {own}"
             )
             message += f", the budget is {self.budget}"
-            return Refused("budget", message, buffer, facts={"required_bytes": needed + own})
-        return self._admit(Halo(i, j, tile, cost, needed))
+            return Refusal("budget", message, buffer, facts={"required_bytes": needed + own})
+        return self._admit_halo(Halo(i, j, tile, cost, needed))
 
-    def _others(self, i: int, j: int, buffer: str) -> str | None:
+    def _other_users(self, i: int, j: int, buffer: str) -> str | None:
         """Who else than launches i and j touches the buffer, or sees it."""
-        seen = self.uses.seen(buffer)
-        if seen is not None:
-            return f"@{buffer} is seen from outside ({seen})"
+        visibility = self.uses.visibility(buffer)
+        if visibility is not None:
+            return f"@{buffer} is seen from outside ({visibility})"
         mine = (self.run[i].launch, self.run[j].launch)
         if any(not any(stage is own for own in mine) for stage in self.uses.stages[buffer]):
             return f"another stage uses @{buffer} too"
         return None
 
-    def _admit(self, halo: Halo) -> Refused | None:
+    def _admit_halo(self, halo: Halo) -> Refusal | None:
         """A halo, if nobody from its producer to its consumer writes what the producer reads."""
         i, j = halo.producer, halo.consumer
         reads = self.run[i].reads
@@ -305,7 +308,7 @@ class Windows:
                 f"@{self.run[i].launch.program} would be run again for a halo of @{halo.tile.buffer}, but "
                 f"@{self.run[writer].launch.program} writes @{name}, which it reads"
             )
-            return Refused("halo-producer", message, halo.tile.buffer)
+            return Refusal("halo-producer", message, halo.tile.buffer)
         self.halos.setdefault(j, []).append(halo)
         # a stretch that begins before a writer of the producer's reads would hand values on through it
         for k in range(i - 1, max(-1, i - self.max_group), -1):
@@ -316,6 +319,6 @@ class Windows:
                     f"@{self.run[k].launch.program} writes @{name}, which @{self.run[i].launch.program} reads "
                     f"again for a halo of @{halo.tile.buffer}"
                 )
-                self.refusals.setdefault(j, (k, Refused("halo-producer", message, halo.tile.buffer)))
+                self.refusals.setdefault(j, (k, Refusal("halo-producer", message, halo.tile.buffer)))
                 break
         return None

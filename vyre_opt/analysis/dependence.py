@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from ..ir.ops import AXES
 from ..ir.program import Value
 from ..ir.uniformity import Level, Uniformity
-from .affine import Affine, Range, Symbol, SymbolKind
+from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .congruence import modulus
 from .footprint import Footprints, MemoryAccess
 
-__all__ = ["Extents", "Hazards", "workgroup_axis"]
+__all__ = ["Extents", "DependenceTest", "workgroup_axis"]
 
 MAX_COUNT = 1 << 32
 
@@ -51,15 +51,15 @@ def workgroup_axis(symbol: Symbol) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parted:
+class _IndexParts:
     """A form by what its terms vary with: `strides` by coordinate, `shared` by the whole grid, the rest."""
 
     strides: Mapping[str, int]
-    shared: Affine
+    shared: AffineExpr
     rest: Range
 
 
-class Hazards:
+class DependenceTest:
     """Answers for the accesses of one body, run over `extents` workgroups."""
 
     def __init__(self, footprints: Footprints, extents: Extents) -> None:
@@ -69,13 +69,13 @@ class Hazards:
         self.groups = {f"w{axis}": n for axis, n in zip(AXES, known, strict=True) if n > 1}
         self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
 
-    def apart(self, p: MemoryAccess, q: MemoryAccess) -> bool:
+    def disjoint_between_workgroups(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by `p` in one workgroup and by `q` in another."""
-        return self.disjoint(p, q) or self._tells(p, q, self.groups)
+        return self.disjoint(p, q) or self._element_determines_ids(p, q, self.groups)
 
-    def same_lane(self, p: MemoryAccess, q: MemoryAccess) -> bool:
+    def disjoint_between_lanes(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by `p` in one invocation and by `q` in another."""
-        return self.disjoint(p, q) or self._tells(p, q, {**self.groups, **self.lanes})
+        return self.disjoint(p, q) or self._element_determines_ids(p, q, {**self.groups, **self.lanes})
 
     def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by both, in any workgroups."""
@@ -93,7 +93,7 @@ class Hazards:
 
     # --- the element tells the coordinates --------------------------------------------------
 
-    def _tells(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
+    def _element_determines_ids(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
         """Whether equal elements have equal coordinates: `counts` tells how many values each takes.
 
         With coordinates d apart, the elements are sum(stride * d) + rest apart.  The coordinate
@@ -104,7 +104,7 @@ class Hazards:
         if found is None:
             return False
         (low, high), _, _ = found
-        strides = self._parted(p, counts).strides
+        strides = self._index_parts(p, counts).strides
         fixed = {name for name in counts if _one_lane(p, q, name)}
         reach = max(-low, high)
         for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
@@ -123,38 +123,38 @@ class Hazards:
 
         None where a form is missing, or the coordinates `counts` move the two by different strides.
         """
-        if not (isinstance(p.index, Affine) and isinstance(q.index, Affine)):
+        if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
             return None
-        a, b = self._parted(p, counts), self._parted(q, counts)
+        a, b = self._index_parts(p, counts), self._index_parts(q, counts)
         if a.strides != b.strides:
             return None
         shared = a.shared - b.shared
-        least, most = (shared - Affine(shared.const)).range()
+        least, most = (shared - AffineExpr(shared.const)).range()
         low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
         high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
         strides = [*shared.terms.values()]
-        for form in (p.form, q.form):
-            strides += [c for symbol, c in form.terms.items() if not self._is_shared(symbol)]
+        for expr in (p.expr, q.expr):
+            strides += [c for symbol, c in expr.terms.items() if not self._is_shared(symbol)]
         return (low, high), shared.const, strides
 
-    def _parted(self, access: MemoryAccess, counts: Mapping[str, int]) -> _Parted:
+    def _index_parts(self, access: MemoryAccess, counts: Mapping[str, int]) -> _IndexParts:
         strides: dict[str, int] = {}
-        shared, low, high = Affine(access.form.const), 0, 0
-        ids = access.form.by_id()[0] if any(name in self.lanes for name in counts) else {}
+        shared, low, high = AffineExpr(access.expr.const), 0, 0
+        ids = access.expr.local_id_coefficients()[0] if any(name in self.lanes for name in counts) else {}
         strides.update({f"l{axis}": c for axis, c in ids.items() if f"l{axis}" in counts})
-        for symbol, coefficient in access.form.terms.items():
+        for symbol, coefficient in access.expr.terms.items():
             axis = workgroup_axis(symbol)
             if axis is not None and f"w{AXES[axis]}" in counts:
                 strides[f"w{AXES[axis]}"] = coefficient
             elif symbol.digit is not None and f"l{symbol.digit.axis}" in strides:
                 continue
             elif self._is_shared(symbol):
-                shared += Affine(0, {symbol: coefficient})
+                shared += AffineExpr(0, {symbol: coefficient})
             else:
                 least, most = self._range(access, symbol)
                 low += min(coefficient * least, coefficient * most)
                 high += max(coefficient * least, coefficient * most)
-        return _Parted(strides, shared, (low, high))
+        return _IndexParts(strides, shared, (low, high))
 
     def _range(self, access: MemoryAccess, symbol: Symbol) -> Range:
         axis = workgroup_axis(symbol)

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..analysis.launch_flow import Border, BufferUses
-from ..analysis.locality import Local, Refusal
+from ..analysis.launch_flow import BufferUses, Separator
+from ..analysis.locality import TileProof
+from ..analysis.refusal import Refusal
 from ..ir.diagnostics import Location
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
-from .halo_tile import Tile
-from .join import Member
-from .join_windows import Halo, Link, Windows
-from .proofs import Refused
+from .group_legality import GroupLegality, Halo, LaunchNode
+from .halo_recompute import Tile
+from .join import BoundProgram
 
-__all__ = ["Group", "border_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
+__all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
 
 
 class RemarkSink(Protocol):
@@ -26,27 +26,27 @@ class RemarkSink(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class FusionGroup:
     """Launches of a run that become one, and what is known of their joined program.
 
-    `handed`: the verdict for each buffer that they write and read, by the pipeline's name.
+    `handoffs`: the verdict for each buffer that they write and read, by the pipeline's name.
     """
 
-    links: Sequence[Link]
+    nodes: Sequence[LaunchNode]
     halos: Sequence[Halo]
     tiles: list[Tile]
     barriers: frozenset[int]
-    handed: dict[str, Local | Refusal] = field(default_factory=dict)
+    handoffs: dict[str, TileProof | Refusal] = field(default_factory=dict)
     internal: list[str] = field(default_factory=list)
 
     @property
-    def members(self) -> list[Member]:
-        return [link.member for link in self.links]
+    def members(self) -> list[BoundProgram]:
+        return [node.member for node in self.nodes]
 
 
-def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: Group, program: Program) -> None:
+def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program) -> None:
     """What was joined, and what it saves."""
-    launches = [link.launch.program for link in group.links]
+    launches = [node.launch.program for node in group.nodes]
     gone = [*group.internal, *(tile.buffer for tile in group.tiles)]
     saved = sum(_bytes_moved(pipeline, group, name) for name in gone)
     count = len(launches) - 1
@@ -59,7 +59,7 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: Group, program: P
     sink.remark(
         "applied",
         message,
-        group.links[0].launch.loc,
+        group.nodes[0].launch.loc,
         pipeline=pipeline.name,
         launches=launches,
         program=program.name,
@@ -71,60 +71,62 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: Group, program: P
     )
 
 
-def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: Group) -> None:
+def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
     """Why the hand-offs of a group that stay in the pipeline do."""
-    for name, verdict in group.handed.items():
+    for name, verdict in group.handoffs.items():
         if name in group.internal:
             continue
         reason, message = _why_kept(uses, group, name, verdict)
-        consumer = next((k for k in group.links if name in k.reads), group.links[-1])
+        consumer = next((k for k in group.nodes if name in k.reads), group.nodes[-1])
         sink.remark(
             "refused",
             f"@{name} stays in storage: {message}",
             consumer.launch.loc,
             pipeline=pipeline.name,
-            first=group.links[0].launch.program,
+            first=group.nodes[0].launch.program,
             second=consumer.launch.program,
             buffer=name,
             reason=reason,
         )
 
 
-def remark_cut(sink: RemarkSink, pipeline: Pipeline, windows: Windows, start: int, at: int) -> None:
+def remark_cut(sink: RemarkSink, pipeline: Pipeline, windows: GroupLegality, start: int, at: int) -> None:
     """Why a group ends before launch `at`."""
-    earlier, refused = windows.refusals.get(at, (at - 1, None))
-    if refused is None or earlier < start:
-        limit = windows.too_much(start, at)
-        earlier, refused = at - 1, limit or refused
-    if refused is None:
-        refused = Refused("plan", "the plan with the fewest launches and bytes has a cut here")
+    earlier, refusal = windows.refusals.get(at, (at - 1, None))
+    if refusal is None or earlier < start:
+        limit = windows.over_limit(start, at)
+        earlier, refusal = at - 1, limit or refusal
+    if refusal is None:
+        refusal = Refusal("plan", "the plan with the fewest launches and bytes has a cut here")
     first = windows.run[earlier].launch
-    refuse(sink, pipeline, first, windows.run[at].launch, refused)
+    refuse(sink, pipeline, first, windows.run[at].launch, refusal)
 
 
-def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refused: Refused) -> None:
+def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refusal: Refusal) -> None:
     """Why `second` does not join `first`."""
     facts: dict[str, Any] = {"pipeline": pipeline.name, "first": first.program, "second": second.program}
-    if refused.buffer is not None:
-        facts["buffer"] = refused.buffer
-    message = f"@{second.program} does not join @{first.program}: {refused.message}"
-    sink.remark("refused", message, second.loc, **facts, reason=refused.reason, **refused.facts)
+    if refusal.buffer is not None:
+        facts["buffer"] = refusal.buffer
+    message = f"@{second.program} does not join @{first.program}: {refusal.message}"
+    sink.remark("refused", message, second.loc, **facts, reason=refusal.reason, **refusal.facts)
 
 
-def _why_kept(uses: BufferUses, group: Group, name: str, verdict: Local | Refusal) -> tuple[str, str]:
+def _why_kept(
+    uses: BufferUses, group: FusionGroup, name: str, verdict: TileProof | Refusal
+) -> tuple[str, str]:
     """The reason's code, and the fact that is missing."""
-    seen = uses.seen(name)
-    if seen == "host-read":
-        return seen, "the host reads it"
-    if seen is not None:
-        return seen, f"the pipeline declares it {_declared(uses.pipeline, name)}"
-    mine = {id(link.launch) for link in group.links}
+    visibility = uses.visibility(name)
+    if visibility == "host-read":
+        return visibility, "the host reads it"
+    if visibility is not None:
+        return visibility, f"the pipeline declares it {_declared(uses.pipeline, name)}"
+    mine = {id(node.launch) for node in group.nodes}
     other = next((stage for stage in uses.stages[name] if id(stage) not in mine), None)
     if other is not None:
         who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
         return "third-consumer", f"{who} uses it too, in a launch of its own"
     if isinstance(verdict, Refusal):
-        return verdict.code, verdict.message
+        return verdict.reason, verdict.message
     return "open-size", "it has an open size, and a buffer of a program alone has a static count"
 
 
@@ -135,18 +137,18 @@ def _declared(pipeline: Pipeline, name: str) -> str:
     return " ".join(words)
 
 
-def border_refusal(border: Border) -> Refused:
-    if isinstance(border.stage, HostRead):
-        name = border.stage.buffer
-        return Refused("host-read", f"the host reads @{name} between them", name)
-    if isinstance(border.stage, KernelStage):
-        return Refused("named-kernel", f"{border.stage.kernel} is between them; run expand_kernels first")
-    return Refused("repeat", "a repeat is between them")
+def separator_refusal(separator: Separator) -> Refusal:
+    if isinstance(separator.stage, HostRead):
+        name = separator.stage.buffer
+        return Refusal("host-read", f"the host reads @{name} between them", name)
+    if isinstance(separator.stage, KernelStage):
+        return Refusal("named-kernel", f"{separator.stage.kernel} is between them; run expand_kernels first")
+    return Refusal("repeat", "a repeat is between them")
 
 
-def _bytes_moved(pipeline: Pipeline, group: Group, name: str) -> int:
+def _bytes_moved(pipeline: Pipeline, group: FusionGroup, name: str) -> int:
     """Bytes of a buffer that the launches of a group read and wrote, each by itself."""
-    times = sum((name in link.reads) + (name in link.writes) for link in group.links)
+    times = sum((name in node.reads) + (name in node.writes) for node in group.nodes)
     return times * (pipeline.buffers[name].size_bytes or 0)
 
 

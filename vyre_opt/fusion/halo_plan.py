@@ -1,7 +1,7 @@
 """Halos: a workgroup reads what its neighbours made, and makes that itself instead.
 
 `plan_tile` asks whether the first of two launches may be run again for a neighbour's elements,
-and `worth` whether that costs less than a launch.  halo_tile carries it out.
+and `is_profitable` whether that costs less than a launch.  halo_tile carries it out.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis.affine import Affine, SymbolKind
+from ..analysis.affine import AffineExpr, SymbolKind
+from ..analysis.affine_analysis import Unknown
 from ..analysis.congruence import is_in_bounds_value
+from ..analysis.dependence import workgroup_axis
 from ..analysis.footprint import MemoryAccess
-from ..analysis.forms import Unknown
-from ..analysis.hazards import workgroup_axis
+from ..analysis.refusal import Refusal
 from ..ir.loops import bounds, trip_count
 from ..ir.program import MAX_NESTING, AccessMode, Block, Op, Program, Value
-from .halo_tile import Tile
-from .proofs import PairFacts, Refused, static_grid
+from .halo_recompute import Tile
+from .pair_legality import PairAccesses, static_grid
 
-__all__ = ["LAUNCH_US", "Cost", "plan_tile", "worth"]
+__all__ = ["LAUNCH_US", "Cost", "plan_tile", "is_profitable"]
 
 LAUNCH_US = 5.0
 """What a launch costs, in microseconds."""
@@ -73,7 +74,7 @@ class Cost:
         )
 
 
-def worth(cost: Cost) -> bool:
+def is_profitable(cost: Cost) -> bool:
     """Whether recomputing is cheaper.
 
     A workgroup that computes more for others than for itself is refused whatever the time: it
@@ -83,35 +84,35 @@ def worth(cost: Cost) -> bool:
     return cost.extra <= cost.own and cost.spent_us < cost.saved_us
 
 
-def plan_tile(facts: PairFacts, buffer: str) -> tuple[Tile, Cost] | Refused:
+def plan_tile(facts: PairAccesses, buffer: str) -> tuple[Tile, Cost] | Refusal:
     """The tile of `buffer` that a workgroup of the second launch needs, made by the first (member 0).
 
     A refusal is `halo-producer` where the first cannot make it, `raw` where it is no tile.
     """
     producer = facts.members[0].program
-    problem = _exchanges(facts, buffer) or _shape(facts, buffer)
+    problem = _why_not_rerunnable(facts, buffer) or _shape(facts, buffer)
     if problem is None:
         made, read = facts.accesses(0, buffer), facts.accesses(1, buffer)
         window = _window(facts, buffer, made, read)
         if isinstance(window, Tile):
             return window, _cost(facts, buffer, window)
-        if isinstance(window, Refused):
+        if isinstance(window, Refusal):
             return window
         problem = window
     message = (
         f"@{producer.name} cannot be run again for the elements of @{buffer} that neighbours read: {problem}"
     )
-    return Refused("halo-producer", message, buffer)
+    return Refusal("halo-producer", message, buffer)
 
 
 # --- is what an invocation of the producer makes a function of its global id?
 
 
-def _exchanges(facts: PairFacts, buffer: str) -> str | None:
+def _why_not_rerunnable(facts: PairAccesses, buffer: str) -> str | None:
     producer = facts.members[0]
     if producer.program.workgroup[1:] != (1, 1):
         return "its workgroup has more than one dimension"
-    for formal, actual in producer.formals:
+    for formal, actual in producer.bindings:
         if actual != buffer and formal.access is not AccessMode.READ:
             return f"it also writes @{actual}"
     for op in producer.program.walk():
@@ -155,7 +156,7 @@ def _depends_on_data(program: Program) -> str | None:
     return "whether it stores an element depends on data that it loads" if guarded_store else None
 
 
-def _shape(facts: PairFacts, buffer: str) -> str | None:
+def _shape(facts: PairAccesses, buffer: str) -> str | None:
     grid = static_grid(facts.grid)
     if grid is None:
         return "the number of workgroups is not known"
@@ -178,8 +179,8 @@ def _height(block: Block) -> int:
 
 
 def _window(
-    facts: PairFacts, buffer: str, made: Sequence[MemoryAccess], read: Sequence[MemoryAccess]
-) -> Tile | Refused | str:
+    facts: PairAccesses, buffer: str, made: Sequence[MemoryAccess], read: Sequence[MemoryAccess]
+) -> Tile | Refusal | str:
     grid = static_grid(facts.grid)
     length = facts.program.buffers[buffer].count
     assert grid is not None and length is not None
@@ -198,10 +199,10 @@ def _window(
     needed: list[int] = []
     for access in read:
         if access.is_write:
-            return Refused("raw", f"@{facts.members[1].program.name} writes @{buffer} as well", buffer)
+            return Refusal("raw", f"@{facts.members[1].program.name} writes @{buffer} as well", buffer)
         reach = _reach(access, stride * lanes if grid[0] > 1 else 0)
         if reach is None or not _is_element(access, length):
-            return Refused("raw", f"{access.describe()} is not near what its own workgroup makes", buffer)
+            return Refusal("raw", f"{access.describe()} is not near what its own workgroup makes", buffer)
         needed += reach
     low, high = min(offsets), max(offsets)
     first = -((high - min(needed)) // stride)  # the least id whose elements reach the first one needed
@@ -218,9 +219,9 @@ def _by_id(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, int, int
     """(s, low, high) of a store to `s * global_id + c`, c in [low, high]."""
     if isinstance(access.index, Unknown):
         return None
-    ids, rest = access.form.by_id()
+    ids, rest = access.expr.local_id_coefficients()
     stride = 0
-    low = high = access.form.const
+    low = high = access.expr.const
     for symbol, coefficient in rest.items():
         if workgroup_axis(symbol) == 0:
             stride = coefficient
@@ -241,9 +242,9 @@ def _reach(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
     """The elements read, counted from `stride * workgroup_id`; `stride` is 0 if there is one workgroup."""
     if isinstance(access.index, Unknown):
         return None
-    low = high = access.form.const
+    low = high = access.expr.const
     moves = 0
-    for symbol, coefficient in access.form.terms.items():
+    for symbol, coefficient in access.expr.terms.items():
         if workgroup_axis(symbol) == 0:
             moves = coefficient
             continue
@@ -259,15 +260,15 @@ def _reach(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
 def _is_element(access: MemoryAccess, length: int) -> bool:
     """Whether the form of an index in bounds is the element."""
     dtype = access.op.index.type
-    if not isinstance(access.index, Affine) or (dtype.bits or 0) < MIN_INDEX_BITS:
+    if not isinstance(access.index, AffineExpr) or (dtype.bits or 0) < MIN_INDEX_BITS:
         return False
-    return is_in_bounds_value(access.form.range(access.lanes), dtype, length)
+    return is_in_bounds_value(access.expr.range(access.lanes), dtype, length)
 
 
 # --- what it costs
 
 
-def _cost(facts: PairFacts, buffer: str, tile: Tile) -> Cost:
+def _cost(facts: PairAccesses, buffer: str, tile: Tile) -> Cost:
     producer = facts.members[0].program
     lanes = producer.workgroup[0]
     extra = max(0, tile.count - lanes)

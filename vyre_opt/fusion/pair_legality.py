@@ -19,32 +19,30 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from ..analysis.clamped import near_form
+from ..analysis.affine_analysis import Unknown
+from ..analysis.clamped import clamped_expr
 from ..analysis.congruence import modulus
-from ..analysis.coverage import covered
+from ..analysis.coverage import covered_accesses
+from ..analysis.dependence import DependenceTest, Extents
 from ..analysis.footprint import Barrier, Event, Footprints, MemoryAccess
-from ..analysis.forms import Unknown
-from ..analysis.hazards import Extents, Hazards
-from ..ir.diagnostics import Location
+from ..analysis.refusal import Refusal
 from ..ir.grids import Grid, show_extent
 from ..ir.program import AccessMode, Dim3, Module, Op, Program
 from ..ir.verifier import verify
-from .join import Member, join
+from .join import BoundProgram, join
 
 __all__ = [
-    "PairFacts",
-    "Refused",
+    "PairAccesses",
     "Verdict",
     "extents_of",
-    "judge",
-    "named",
+    "prove_pair",
+    "fill_placeholders",
     "placeholder",
     "raw_hazard",
     "static_grid",
-    "unlike",
+    "incompatible",
     "verify_program",
     "war_hazard",
     "waw_hazard",
@@ -52,33 +50,22 @@ __all__ = [
 
 
 @dataclass(slots=True)
-class Refused:
-    """Why two launches are not joined.  `buffer` and `message` have placeholders for buffers."""
-
-    reason: str
-    message: str
-    buffer: str | None = None
-    loc: Location | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class Verdict:
-    """What was found of two launches: they may be joined unless `refused`.
+    """What was found of two launches: they may be joined unless `refusal`.
 
     `ordered`: some element is touched by both, not by one lane alone, so a barrier is needed.
     """
 
-    refused: Refused | None = None
+    refusal: Refusal | None = None
     ordered: bool = False
-    facts: PairFacts | None = None
+    facts: PairAccesses | None = None
 
 
 Conflict = tuple[MemoryAccess, MemoryAccess]
 """An access of the first launch and one of the second, which may meet in another workgroup."""
 
 
-class PairFacts:
+class PairAccesses:
     """The accesses of two launches, in one space of forms.
 
     `renewed`: buffers that both only read, and that a launch between them writes.
@@ -86,8 +73,8 @@ class PairFacts:
 
     def __init__(
         self,
-        first: Member,
-        second: Member,
+        first: BoundProgram,
+        second: BoundProgram,
         lengths: Mapping[str, int | None],
         grid: Grid,
         renewed: Collection[str],
@@ -96,7 +83,7 @@ class PairFacts:
         self.grid = grid
         self.program = join("pair", self.members, lengths, static_grid(grid), {1}, renewed=renewed)
         self.footprints = Footprints(self.program)
-        self.hazards = Hazards(self.footprints, extents_of(grid))
+        self.dependence = DependenceTest(self.footprints, extents_of(grid))
         events = self.footprints.events
         between = self._boundary()
         at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is between)
@@ -114,8 +101,8 @@ class PairFacts:
         found: dict[str, list[MemoryAccess]] = defaultdict(list)
         for event in events:
             if isinstance(event, MemoryAccess):
-                form = near_form(self.footprints.forms, event.op.index)
-                found[event.buffer].append(event if form is None else replace(event, index=form))
+                expr = clamped_expr(self.footprints.affine, event.op.index)
+                found[event.buffer].append(event if expr is None else replace(event, index=expr))
         return found
 
     def accesses(self, part: int, buffer: str, is_write: bool | None = None) -> list[MemoryAccess]:
@@ -126,7 +113,7 @@ class PairFacts:
     def meeting(self, firsts: Sequence[MemoryAccess], seconds: Sequence[MemoryAccess]) -> Iterator[Conflict]:
         for q in seconds:
             for p in firsts:
-                if not self.hazards.apart(p, q):
+                if not self.dependence.disjoint_between_workgroups(p, q):
                     yield p, q
 
     def covered(self, part: int, buffer: str, of_writes: bool) -> Callable[[MemoryAccess], bool]:
@@ -136,7 +123,7 @@ class PairFacts:
         def is_covered(access: MemoryAccess) -> bool:
             if not known:
                 other, mine = self.events[1 - part], self.events[part]
-                known.append(covered(self.footprints, buffer, other, mine, of_writes))
+                known.append(covered_accesses(self.footprints, buffer, other, mine, of_writes))
             return access.op in known[0]
 
         return is_covered
@@ -150,21 +137,21 @@ class PairFacts:
 # --- the three hazards: each gives the conflict that could not be excluded
 
 
-def raw_hazard(facts: PairFacts, buffer: str) -> Conflict | None:
+def raw_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
     """The second reads what another workgroup of the first writes."""
     is_covered = facts.covered(1, buffer, of_writes=False)
     meeting = facts.meeting(facts.accesses(0, buffer, True), facts.accesses(1, buffer, False))
     return next(((p, q) for p, q in meeting if not is_covered(q)), None)
 
 
-def war_hazard(facts: PairFacts, buffer: str) -> Conflict | None:
+def war_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first reads."""
     is_covered = facts.covered(0, buffer, of_writes=False)
     meeting = facts.meeting(facts.accesses(0, buffer, False), facts.accesses(1, buffer, True))
     return next(((p, q) for p, q in meeting if not is_covered(p)), None)
 
 
-def waw_hazard(facts: PairFacts, buffer: str) -> Conflict | None:
+def waw_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first writes."""
     first, second = (facts.covered(part, buffer, of_writes=True) for part in (0, 1))
     meeting = facts.meeting(facts.accesses(0, buffer, True), facts.accesses(1, buffer, True))
@@ -178,7 +165,7 @@ _HAZARDS = {
 }
 
 
-def hazard_of(facts: PairFacts, buffer: str) -> Refused | None:
+def hazard_of(facts: PairAccesses, buffer: str) -> Refusal | None:
     """The first hazard on a buffer that is not excluded."""
     for reason, found in (
         ("raw", raw_hazard(facts, buffer)),
@@ -190,7 +177,7 @@ def hazard_of(facts: PairFacts, buffer: str) -> Refused | None:
     return None
 
 
-def _described(facts: PairFacts, buffer: str, reason: str, conflict: Conflict) -> Refused:
+def _described(facts: PairAccesses, buffer: str, reason: str, conflict: Conflict) -> Refusal:
     p, q = conflict
     a, b = (member.program.name for member in facts.members)
     for access, name in ((p, a), (q, b)):
@@ -199,22 +186,22 @@ def _described(facts: PairFacts, buffer: str, reason: str, conflict: Conflict) -
                 f"which elements of @{buffer} a workgroup of @{name} {'writes' if access.is_write else 'reads'} "
                 f"is not known: the index of this {access.op.name} is not affine, {access.index.reason}"
             )
-            return Refused("unknown-footprint", message, buffer, facts={"hazard": reason})
+            return Refusal("unknown-footprint", message, buffer, facts={"hazard": reason})
     message = _HAZARDS[reason].format(p=p.describe(), q=q.describe(), a=a, b=b)
     if p.op.index.type is not q.op.index.type and modulus(p.residue, q.residue):
         wrapping = next(access for access in (p, q) if not access.residue.exact)
         message += f"; the index of this {wrapping.op.name} is a {wrapping.op.index.type} and may wrap around"
-    return Refused(
+    return Refusal(
         reason, message, buffer, facts={"first_access": p.describe(), "second_access": q.describe()}
     )
 
 
-def needs_barrier(facts: PairFacts) -> bool:
+def needs_barrier(facts: PairAccesses) -> bool:
     """Whether another lane of the workgroup touches what a lane touches, one of the two writing."""
     for buffer in facts.shared():
         for p in facts.accesses(0, buffer):
             for q in facts.accesses(1, buffer):
-                if (p.is_write or q.is_write) and not facts.hazards.same_lane(p, q):
+                if (p.is_write or q.is_write) and not facts.dependence.disjoint_between_lanes(p, q):
                     return True
     return False
 
@@ -222,20 +209,20 @@ def needs_barrier(facts: PairFacts) -> bool:
 # --- what rules two launches out before their accesses are looked at
 
 
-def unlike(a: Member, b: Member, grids: tuple[Grid, Grid]) -> Refused | None:
+def incompatible(a: BoundProgram, b: BoundProgram, grids: tuple[Grid, Grid]) -> Refusal | None:
     """What rules two launches out whatever buffers they share."""
     return _workgroups(a, b) or grids_differ(a, b, *grids) or _specs(a, b) or _grid_wide(a, b)
 
 
-def _workgroups(a: Member, b: Member) -> Refused | None:
+def _workgroups(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     if a.program.workgroup == b.program.workgroup:
         return None
     one, other = ("x".join(map(str, m.program.workgroup)) for m in (a, b))
     message = f"workgroups differ: @{a.program.name} has {one} invocations, @{b.program.name} {other}"
-    return Refused("workgroup", message, facts={"workgroups": [a.program.workgroup, b.program.workgroup]})
+    return Refusal("workgroup", message, facts={"workgroups": [a.program.workgroup, b.program.workgroup]})
 
 
-def grids_differ(a: Member, b: Member, first: Grid, second: Grid) -> Refused | None:
+def grids_differ(a: BoundProgram, b: BoundProgram, first: Grid, second: Grid) -> Refusal | None:
     """Equal numbers, or equal expressions over lengths."""
     if first == second:
         return None
@@ -243,76 +230,76 @@ def grids_differ(a: Member, b: Member, first: Grid, second: Grid) -> Refused | N
     message = f"grids differ: @{a.program.name} runs over ({shown[0]}), @{b.program.name} over ({shown[1]})"
     if any(not isinstance(extent, int) for extent in (*first, *second)):
         message += "; that they are the same is not known"
-    return Refused("grid", message, facts={"grids": shown})
+    return Refusal("grid", message, facts={"grids": shown})
 
 
-def _specs(a: Member, b: Member) -> Refused | None:
+def _specs(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     for name, spec in a.program.specs.items():
         other = b.program.specs.get(name)
         if other is not None and (other.dtype, other.default) != (spec.dtype, spec.default):
             message = f"@{a.program.name} and @{b.program.name} both have a spec @{name}, not the same"
-            return Refused("spec", message, facts={"spec": name})
+            return Refusal("spec", message, facts={"spec": name})
     return None
 
 
-def _grid_wide(a: Member, b: Member) -> Refused | None:
+def _grid_wide(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     for program in (a.program, b.program):
         for op in program.walk():
             if op.name == "barrier" and op.attrs["scope"] == "grid":
                 message = f"@{program.name} has a grid barrier: its workgroups exchange values"
-                return Refused("grid-wide", message, loc=op.loc)
+                return Refusal("grid-wide", message, loc=op.loc)
             if op.definition.kernel is not None:
                 message = f"@{program.name} is {op.name}: run expand_kernels first"
-                return Refused("named-kernel", message, loc=op.loc)
+                return Refusal("named-kernel", message, loc=op.loc)
     return None
 
 
-def aliased(a: Member, b: Member) -> Refused | None:
+def aliased(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     """A buffer passed twice has two names in one program, which is taken at its word that they are two."""
     for member in (a, b):
         for name in member.buffers:
             if member.buffers.count(name) > 1 and (_writes(a, name) or _writes(b, name)):
                 message = f"@{name} is passed to @{member.program.name} twice, and one of the two launches writes it"
-                return Refused("aliasing", message, name)
+                return Refusal("aliasing", message, name)
     return None
 
 
-def _writes(member: Member, name: str) -> bool:
-    return any(actual == name and formal.access is not AccessMode.READ for formal, actual in member.formals)
+def _writes(member: BoundProgram, name: str) -> bool:
+    return any(actual == name and formal.access is not AccessMode.READ for formal, actual in member.bindings)
 
 
-def _contents(a: Member, b: Member) -> Refused | None:
+def _contents(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     """Whether the two mean one buffer by what they share: as long, and kept from one to the other."""
-    for formal, name in a.formals:
-        for other, shared in b.formals:
+    for formal, name in a.bindings:
+        for other, shared in b.bindings:
             if shared != name:
                 continue
             if None not in (formal.count, other.count) and formal.count != other.count:
                 message = f"@{name} has {formal.count} elements in @{a.program.name}, {other.count} in @{b.program.name}"
-                return Refused("size", message, name)
+                return Refusal("size", message, name)
             if formal.is_transient and (other.access is AccessMode.READ or other.live_in):
                 message = f"@{a.program.name} leaves nothing in @{name}: it is transient there, and @{b.program.name} reads it"
-                return Refused("transient", message, name)
+                return Refusal("transient", message, name)
     return None
 
 
-def _atomics(facts: PairFacts) -> Refused | None:
+def _atomics(facts: PairAccesses) -> Refusal | None:
     for buffer in facts.shared():
         for part, member in enumerate(facts.members):
             for access in facts.accesses(part, buffer):
                 if access.is_atomic:
                     message = f"{access.op.name} of @{member.program.name} on @{buffer}: atomics order across workgroups"
-                    return Refused("atomic", message, buffer, access.op.loc)
+                    return Refusal("atomic", message, buffer, access.op.loc)
     return None
 
 
 # --- the verdict
 
 
-def judge(
+def prove_pair(
     module: Module,
-    a: Member,
-    b: Member,
+    a: BoundProgram,
+    b: BoundProgram,
     lengths: Mapping[str, int | None],
     grids: tuple[Grid, Grid],
     renewed: Collection[str] = (),
@@ -321,24 +308,24 @@ def judge(
 
     Buffers are named by placeholders.
     """
-    early = unlike(a, b, grids) or aliased(a, b) or _contents(a, b)
+    early = incompatible(a, b, grids) or aliased(a, b) or _contents(a, b)
     if early is not None:
         return Verdict(early)
-    facts = PairFacts(a, b, lengths, grids[0], renewed)
-    refused = _atomics(facts)
-    for buffer in facts.shared() if refused is None else ():
-        refused = refused or hazard_of(facts, buffer)
-    if refused is None:
-        refused = _unverified(module, facts.program, b)
-    return Verdict(refused, needs_barrier(facts), facts if refused and refused.reason == "raw" else None)
+    facts = PairAccesses(a, b, lengths, grids[0], renewed)
+    refusal = _atomics(facts)
+    for buffer in facts.shared() if refusal is None else ():
+        refusal = refusal or hazard_of(facts, buffer)
+    if refusal is None:
+        refusal = _unverified(module, facts.program, b)
+    return Verdict(refusal, needs_barrier(facts), facts if refusal and refusal.reason == "raw" else None)
 
 
-def _unverified(module: Module, program: Program, second: Member) -> Refused | None:
+def _unverified(module: Module, program: Program, second: BoundProgram) -> Refusal | None:
     """A load of what the other program writes agrees for fewer invocations than one of a read buffer."""
     problem = verify_program(module, program)
     if problem is None:
         return None
-    return Refused("divergent-barrier", f"joined with @{second.program.name}, it would not verify: {problem}")
+    return Refusal("divergent-barrier", f"joined with @{second.program.name}, it would not verify: {problem}")
 
 
 def verify_program(module: Module, program: Program) -> str | None:
@@ -365,6 +352,6 @@ def placeholder(number: int) -> str:
     return f"<{number}>"
 
 
-def named(text: str, names: Sequence[str]) -> str:
+def fill_placeholders(text: str, names: Sequence[str]) -> str:
     """`text` with the buffers' names in place of placeholders."""
     return re.sub(r"<(\d+)>", lambda found: names[int(found[1])], text)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.affine import Affine, Digit, SymbolKind
+from ..analysis.affine import AffineExpr, Digit, SymbolKind
+from ..analysis.affine_analysis import LoopCounter
 from ..analysis.footprint import Footprints, MemoryAccess
-from ..analysis.forms import Counter
-from ..analysis.locality import Local
+from ..analysis.locality import TileProof
 from ..ir.arith import wrap
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
 
-__all__ = ["move_to_tile"]
+__all__ = ["promote_to_tile"]
 
-Tile = tuple[Buffer, Local | None, DataType, int]
+Tile = tuple[Buffer, TileProof | None, DataType, int]
 
 
-def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
+def promote_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
     """Make each buffer a workgroup buffer of its tile's count and type, and rewrite its accesses."""
     rewrite = _Rewrite(program, footprints)
     for buffer, local, dtype, count in tiles:
@@ -35,8 +35,8 @@ def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints
 class _Rewrite:
     def __init__(self, program: Program, footprints: Footprints) -> None:
         self.program = program
-        self.counters = footprints.forms.counters
-        self.plan: dict[Op, tuple[MemoryAccess, Local, DataType, DataType]] = {}
+        self.counters = footprints.affine.counters
+        self.plan: dict[Op, tuple[MemoryAccess, TileProof, DataType, DataType]] = {}
         self.counts: dict[str, int] = {}  # what `len` was
         self.ids: dict[str, Value] = {}  # local ids by axis
         self.header: list[Op] = []  # ids made for the top of the body
@@ -66,10 +66,10 @@ class _Rewrite:
 
     def access(self, op: Op, ops: list[Op]) -> None:
         access, local, wide, narrow = self.plan[op]
-        form = access.form - local.base - Affine(local.extent.low)
+        expr = access.expr - local.base - AffineExpr(local.extent.low)
         index = access.op.index
-        if form != access.form:
-            index = self.emit(form, index, op, ops)
+        if expr != access.expr:
+            index = self.emit(expr, index, op, ops)
         if op.name == "load":
             op.operands = (index,)
             if narrow is not wide:
@@ -83,9 +83,9 @@ class _Rewrite:
     def widen(self, op: Op, wide: DataType, narrow: DataType, ops: list[Op]) -> None:
         """Load the narrow element; the cast takes over the load's result."""
         result = op.result
-        loaded = Value(f"{result.name}_{narrow}", narrow, op)
-        op.results = (loaded,)
-        ops += [op, Op(OPS["cast"], (loaded,), (result,), loc=op.loc)]
+        data_source = Value(f"{result.name}_{narrow}", narrow, op)
+        op.results = (data_source,)
+        ops += [op, Op(OPS["cast"], (data_source,), (result,), loc=op.loc)]
 
     def narrowed(self, value: Value, narrow: DataType, op: Op, ops: list[Op]) -> Value:
         owner = value.owner
@@ -97,15 +97,15 @@ class _Rewrite:
 
     # --- forms to ops -----------------------------------------------------------------
 
-    def emit(self, form: Affine, index: Value, op: Op, ops: list[Op]) -> Value:
+    def emit(self, expr: AffineExpr, index: Value, op: Op, ops: list[Op]) -> Value:
         """The value of a form in local ids and loop counters, as u32; `index` lends its name."""
         terms: list[tuple[Value, int]] = []
-        constant = Affine(form.const)
-        for symbol, coefficient in form.terms.items():
+        constant = AffineExpr(expr.const)
+        for symbol, coefficient in expr.terms.items():
             if symbol.kind is SymbolKind.LOOP:
                 constant += self.counted(self.counters[symbol], coefficient, terms, op, ops)
-        local = constant + form.part(SymbolKind.LOCAL, SymbolKind.VALUE)
-        ids, rest = local.by_id()
+        local = constant + expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
+        ids, rest = local.local_id_coefficients()
         terms += [(self.local_id(axis, op), c) for axis, c in ids.items()]
         for symbol, coefficient in rest.items():
             if symbol.digit is not None:
@@ -115,8 +115,8 @@ class _Rewrite:
         return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
 
     def counted(
-        self, counter: Counter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
-    ) -> Affine:
+        self, counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
+    ) -> AffineExpr:
         """Put `coefficient * iterations done` into `terms`; what remains of it is returned.
 
         The iterations done are (counter - lower) / step.
@@ -136,7 +136,7 @@ class _Rewrite:
             value = self.put("div", value, self.const(counter.step, op, ops, dtype), "done", op, ops)
             times = coefficient
         terms.append((self.cast(value, DataType.U32, op, ops), times))
-        return Affine()
+        return AffineExpr()
 
     def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
         total: Value | None = None

@@ -27,7 +27,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import substitute
 from ..ir.types import DataType
 
-__all__ = ["Tile", "recomputed", "retarget"]
+__all__ = ["Tile", "recompute", "rebase"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ class _Emitter:
         return made.result
 
 
-def retarget(ops: list[Op], tile: Tile) -> list[Op]:
+def rebase(ops: list[Op], tile: Tile) -> list[Op]:
     """The ops with their accesses of the buffer counted from the tile's first element."""
     found: list[Op] = []
     for op in ops:
         for block in op.regions:
-            block.ops = retarget(block.ops, tile)
+            block.ops = rebase(block.ops, tile)
         if op.attrs.get("buffer") != tile.buffer:
             found.append(op)
         elif op.name == "len":
@@ -105,7 +105,7 @@ def _counted(index: Value, tile: Tile, ops: list[Op], loc: Location | None) -> V
     return put.put("sub", f"{index.name}_tile", index, start)
 
 
-def recomputed(ops: list[Op], tile: Tile, producer: Program) -> list[Op]:
+def recompute(ops: list[Op], tile: Tile, producer: Program) -> list[Op]:
     """The producer's `ops`, run under each id of the tile that is an id of the dispatch."""
     lanes = producer.workgroup[0]
     outer = _Emitter([], producer.loc)
