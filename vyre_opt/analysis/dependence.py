@@ -1,21 +1,21 @@
-"""Whether two accesses of one body may meet in an element across workgroups, or across invocations.
+"""Dependence tests: whether two accesses of one body may touch one element from different workgroups or lanes.
 
-Two launches become one body, one after the other.  What ordered them was the end of the first;
-what is left is the order within a workgroup.  So the question for an access of the first part
-and one of the second, one of which writes, is whether they can touch the same element *from
-different workgroups*.  Three arguments say no:
+When two launches become one body, one after the other, the end of the first launch no longer orders
+them; only the order within a workgroup is left.  So for an access of the first part and one of the
+second, one of which writes, the question is whether they can touch the same element *from different
+workgroups*.  Three arguments exclude it:
 
-  apart     The element tells the workgroup.  Both indices move by the same strides from one
-            workgroup to the next, and what else they add up to spans less than a stride:
+  ids       The element determines the workgroup.  Both indices have the same strides from one
+            workgroup to the next, and the remaining terms span less than a stride:
 
                 @h[64*workgroup_id.x + local_id.x]  and  @h[64*workgroup_id.x - local_id.x + 63]
                 stride 64, the rest within [0, 63]
 
-  disjoint  The element sets do not meet at all: their bounds do not, or they differ modulo
-            what divides all their strides.
+  disjoint  The element sets have nothing in common: their bounds do not overlap, or they differ
+            modulo what divides all strides (the GCD test).
 
-  covered   (in coverage)  The workgroup that makes one access surely writes the same element
-            in the other part.  A third access from another workgroup would race there.
+  covered   (in coverage)  The workgroup that makes one access surely writes the same element in the
+            other part.  An access of it by another workgroup would be a race in that part.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .footprint import Footprints, MemoryAccess
 
 __all__ = ["Extents", "DependenceTest", "workgroup_axis"]
 
-MAX_COUNT = 1 << 32
+MAX_COUNT = 1 << 32  # of invocations along an axis: ids are u32
 
 Extents = tuple[int | None, int | None, int | None]
-"""Workgroups of a dispatch along each axis; None where that is not known."""
+"""Workgroups of a dispatch along each axis; None where unknown."""
 
 
 def workgroup_axis(symbol: Symbol) -> int | None:
@@ -52,7 +52,12 @@ def workgroup_axis(symbol: Symbol) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _IndexParts:
-    """A form by what its terms vary with: `strides` by coordinate, `shared` by the whole grid, the rest."""
+    """The terms of an index, by what they vary with.
+
+    `strides`: the coefficient of each coordinate.  Coordinates are the workgroup ids (`wx`, `wy`, `wz`)
+    and local ids (`lx`, `ly`, `lz`).  `shared`: the terms that are one number for the whole dispatch.
+    `rest`: bounds of all other terms.
+    """
 
     strides: Mapping[str, int]
     shared: AffineExpr
@@ -60,13 +65,13 @@ class _IndexParts:
 
 
 class DependenceTest:
-    """Answers for the accesses of one body, run over `extents` workgroups."""
+    """For the accesses of one body, run over `extents` workgroups.  True means proven, False unknown."""
 
     def __init__(self, footprints: Footprints, extents: Extents) -> None:
         self.uniformity: Uniformity = footprints.uniformity
         lanes = footprints.program.workgroup
-        known = [MAX_COUNT // size if n is None else n for n, size in zip(extents, lanes, strict=True)]
-        self.groups = {f"w{axis}": n for axis, n in zip(AXES, known, strict=True) if n > 1}
+        counts = [MAX_COUNT // size if n is None else n for n, size in zip(extents, lanes, strict=True)]
+        self.groups = {f"w{axis}": n for axis, n in zip(AXES, counts, strict=True) if n > 1}
         self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
 
     def disjoint_between_workgroups(self, p: MemoryAccess, q: MemoryAccess) -> bool:
@@ -79,56 +84,59 @@ class DependenceTest:
 
     def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by both, in any workgroups."""
-        found = self._differences(p, q, {})
-        if found is None:
+        difference = self._difference(p, q, {})
+        if difference is None:
             return False
-        (low, high), const, strides = found
+        (low, high), const, strides = difference
+        # equal elements have expressions that are equal only modulo this, so bounds that are apart as
+        # integers prove nothing if the difference can reach it
         wrap = modulus(p.residue, q.residue)
         if (low > 0 or high < 0) and (not wrap or max(-low, high) < wrap):
             return True
         unit = math.gcd(*strides, wrap)
         if unit < 2:
             return False
+        # the elements of two vectors meet at any of these offsets
         return all((const + offset) % unit for offset in range(1 - q.width, p.width))
 
-    # --- the element tells the coordinates --------------------------------------------------
+    # --- the element determines the coordinates ---------------------------------------------
 
     def _element_determines_ids(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
-        """Whether equal elements have equal coordinates: `counts` tells how many values each takes.
+        """Whether equal elements have equal coordinates; `counts`: how many values each coordinate takes.
 
-        With coordinates d apart, the elements are sum(stride * d) + rest apart.  The coordinate
-        of the largest stride among those that differ outweighs the ones of smaller strides and
-        the rest, if its stride is more than all of them can make up.
+        If the coordinates differ by d, the elements differ by sum(stride * d) + rest.  Of the coordinates
+        that differ, take the one with the largest stride: if its stride exceeds all that the smaller
+        strides and the rest can add up to, the elements differ.
         """
-        found = self._differences(p, q, counts)
-        if found is None:
+        difference = self._difference(p, q, counts)
+        if difference is None:
             return False
-        (low, high), _, _ = found
+        (low, high), _, _ = difference
         strides = self._index_parts(p, counts).strides
-        fixed = {name for name in counts if _one_lane(p, q, name)}
+        fixed = {name for name in counts if _is_single_lane(p, q, name)}  # cannot differ at all
         reach = max(-low, high)
         for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
             stride = abs(strides.get(name, 0))
             if stride <= reach:
                 return False
             reach += stride * (counts[name] - 1)
-        # what differs by less than a modulus and is equal modulo it is equal
+        # numbers that are equal modulo `wrap` and differ by less than it are equal
         wrap = modulus(p.residue, q.residue)
         return not wrap or reach < wrap
 
-    def _differences(
+    def _difference(
         self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]
     ) -> tuple[Range, int, list[int]] | None:
-        """Elements of `p` less those of `q` at equal coordinates: bounds, the constant, and all strides.
+        """Elements of `p` minus those of `q` at equal coordinates: bounds, the constant, and all strides.
 
-        None where a form is missing, or the coordinates `counts` move the two by different strides.
+        None where an expression is missing, or the two have different strides for the coordinates `counts`.
         """
         if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
             return None
         a, b = self._index_parts(p, counts), self._index_parts(q, counts)
         if a.strides != b.strides:
             return None
-        shared = a.shared - b.shared
+        shared = a.shared - b.shared  # equal symbols cancel, however large they may be
         least, most = (shared - AffineExpr(shared.const)).range()
         low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
         high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
@@ -161,26 +169,29 @@ class DependenceTest:
         if axis is not None:
             return 0, self.groups.get(f"w{AXES[axis]}", 1) - 1
         least, most = access.lanes.get(symbol, symbol.range)
-        return least, max(least, most)
+        return least, max(least, most)  # an empty range: no lane gets here
 
     def _is_shared(self, symbol: Symbol) -> bool:
-        """Whether the symbol is one number for the whole dispatch."""
+        """Whether the symbol is one number for the whole dispatch.
+
+        GROUP symbols may differ between workgroups, so being one of them is not enough.
+        """
         if symbol.kind is not SymbolKind.GROUP or symbol.loops or workgroup_axis(symbol) is not None:
             return False
         value = symbol.identity
         return isinstance(value, Value) and self.uniformity.level(value) is Level.GRID
 
 
-def _one_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
-    """Whether both accesses are made by one lane only along a local axis, the same."""
+def _is_single_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
+    """Whether one and the same local id along an axis makes both accesses."""
     if not name.startswith("l"):
         return False
-    found = [set(_only(access, name[1])) for access in (p, q)]
-    return bool(found[0]) and found[0] == found[1] and len(found[0]) == 1
+    first, second = (set(_fixed_local_ids(access, name[1])) for access in (p, q))
+    return len(first) == 1 and first == second
 
 
-def _only(access: MemoryAccess, axis: str) -> Iterator[int]:
-    """The local id along an axis that alone makes the access, if it is a whole id that is narrowed so."""
+def _fixed_local_ids(access: MemoryAccess, axis: str) -> Iterator[int]:
+    """The local id along an axis that the guards narrow the access to; a fixed digit alone is not one."""
     for symbol, (least, most) in access.lanes.items():
         digit = symbol.digit
         if digit is not None and digit.axis == axis and digit.radix == digit.size and least == most:

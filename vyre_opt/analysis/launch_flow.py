@@ -1,10 +1,9 @@
-"""Which launches of a pipeline follow each other, what they read and write, and who else sees it.
+"""Dataflow between the launches of a pipeline: runs of launches, and which buffers pass between them.
 
     launch @a (@x, @mid)      reads @x     writes @mid
     launch @b (@mid, @y)      reads @mid   writes @y          @a hands @mid over to @b
 
-For a `StageEffects`, a formal counts as read or written if some op of the program does so, whatever it was
-declared.
+A launch reads or writes a buffer if an op of its program does, whatever the program declares.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Separator:
-    """A stage between two launches of one list of stages, the first of those that part them."""
+    """The first stage of those between two launches of one list of stages, which ends a run."""
 
     before: Launch
     stage: Stage
@@ -39,10 +38,10 @@ class Separator:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
-    """Launches of one list of stages with no other stage between them.
+    """Consecutive launches of one list of stages, with no other stage between them.
 
-    `repeats`: whether it is the list of a repeat.  `separator`: what is between it and the run before it
-    in the list, None for the first.
+    `repeats`: whether it is the list of a repeat.  `separator`: what is between this run and the one before
+    it in the list; None for the first.
     """
 
     launches: tuple[Launch, ...]
@@ -51,7 +50,7 @@ class LaunchRun:
 
 
 def launch_runs(stages: Sequence[Stage], repeats: bool = False) -> Iterator[LaunchRun]:
-    """The runs of launches, those in repeats included, each as long as it can be."""
+    """The maximal runs of launches, including those in repeats."""
     run: list[Launch] = []
     separator: Separator | None = None
     between: tuple[Launch, Stage] | None = None
@@ -71,7 +70,7 @@ def launch_runs(stages: Sequence[Stage], repeats: bool = False) -> Iterator[Laun
 
 
 class BufferUses:
-    """The stages of a pipeline that touch each buffer, the elements it has, and who sees it from outside."""
+    """The stages of a pipeline that use each buffer, its element count, and how the host uses it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -87,21 +86,21 @@ class BufferUses:
                     self.stages[name].append(stage)
 
     def visibility(self, name: str) -> str | None:
-        """How the host sees a buffer, host-read, live-out or live-in; None if it does not."""
+        """How the host uses a buffer: `host-read`, `live-out` or `live-in`; None if it does not."""
         return "host-read" if name in self._host else _declared_use(self.pipeline.buffers[name])
 
     def escaping(self, launches: Sequence[Launch]) -> set[str]:
-        """The buffers of `launches` that the host or other stages see too."""
-        mine = {id(launch) for launch in launches}
+        """The buffers of `launches` that the host or other stages use too."""
+        own = {id(launch) for launch in launches}
         return {
             name
             for name in {name for launch in launches for name in launch.buffers}
-            if self.visibility(name) or any(id(stage) not in mine for stage in self.stages[name])
+            if self.visibility(name) or any(id(stage) not in own for stage in self.stages[name])
         }
 
 
 def _declared_use(buffer: Buffer) -> str | None:
-    """Whether the caller gives a buffer of a pipeline or gets it back, by its declaration."""
+    """`live-out` or `live-in`, by the declaration of a pipeline's buffer; None for neither."""
     if buffer.live_out or buffer.access is AccessMode.WRITE:
         return "live-out"
     return "live-in" if buffer.live_in or buffer.access is AccessMode.READ else None
@@ -109,7 +108,7 @@ def _declared_use(buffer: Buffer) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StageEffects:
-    """The buffers that a stage reads and writes, each once, in the order of its arguments."""
+    """The buffers that a stage reads and writes, each once, in argument order."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
@@ -117,19 +116,19 @@ class StageEffects:
 
 @dataclass(frozen=True, slots=True)
 class RunDataflow:
-    """The launches of a run, and what flows between them.
+    """The launches of a run, and what each reads and writes.
 
-    `escaping`: those of their buffers that others see too: the host, other stages of the pipeline,
-    or the next round of a repeat.
+    `escaping`: those of their buffers that others use too: the host, other stages of the pipeline, or the
+    next iteration of a repeat.
     """
 
     launches: tuple[Launch, ...]
-    flows: tuple[StageEffects, ...]
+    effects: tuple[StageEffects, ...]
     escaping: frozenset[str]
 
 
 class LaunchDataflow:
-    """Of all pipelines of a module; each program is looked at once."""
+    """What the stages of a module's pipelines read and write; each program is analysed once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -154,31 +153,31 @@ class LaunchDataflow:
 
     def counts(self, pipeline: Pipeline) -> dict[str, int | None]:
         """Elements of each buffer; an open size is known where a program that takes the buffer has it."""
-        found = pipeline.static_lengths
+        counts = pipeline.static_lengths
         for stage in pipeline.walk():
             if isinstance(stage, Launch):
                 for name, formal in zip(
                     stage.buffers, self.module.programs[stage.program].bound_buffers, strict=True
                 ):
-                    if found[name] is None:
-                        found[name] = formal.count
-        return found
+                    if counts[name] is None:
+                        counts[name] = formal.count
+        return counts
 
     def runs(self, pipeline: Pipeline) -> Iterator[RunDataflow]:
         """The runs of launches, those in repeats included."""
         uses = BufferUses(pipeline)
         for run in launch_runs(pipeline.stages):
-            flows = tuple(self.of(launch) for launch in run.launches)
+            effects = tuple(self.of(launch) for launch in run.launches)
             escaping = uses.escaping(run.launches)
             if run.repeats:
-                escaping |= _carried(flows)
-            yield RunDataflow(run.launches, flows, frozenset(escaping))
+                escaping |= _carried(effects)
+            yield RunDataflow(run.launches, effects, frozenset(escaping))
 
     def used(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a program's ops read, and those that they write."""
-        known = self._used.get(program.name)
-        if known is not None:
-            return known
+        cached = self._used.get(program.name)
+        if cached is not None:
+            return cached
         read: set[str] = set()
         written: set[str] = set()
         for op in program.walk():
@@ -194,15 +193,15 @@ class LaunchDataflow:
                     read.add(name)
                 if "write" in op.definition.effects:
                     written.add(name)
-        found = self._used[program.name] = (frozenset(read), frozenset(written))
-        return found
+        result = self._used[program.name] = (frozenset(read), frozenset(written))
+        return result
 
 
-def _carried(flows: Sequence[StageEffects]) -> set[str]:
-    """Buffers that a round reads before it writes them."""
+def _carried(run: Sequence[StageEffects]) -> set[str]:
+    """Buffers that an iteration of a repeat reads before it writes them: they come from the one before."""
     written: set[str] = set()
     carried: set[str] = set()
-    for flow in flows:
-        carried.update(name for name in flow.reads if name not in written)
-        written.update(flow.writes)
+    for effects in run:
+        carried.update(name for name in effects.reads if name not in written)
+        written.update(effects.writes)
     return carried

@@ -154,15 +154,15 @@ def _edges(pipeline: Pipeline, flows: LaunchDataflow) -> list[list[Edge]]:
 
 
 def _edges_of(run: RunDataflow, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
-    stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.flows)]
+    stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.effects)]
     known = {name: size or 0 for name, size in sizes.items()}
     unknown = {name: int(size is None) for name, size in sizes.items()}
     moved = bytes_at_cuts(stages, known, host_visible=run.escaping)
     open_at = bytes_at_cuts(stages, unknown, host_visible=run.escaping)
     edges = []
     for i, second in enumerate(run.launches[1:]):
-        taken = set(run.flows[i + 1].reads)
-        buffers = tuple(name for name in run.flows[i].writes if name in taken)
+        taken = set(run.effects[i + 1].reads)
+        buffers = tuple(name for name in run.effects[i].writes if name in taken)
         edge = Edge(run.launches[i], second, buffers, moved[i], open_at[i] > 0)
         _rank(edge, counts)
         edges.append(edge)
