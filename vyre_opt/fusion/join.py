@@ -68,17 +68,17 @@ def join(
     barriers: Collection[int],
     *,
     internal: Collection[str] = (),
-    filled: Collection[str] = (),
+    initialized: Collection[str] = (),
     tiles: Iterable[Tile] = (),
-    renewed: Collection[str] = (),
+    rewritten: Collection[str] = (),
 ) -> Program:
     """The bodies of `members` in one program, which no module knows yet.
 
     `lengths`: elements of the pipeline's buffers.  `barriers`: the members before which one stands.
     `internal`: buffers that nobody else touches, which become transient ones of the program.
-    `filled`: those that are read only where the program itself wrote before.
+    `initialized`: those that are read only where the program itself wrote before.
     `tiles`: the hand-offs that a workgroup computes for itself, neighbours' elements included.
-    `renewed`: buffers that launches between the members write; a load before a barrier of
+    `rewritten`: buffers that launches between the members write; a load before a barrier of
     `barriers` and one after it are two values then.
     """
     by_buffer = {tile.buffer: tile for tile in tiles}
@@ -88,7 +88,7 @@ def join(
         for formal, actual in member.bindings:
             passed.setdefault(actual, []).append(formal)
     for actual, bindings in passed.items():
-        buffer = _merged(actual, bindings, lengths[actual], actual in filled)
+        buffer = _merged(actual, bindings, lengths[actual], actual in initialized)
         if actual in by_buffer:
             buffer.count, buffer.access = by_buffer[actual].size, AccessMode.WORKGROUP
         if actual in by_buffer or actual in internal:
@@ -102,7 +102,7 @@ def join(
     for place, member in enumerate(members):
         if place in barriers:
             program.body.ops.append(barrier(member.program))
-            borders[program.body.ops[-1]] = renewed
+            borders[program.body.ops[-1]] = rewritten
         program.body.ops += _body(member, place, program, by_buffer)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
@@ -115,7 +115,7 @@ def barrier(before: Program) -> Op:
     return Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=before.loc)
 
 
-def _merged(name: str, bindings: Sequence[Buffer], length: int | None, is_filled: bool) -> Buffer:
+def _merged(name: str, bindings: Sequence[Buffer], length: int | None, is_initialized: bool) -> Buffer:
     """One buffer for what several programs call theirs: it may be used in all of their ways."""
     count = next((b.count for b in bindings if b.count is not None), None) if length is None else length
     holds = any(b.live_in for b in bindings)
@@ -124,7 +124,7 @@ def _merged(name: str, bindings: Sequence[Buffer], length: int | None, is_filled
     access = alike.pop() if len(alike) == 1 else AccessMode.READ_WRITE
     is_output = any(b.live_out or b.access is AccessMode.WRITE for b in bindings)
     if access is AccessMode.READ_WRITE:
-        live_in, live_out = holds or (reads and not is_filled), is_output
+        live_in, live_out = holds or (reads and not is_initialized), is_output
     else:
         live_in, live_out = holds, any(b.live_out for b in bindings)
     return Buffer(

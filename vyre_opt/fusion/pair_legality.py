@@ -1,17 +1,16 @@
-"""May a launch follow another one in the same program?  The proofs, for two launches at a time.
+"""Whether one launch may follow another in the same program: proofs for two launches at a time.
 
-Before, all workgroups of the first are done when the second begins.  After, only what a
-workgroup did itself is.  So the two may be joined if no element is written by one of them and
-touched by the other *in another workgroup*; within a workgroup a barrier between the two bodies
-keeps the order.
+As separate launches, all workgroups of the first are done when the second begins.  In one program, only
+what a workgroup did itself is done.  So the two may be joined if no element is written by one of them
+and accessed by the other *in another workgroup*; within a workgroup a barrier between the bodies keeps
+the order (`needs_barrier`).
 
-The condition speaks of the launches as they are written, one after the other, so several may be
-joined if any two of them may.  What it rests on must hold there too: a value that both load is one
-value only if no launch between them writes the buffer.  These buffers are `renewed`.
+The condition is about the launches as they are written, one after the other, so several may be joined
+if any two of them may.  What a proof rests on must hold there too: values that both load from a buffer
+are equal only if no launch between them writes the buffer.  Such buffers are `rewritten`.
 
-Programs have no data races, so "touched by another workgroup" may also be excluded by what would
-race: if the workgroup that reads an element surely writes it in the other launch, then no other
-workgroup writes it there.
+Programs have no data races, so an access by another workgroup is also excluded where it would race: if
+the workgroup that reads an element surely writes it in the other launch, no other workgroup does there.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ __all__ = [
     "static_grid",
     "incompatible",
     "verify_program",
+    "with_buffer_names",
     "war_hazard",
     "waw_hazard",
 ]
@@ -51,24 +51,24 @@ __all__ = [
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of two launches: they may be joined unless `refusal`.
+    """Whether two launches may be joined: they may unless there is a `refusal`.
 
-    `ordered`: some element is touched by both, not by one lane alone, so a barrier is needed.
+    `needs_barrier`: one must lie between their bodies.  `accesses`: for a refusal that a halo might resolve.
     """
 
     refusal: Refusal | None = None
-    ordered: bool = False
-    facts: PairAccesses | None = None
+    needs_barrier: bool = False
+    accesses: PairAccesses | None = None
 
 
 Conflict = tuple[MemoryAccess, MemoryAccess]
-"""An access of the first launch and one of the second, which may meet in another workgroup."""
+"""An access of the first launch and one of the second that may be at one element, from two workgroups."""
 
 
 class PairAccesses:
-    """The accesses of two launches, in one space of forms.
+    """The accesses of two launches, analysed in one joined program so that their symbols are the same.
 
-    `renewed`: buffers that both only read, and that a launch between them writes.
+    `rewritten`: buffers that both only read, and that a launch between them writes.
     """
 
     def __init__(
@@ -77,85 +77,87 @@ class PairAccesses:
         second: BoundProgram,
         lengths: Mapping[str, int | None],
         grid: Grid,
-        renewed: Collection[str],
+        rewritten: Collection[str],
     ) -> None:
         self.members = (first, second)
         self.grid = grid
-        self.program = join("pair", self.members, lengths, static_grid(grid), {1}, renewed=renewed)
+        self.program = join("pair", self.members, lengths, static_grid(grid), {1}, rewritten=rewritten)
         self.footprints = Footprints(self.program)
         self.dependence = DependenceTest(self.footprints, extents_of(grid))
         events = self.footprints.events
-        between = self._boundary()
-        at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is between)
+        boundary = self._boundary()
+        at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is boundary)
         self.events: tuple[Sequence[Event], Sequence[Event]] = (events[:at], events[at + 1 :])
-        self._accesses = [self._by_buffer(part) for part in self.events]
+        self._accesses = [self._by_buffer(events) for events in self.events]
 
     def _boundary(self) -> Op:
-        """The barrier that join has put between the two."""
+        """The barrier that `join` put between the two bodies."""
         before = sum(op.name == "barrier" for op in self.members[0].program.body.ops)
         barriers = [op for op in self.program.body.ops if op.name == "barrier"]
         return barriers[before]
 
     def _by_buffer(self, events: Sequence[Event]) -> dict[str, list[MemoryAccess]]:
-        """The accesses, at indices that were looked into where they are clamped."""
-        found: dict[str, list[MemoryAccess]] = defaultdict(list)
+        """The accesses; clamped indices are resolved where possible."""
+        accesses: dict[str, list[MemoryAccess]] = defaultdict(list)
         for event in events:
             if isinstance(event, MemoryAccess):
                 expr = clamped_expr(self.footprints.affine, event.op.index)
-                found[event.buffer].append(event if expr is None else replace(event, index=expr))
-        return found
+                accesses[event.buffer].append(event if expr is None else replace(event, index=expr))
+        return accesses
 
     def accesses(self, part: int, buffer: str, is_write: bool | None = None) -> list[MemoryAccess]:
-        """Those of the first (0) or the second launch (1)."""
-        found = self._accesses[part].get(buffer, [])
-        return [a for a in found if is_write is None or a.is_write is is_write]
+        """Those of the first launch (`part` 0) or the second (1)."""
+        accesses = self._accesses[part].get(buffer, [])
+        return [a for a in accesses if is_write is None or a.is_write is is_write]
 
-    def meeting(self, firsts: Sequence[MemoryAccess], seconds: Sequence[MemoryAccess]) -> Iterator[Conflict]:
+    def conflicts(
+        self, firsts: Sequence[MemoryAccess], seconds: Sequence[MemoryAccess]
+    ) -> Iterator[Conflict]:
         for q in seconds:
             for p in firsts:
                 if not self.dependence.disjoint_between_workgroups(p, q):
                     yield p, q
 
     def covered(self, part: int, buffer: str, of_writes: bool) -> Callable[[MemoryAccess], bool]:
-        """Tells whether the workgroup of an access of `part` surely writes the same in the other part."""
-        known: list[set[Op]] = []
+        """A predicate of accesses of `part`: whether their workgroup surely writes the element in the other part."""
+        computed: list[set[Op]] = []  # only when it is asked for: most pairs have no conflict
 
         def is_covered(access: MemoryAccess) -> bool:
-            if not known:
-                other, mine = self.events[1 - part], self.events[part]
-                known.append(covered_accesses(self.footprints, buffer, other, mine, of_writes))
-            return access.op in known[0]
+            if not computed:
+                other, own = self.events[1 - part], self.events[part]
+                computed.append(covered_accesses(self.footprints, buffer, other, own, of_writes))
+            return access.op in computed[0]
 
         return is_covered
 
     def shared(self) -> list[str]:
-        """Buffers that both touch and one of them writes."""
+        """Buffers that both access and one of them writes."""
         names = [name for name in self._accesses[0] if name in self._accesses[1]]
         return [n for n in names if any(self.accesses(part, n, True) for part in (0, 1))]
 
 
-# --- the three hazards: each gives the conflict that could not be excluded
+# --- the three hazards: each returns a conflict that could not be excluded, or None
 
 
-def raw_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
+def raw_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second reads what another workgroup of the first writes."""
-    is_covered = facts.covered(1, buffer, of_writes=False)
-    meeting = facts.meeting(facts.accesses(0, buffer, True), facts.accesses(1, buffer, False))
-    return next(((p, q) for p, q in meeting if not is_covered(q)), None)
+    is_covered = pair.covered(1, buffer, of_writes=False)
+    conflicts = pair.conflicts(pair.accesses(0, buffer, True), pair.accesses(1, buffer, False))
+    return next(((p, q) for p, q in conflicts if not is_covered(q)), None)
 
 
-def war_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
+def war_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first reads."""
-    is_covered = facts.covered(0, buffer, of_writes=False)
-    meeting = facts.meeting(facts.accesses(0, buffer, False), facts.accesses(1, buffer, True))
-    return next(((p, q) for p, q in meeting if not is_covered(p)), None)
+    is_covered = pair.covered(0, buffer, of_writes=False)
+    conflicts = pair.conflicts(pair.accesses(0, buffer, False), pair.accesses(1, buffer, True))
+    return next(((p, q) for p, q in conflicts if not is_covered(p)), None)
 
 
-def waw_hazard(facts: PairAccesses, buffer: str) -> Conflict | None:
+def waw_hazard(pair: PairAccesses, buffer: str) -> Conflict | None:
     """The second writes what another workgroup of the first writes."""
-    first, second = (facts.covered(part, buffer, of_writes=True) for part in (0, 1))
-    meeting = facts.meeting(facts.accesses(0, buffer, True), facts.accesses(1, buffer, True))
-    return next(((p, q) for p, q in meeting if not (first(p) or second(q))), None)
+    first, second = (pair.covered(part, buffer, of_writes=True) for part in (0, 1))
+    conflicts = pair.conflicts(pair.accesses(0, buffer, True), pair.accesses(1, buffer, True))
+    return next(((p, q) for p, q in conflicts if not (first(p) or second(q))), None)
 
 
 _HAZARDS = {
@@ -165,21 +167,21 @@ _HAZARDS = {
 }
 
 
-def hazard_of(facts: PairAccesses, buffer: str) -> Refusal | None:
-    """The first hazard on a buffer that is not excluded."""
-    for reason, found in (
-        ("raw", raw_hazard(facts, buffer)),
-        ("war", war_hazard(facts, buffer)),
-        ("waw", waw_hazard(facts, buffer)),
+def hazard_of(pair: PairAccesses, buffer: str) -> Refusal | None:
+    """Why the order of two launches matters between workgroups, for one buffer; None if it does not."""
+    for reason, conflict in (
+        ("raw", raw_hazard(pair, buffer)),
+        ("war", war_hazard(pair, buffer)),
+        ("waw", waw_hazard(pair, buffer)),
     ):
-        if found is not None:
-            return _described(facts, buffer, reason, found)
+        if conflict is not None:
+            return _describe(pair, buffer, reason, conflict)
     return None
 
 
-def _described(facts: PairAccesses, buffer: str, reason: str, conflict: Conflict) -> Refusal:
+def _describe(pair: PairAccesses, buffer: str, reason: str, conflict: Conflict) -> Refusal:
     p, q = conflict
-    a, b = (member.program.name for member in facts.members)
+    a, b = (member.program.name for member in pair.members)
     for access, name in ((p, a), (q, b)):
         if isinstance(access.index, Unknown):
             message = (
@@ -196,25 +198,25 @@ def _described(facts: PairAccesses, buffer: str, reason: str, conflict: Conflict
     )
 
 
-def needs_barrier(facts: PairAccesses) -> bool:
-    """Whether another lane of the workgroup touches what a lane touches, one of the two writing."""
-    for buffer in facts.shared():
-        for p in facts.accesses(0, buffer):
-            for q in facts.accesses(1, buffer):
-                if (p.is_write or q.is_write) and not facts.dependence.disjoint_between_lanes(p, q):
+def needs_barrier(pair: PairAccesses) -> bool:
+    """Whether a lane of the second may access what another lane of its workgroup accesses in the first, and one writes."""
+    for buffer in pair.shared():
+        for p in pair.accesses(0, buffer):
+            for q in pair.accesses(1, buffer):
+                if (p.is_write or q.is_write) and not pair.dependence.disjoint_between_lanes(p, q):
                     return True
     return False
 
 
-# --- what rules two launches out before their accesses are looked at
+# --- conditions on two launches as a whole, before their accesses
 
 
 def incompatible(a: BoundProgram, b: BoundProgram, grids: tuple[Grid, Grid]) -> Refusal | None:
-    """What rules two launches out whatever buffers they share."""
-    return _workgroups(a, b) or grids_differ(a, b, *grids) or _specs(a, b) or _grid_wide(a, b)
+    """Why two launches cannot be in one program, whatever buffers they share; None if they can."""
+    return _workgroups_differ(a, b) or grids_differ(a, b, *grids) or _specs_differ(a, b) or _grid_wide(a, b)
 
 
-def _workgroups(a: BoundProgram, b: BoundProgram) -> Refusal | None:
+def _workgroups_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     if a.program.workgroup == b.program.workgroup:
         return None
     one, other = ("x".join(map(str, m.program.workgroup)) for m in (a, b))
@@ -223,7 +225,7 @@ def _workgroups(a: BoundProgram, b: BoundProgram) -> Refusal | None:
 
 
 def grids_differ(a: BoundProgram, b: BoundProgram, first: Grid, second: Grid) -> Refusal | None:
-    """Equal numbers, or equal expressions over lengths."""
+    """Grids are equal if their numbers, or their expressions over lengths, are."""
     if first == second:
         return None
     shown = [", ".join(map(show_extent, grid)) for grid in (first, second)]
@@ -233,7 +235,7 @@ def grids_differ(a: BoundProgram, b: BoundProgram, first: Grid, second: Grid) ->
     return Refusal("grid", message, facts={"grids": shown})
 
 
-def _specs(a: BoundProgram, b: BoundProgram) -> Refusal | None:
+def _specs_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     for name, spec in a.program.specs.items():
         other = b.program.specs.get(name)
         if other is not None and (other.dtype, other.default) != (spec.dtype, spec.default):
@@ -255,7 +257,7 @@ def _grid_wide(a: BoundProgram, b: BoundProgram) -> Refusal | None:
 
 
 def aliased(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    """A buffer passed twice has two names in one program, which is taken at its word that they are two."""
+    """A program with one buffer passed for two of its own assumes that they are different memory."""
     for member in (a, b):
         for name in member.buffers:
             if member.buffers.count(name) > 1 and (_writes(a, name) or _writes(b, name)):
@@ -268,8 +270,8 @@ def _writes(member: BoundProgram, name: str) -> bool:
     return any(actual == name and formal.access is not AccessMode.READ for formal, actual in member.bindings)
 
 
-def _contents(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    """Whether the two mean one buffer by what they share: as long, and kept from one to the other."""
+def _shared_buffers_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
+    """Whether a shared buffer is of one length in both, and keeps its contents from the first to the second."""
     for formal, name in a.bindings:
         for other, shared in b.bindings:
             if shared != name:
@@ -283,10 +285,10 @@ def _contents(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     return None
 
 
-def _atomics(facts: PairAccesses) -> Refusal | None:
-    for buffer in facts.shared():
-        for part, member in enumerate(facts.members):
-            for access in facts.accesses(part, buffer):
+def _atomics(pair: PairAccesses) -> Refusal | None:
+    for buffer in pair.shared():
+        for part, member in enumerate(pair.members):
+            for access in pair.accesses(part, buffer):
                 if access.is_atomic:
                     message = f"{access.op.name} of @{member.program.name} on @{buffer}: atomics order across workgroups"
                     return Refusal("atomic", message, buffer, access.op.loc)
@@ -302,26 +304,27 @@ def prove_pair(
     b: BoundProgram,
     lengths: Mapping[str, int | None],
     grids: tuple[Grid, Grid],
-    renewed: Collection[str] = (),
+    rewritten: Collection[str] = (),
 ) -> Verdict:
-    """Whether `b` may follow `a` in one program, with launches between them that write the `renewed`.
+    """Whether `b` may follow `a` in one program.  The buffers of `a`, `b` and the verdict are placeholders.
 
-    Buffers are named by placeholders.
+    `rewritten`: buffers that both only read, and that a launch between them writes.
     """
-    early = incompatible(a, b, grids) or aliased(a, b) or _contents(a, b)
+    early = incompatible(a, b, grids) or aliased(a, b) or _shared_buffers_differ(a, b)
     if early is not None:
         return Verdict(early)
-    facts = PairAccesses(a, b, lengths, grids[0], renewed)
-    refusal = _atomics(facts)
-    for buffer in facts.shared() if refusal is None else ():
-        refusal = refusal or hazard_of(facts, buffer)
+    pair = PairAccesses(a, b, lengths, grids[0], rewritten)
+    refusal = _atomics(pair)
+    for buffer in pair.shared() if refusal is None else ():
+        refusal = refusal or hazard_of(pair, buffer)
     if refusal is None:
-        refusal = _unverified(module, facts.program, b)
-    return Verdict(refusal, needs_barrier(facts), facts if refusal and refusal.reason == "raw" else None)
+        refusal = _unverified(module, pair.program, b)
+    return Verdict(refusal, needs_barrier(pair), pair if refusal and refusal.reason == "raw" else None)
 
 
 def _unverified(module: Module, program: Program, second: BoundProgram) -> Refusal | None:
-    """A load of what the other program writes agrees for fewer invocations than one of a read buffer."""
+    # What is loaded from a buffer that is only read is uniform where its index is.  If the other program
+    # writes the buffer, that no longer holds, and a barrier under such a value does not verify.
     problem = verify_program(module, program)
     if problem is None:
         return None
@@ -329,10 +332,10 @@ def _unverified(module: Module, program: Program, second: BoundProgram) -> Refus
 
 
 def verify_program(module: Module, program: Program) -> str | None:
-    """The first error in a program that may call the module's functions."""
-    alone = Module(funcs=module.funcs)
-    alone.add(program)
-    return next((d.message for d in verify(alone) if d.severity == "error"), None)
+    """The first error in a program that may call the module's functions; None if it verifies."""
+    single = Module(funcs=module.funcs)
+    single.add(program)
+    return next((d.message for d in verify(single) if d.severity == "error"), None)
 
 
 def extents_of(grid: Grid) -> Extents:
@@ -345,7 +348,7 @@ def static_grid(grid: Grid) -> Dim3 | None:
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-# --- placeholders: proofs are kept, and serve launches that pass other buffers in the same way
+# --- placeholders: cached proofs serve launches that pass other buffers in the same way
 
 
 def placeholder(number: int) -> str:
@@ -354,4 +357,11 @@ def placeholder(number: int) -> str:
 
 def fill_placeholders(text: str, names: Sequence[str]) -> str:
     """`text` with the buffers' names in place of placeholders."""
-    return re.sub(r"<(\d+)>", lambda found: names[int(found[1])], text)
+    return re.sub(r"<(\d+)>", lambda match: names[int(match[1])], text)
+
+
+def with_buffer_names(refusal: Refusal, names: Sequence[str]) -> Refusal:
+    """A refusal with buffers' names in place of placeholders."""
+    facts = {k: fill_placeholders(v, names) if isinstance(v, str) else v for k, v in refusal.facts.items()}
+    buffer = fill_placeholders(refusal.buffer, names) if refusal.buffer else None
+    return Refusal(refusal.reason, fill_placeholders(refusal.message, names), buffer, refusal.loc, facts)

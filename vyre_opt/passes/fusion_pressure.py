@@ -32,6 +32,7 @@ from typing import Any
 
 from ..analysis.launch_flow import LaunchDataflow, RunDataflow
 from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
+from ..fusion.veto import veto_of
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
@@ -89,7 +90,7 @@ class Edge:
 
     @property
     def is_vetoed(self) -> bool:
-        return _is_veto(self.second)
+        return _has_user_veto(self.second)
 
     def notes(self) -> dict[str, Note]:
         if self.ends:
@@ -265,9 +266,9 @@ def _noted_threshold(launch: Launch) -> int | float:
     raise DiagnosticError([Diagnostic("error", message, launch.loc)])
 
 
-def _is_veto(launch: Launch) -> bool:
-    """Whether a person forbids to join a launch with the one before: no pass takes that away."""
-    return launch.notes.get("fuse") is False and "threshold" not in launch.notes
+def _has_user_veto(launch: Launch) -> bool:
+    veto = veto_of(launch)
+    return veto is not None and veto.is_from_user
 
 
 # --- what is said of it
@@ -279,7 +280,7 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
     changed = False
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
-            new = wanted.get(id(stage)) or ({"fuse": False} if _is_veto(stage) else {})
+            new = wanted.get(id(stage)) or ({"fuse": False} if _has_user_veto(stage) else {})
             old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
             if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
                 changed = True

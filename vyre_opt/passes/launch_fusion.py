@@ -1,9 +1,9 @@
 """Launch fusion: launches of a pipeline that follow each other become one program and one launch.
 
-    runs      launches between borders: host reads, repeats, named kernels      (launch_flow)
-    windows   which stretches of a run may be one program, by proof             (join_windows)
-    plan      the fewest launches, then the fewest bytes moved                  (vyre_opt.fusion)
-    join      one body, with barriers where values are handed over              (join)
+    runs      launches between borders: host reads, repeats, named kernels      (analysis.launch_flow)
+    windows   which stretches of a run may be one program, by proof             (fusion.group_legality)
+    plan      the fewest launches, then the fewest bytes moved                  (fusion.pipeline_plan)
+    join      one body, with barriers where values are handed over              (fusion.join)
 
 A buffer that only one group touches, and reads only where the same workgroup wrote before, is
 taken out of the pipeline; decode_scan_fuse then makes a tile of it.
@@ -29,9 +29,16 @@ from ..fusion.group_legality import (
     with_placeholders,
 )
 from ..fusion.join import join, joined_name
-from ..fusion.pair_legality import fill_placeholders, placeholder, static_grid, verify_program
+from ..fusion.pair_legality import (
+    fill_placeholders,
+    placeholder,
+    static_grid,
+    verify_program,
+    with_buffer_names,
+)
 from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
+from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import fold, lengths_of
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
@@ -40,7 +47,6 @@ from .manager import Context
 from .registry import Pass, register
 
 NO_LIMIT = (1 << 64) - 1
-VETO = ("fuse", "threshold")
 
 
 @dataclass(frozen=True)
@@ -186,7 +192,9 @@ class _Fusion:
         for at, verdict in handoffs.items():
             name = fill_placeholders(at, names)
             if name in passed_on:
-                group.handoffs[name] = _spoken(verdict, names)
+                group.handoffs[name] = (
+                    with_buffer_names(verdict, names) if isinstance(verdict, Refusal) else verdict
+                )
         return group
 
     def barriers(
@@ -197,7 +205,7 @@ class _Fusion:
         for j in range(1, len(nodes)):
             for i in range(since, j):
                 made = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
-                if made or windows.pair(start + i, start + j)[0].ordered:
+                if made or windows.pair(start + i, start + j)[0].needs_barrier:
                     yield j
                     since = j
                     break
@@ -221,7 +229,9 @@ class _Fusion:
                 static_grid(group.nodes[0].grid),
                 group.barriers,
                 internal=group.internal,
-                filled=[name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)],
+                initialized=[
+                    name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)
+                ],
                 tiles=group.tiles,
             )
             self.made[key] = program
@@ -231,8 +241,8 @@ class _Fusion:
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch
         # what is said of the edge before the group goes on to hold
-        kept = {key: first.notes[key] for key in VETO if key in first.notes}
-        first.program, first.notes = program.name, kept if kept.get("fuse") is False else {}
+        veto = veto_of(first)
+        first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
@@ -253,15 +263,6 @@ def _handed(program: Program) -> dict[str, TileProof | Refusal]:
         if b.binding is not None and b.access is AccessMode.READ_WRITE
     ]
     return prove_local(Footprints(program), both) if both else {}
-
-
-def _spoken(verdict: TileProof | Refusal, names: Sequence[str]) -> TileProof | Refusal:
-    """A refusal with the pipeline's names of buffers."""
-    return (
-        replace(verdict, message=fill_placeholders(verdict.message, names))
-        if isinstance(verdict, Refusal)
-        else verdict
-    )
 
 
 def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
