@@ -19,7 +19,7 @@ from ..ir.grids import Grid, fold
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module
 from .halo_plan import Cost, is_profitable, plan_tile
-from .halo_recompute import Tile
+from .halo_recompute import HaloTile
 from .join import BoundProgram
 from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_buffer_names
 from .veto import veto_of
@@ -66,7 +66,7 @@ class Halo:
 
     producer: int
     consumer: int
-    tile: Tile
+    tile: HaloTile
     cost: Cost
     bytes: int
 
@@ -87,7 +87,7 @@ class PairProofs:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.verdicts: dict[Any, Verdict] = {}
-        self.tiles: dict[Any, tuple[Tile, Cost] | Refusal] = {}
+        self.tiles: dict[Any, tuple[HaloTile, Cost] | Refusal] = {}
 
     def pair(
         self, a: LaunchNode, b: LaunchNode, lengths: Mapping[str, int | None], rewritten: Collection[str]
@@ -112,7 +112,7 @@ class PairProofs:
             self.verdicts[key] = prove_pair(self.module, first, second, by_placeholder, grids, changed)
         return self.verdicts[key], names, key
 
-    def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[Tile, Cost] | Refusal:
+    def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
         """The halo's tile for a pair that `pair` refused with the reason `raw` for this buffer."""
         assert verdict.accesses is not None
         if (key, buffer) not in self.tiles:

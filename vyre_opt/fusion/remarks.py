@@ -13,7 +13,7 @@ from ..ir.diagnostics import Location
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
 from .group_legality import GroupLegality, Halo, LaunchNode
-from .halo_recompute import Tile
+from .halo_recompute import HaloTile
 from .join import BoundProgram
 
 __all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
@@ -34,7 +34,7 @@ class FusionGroup:
 
     nodes: Sequence[LaunchNode]
     halos: Sequence[Halo]
-    tiles: list[Tile]
+    tiles: list[HaloTile]
     barriers: frozenset[int]
     handoffs: dict[str, TileProof | Refusal] = field(default_factory=dict)
     internal: list[str] = field(default_factory=list)
