@@ -27,7 +27,7 @@ def bounds(starts: list[int], count: int) -> list[tuple[int, int]]:
     return list(pairwise([*starts, count]))
 
 
-# --- the formulae of launch_optimal, straight from its text -------------------------------
+# --- the formulae of the optimal strategy, straight from their text -----------------------
 
 
 def handed(stages: Stages, k: int) -> int:

@@ -1,4 +1,4 @@
-"""Groups of launches that become one, and what launch_fusion says of them and of the rest."""
+"""The remarks of launch_fusion: what was joined and what it saves, and why the rest was not."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ __all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_j
 
 
 class RemarkSink(Protocol):
-    """What takes a pass's remarks: its context."""
+    """Receives the remarks of a pass; the pass context is one."""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
 class FusionGroup:
-    """Launches of a run that become one, and what is known of their joined program.
+    """Launches of a run that become one.
 
-    `handoffs`: the verdict for each buffer that they write and read, by the pipeline's name.
+    `barriers`: the members that get a barrier before them.  `handoffs`: for each buffer that is passed on
+    between the members, whether each workgroup reads only what it wrote.  `internal`: the buffers that
+    leave the pipeline, apart from those of `tiles`.
     """
 
     nodes: Sequence[LaunchNode]
@@ -45,15 +47,17 @@ class FusionGroup:
 
 
 def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program) -> None:
-    """What was joined, and what it saves."""
+    """Remark on what was joined, and what it saves."""
     launches = [node.launch.program for node in group.nodes]
-    gone = [*group.internal, *(tile.buffer for tile in group.tiles)]
-    saved = sum(_bytes_moved(pipeline, group, name) for name in gone)
+    removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
+    saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
     count = len(launches) - 1
     shown = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
     message = f"{len(launches)} launches ({shown}) become one of @{program.name}"
-    if gone:
-        message += f"; {', '.join(f'@{n}' for n in gone)} no longer in the pipeline, {saved} bytes not moved"
+    if removed:
+        message += (
+            f"; {', '.join(f'@{n}' for n in removed)} no longer in the pipeline, {saved} bytes not moved"
+        )
     for halo in group.halos:
         message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
     sink.remark(
@@ -63,7 +67,7 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, prog
         pipeline=pipeline.name,
         launches=launches,
         program=program.name,
-        internal=gone,
+        internal=removed,
         barriers=sorted(group.barriers),
         halo=[_halo_facts(halo) for halo in group.halos],
         saved_launches=count,
@@ -72,7 +76,7 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, prog
 
 
 def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
-    """Why the hand-offs of a group that stay in the pipeline do."""
+    """Remark on why hand-offs of a group stay in the pipeline."""
     for name, verdict in group.handoffs.items():
         if name in group.internal:
             continue
@@ -90,20 +94,21 @@ def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: F
         )
 
 
-def remark_cut(sink: RemarkSink, pipeline: Pipeline, windows: GroupLegality, start: int, at: int) -> None:
-    """Why a group ends before launch `at`."""
-    earlier, refusal = windows.refusals.get(at, (at - 1, None))
+def remark_cut(sink: RemarkSink, pipeline: Pipeline, legality: GroupLegality, start: int, at: int) -> None:
+    """Remark on why the group that begins at launch `start` ends before launch `at`."""
+    earlier, refusal = legality.refusals.get(at, (at - 1, None))
+    # a refusal by a launch before `start` is not what ended this group
     if refusal is None or earlier < start:
-        limit = windows.over_limit(start, at)
+        limit = legality.over_limit(start, at)
         earlier, refusal = at - 1, limit or refusal
     if refusal is None:
         refusal = Refusal("plan", "the plan with the fewest launches and bytes has a cut here")
-    first = windows.run[earlier].launch
-    refuse(sink, pipeline, first, windows.run[at].launch, refusal)
+    first = legality.run[earlier].launch
+    refuse(sink, pipeline, first, legality.run[at].launch, refusal)
 
 
 def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refusal: Refusal) -> None:
-    """Why `second` does not join `first`."""
+    """Remark on why `second` does not join `first`."""
     facts: dict[str, Any] = {"pipeline": pipeline.name, "first": first.program, "second": second.program}
     if refusal.buffer is not None:
         facts["buffer"] = refusal.buffer
@@ -114,14 +119,14 @@ def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, 
 def _why_kept(
     uses: BufferUses, group: FusionGroup, name: str, verdict: TileProof | Refusal
 ) -> tuple[str, str]:
-    """The reason's code, and the fact that is missing."""
+    """The code of the reason, and its message."""
     visibility = uses.visibility(name)
     if visibility == "host-read":
         return visibility, "the host reads it"
     if visibility is not None:
         return visibility, f"the pipeline declares it {_declared(uses.pipeline, name)}"
-    mine = {id(node.launch) for node in group.nodes}
-    other = next((stage for stage in uses.stages[name] if id(stage) not in mine), None)
+    own = {id(node.launch) for node in group.nodes}
+    other = next((stage for stage in uses.stages[name] if id(stage) not in own), None)
     if other is not None:
         who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
         return "third-consumer", f"{who} uses it too, in a launch of its own"
@@ -138,6 +143,7 @@ def _declared(pipeline: Pipeline, name: str) -> str:
 
 
 def separator_refusal(separator: Separator) -> Refusal:
+    """Why the launches before and after a separator are not joined."""
     if isinstance(separator.stage, HostRead):
         name = separator.stage.buffer
         return Refusal("host-read", f"the host reads @{name} between them", name)
@@ -147,7 +153,7 @@ def separator_refusal(separator: Separator) -> Refusal:
 
 
 def _bytes_moved(pipeline: Pipeline, group: FusionGroup, name: str) -> int:
-    """Bytes of a buffer that the launches of a group read and wrote, each by itself."""
+    """Bytes of a buffer that the launches of a group read and write as separate launches."""
     times = sum((name in node.reads) + (name in node.writes) for node in group.nodes)
     return times * (pipeline.buffers[name].size_bytes or 0)
 
