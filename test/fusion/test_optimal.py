@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_opt import LaunchFusionError, LaunchFusionStage, plan_launch_fusion
-from vyre_opt.fusion.group_starts import Span, group_starts
+from vyre_opt.fusion.partition import Span, group_starts
 
 Stages = Sequence[LaunchFusionStage]
 
@@ -27,7 +27,7 @@ def bounds(starts: list[int], count: int) -> list[tuple[int, int]]:
     return list(pairwise([*starts, count]))
 
 
-# --- the formulae of launch_optimal, straight from its text -------------------------------
+# --- the formulae of the optimal strategy, straight from their text -----------------------
 
 
 def handed(stages: Stages, k: int) -> int:

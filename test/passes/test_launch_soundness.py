@@ -17,9 +17,8 @@ from support.launch_pipelines import launch_pipeline
 from support.quick import quick
 
 from vyre_opt import PassManager, parse, print_program
-from vyre_opt.fusion import halo, join, join_windows
-from vyre_opt.fusion import proofs as join_proofs
-from vyre_opt.fusion.proofs import Refused
+from vyre_opt.analysis.refusal import Refusal
+from vyre_opt.fusion import group_legality, halo_plan, join, pair_legality
 from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import PassFailure
 from vyre_opt.runtime.dispatcher import DispatchError
@@ -182,11 +181,11 @@ def _no_barriers(*_: Any) -> Iterable[int]:
 
 
 def _with_tile(change: Callable[[Any], Any]) -> Callable[..., Any]:
-    plan = halo.plan_tile
+    plan = halo_plan.plan_tile
 
     def planned(facts: Any, buffer: str) -> Any:
         found = plan(facts, buffer)
-        return found if isinstance(found, Refused) else (change(found[0]), found[1])
+        return found if isinstance(found, Refusal) else (change(found[0]), found[1])
 
     return planned
 
@@ -194,30 +193,30 @@ def _with_tile(change: Callable[[Any], Any]) -> Callable[..., Any]:
 def _everything_internal(uses: Any, groups: Any) -> None:
     for group in groups:
         group.internal = [
-            name for name, verdict in group.handed.items() if isinstance(verdict, launch_fusion.Local)
+            name for name, verdict in group.handoffs.items() if isinstance(verdict, launch_fusion.TileProof)
         ]
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "ignore RAW": (join_proofs, "raw_hazard", _none),
-    "ignore WAR": (join_proofs, "war_hazard", _none),
-    "ignore WAW": (join_proofs, "waw_hazard", _none),
-    "everything is apart": (join_proofs.Hazards, "apart", lambda *_: True),
-    "strides do not matter": (join_proofs.Hazards, "_tells", lambda *_: True),
-    "everything is disjoint": (join_proofs.Hazards, "disjoint", lambda *_: True),
-    "every lane is by itself": (join_proofs.Hazards, "same_lane", lambda *_: True),
+    "ignore RAW": (pair_legality, "raw_hazard", _none),
+    "ignore WAR": (pair_legality, "war_hazard", _none),
+    "ignore WAW": (pair_legality, "waw_hazard", _none),
+    "everything is apart": (pair_legality.DependenceTest, "disjoint_between_workgroups", lambda *_: True),
+    "strides do not matter": (pair_legality.DependenceTest, "_element_determines_ids", lambda *_: True),
+    "everything is disjoint": (pair_legality.DependenceTest, "disjoint", lambda *_: True),
+    "every lane is by itself": (pair_legality.DependenceTest, "disjoint_between_lanes", lambda *_: True),
     "drop the barrier": (launch_fusion._Fusion, "barriers", _no_barriers),
-    "ignore the grid": (join_proofs, "grids_differ", _none),
+    "ignore the grid": (pair_legality, "grids_differ", _none),
     "ignore the third consumer": (launch_fusion, "_choose_internal", _everything_internal),
-    "ignore the third consumer of a halo": (join_windows.Windows, "_others", _none),
-    "ignore writers of a halo's input": (join_windows.Windows, "_admit", lambda self, h: self.halos.setdefault(h.consumer, []).append(h)),
-    "a producer may exchange values": (halo, "_exchanges", _none),
-    "a halo one too narrow": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, count=t.count - 1))),
-    "a halo one too far": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, first=t.first + 1))),
-    "a tile base off by one": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, low=t.low + 1))),
-    "a tile one too small": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, size=t.size - 1))),
-    "a tile stride off by one": (join_windows, "plan_tile", _with_tile(lambda t: replace(t, stride=t.stride + 1))),
-    "own ids are the chosen ones": (join, "recomputed", lambda ops, *_: ops),
+    "ignore the third consumer of a halo": (group_legality.GroupLegality, "_other_users", _none),
+    "ignore writers of a halo's input": (group_legality.GroupLegality, "_admit_halo", lambda self, h: self.halos.setdefault(h.consumer, []).append(h)),
+    "a producer may exchange values": (halo_plan, "_why_not_rerunnable", _none),
+    "a halo one too narrow": (group_legality, "plan_tile", _with_tile(lambda t: replace(t, count=t.count - 1))),
+    "a halo one too far": (group_legality, "plan_tile", _with_tile(lambda t: replace(t, first=t.first + 1))),
+    "a tile base off by one": (group_legality, "plan_tile", _with_tile(lambda t: replace(t, low=t.low + 1))),
+    "a tile one too small": (group_legality, "plan_tile", _with_tile(lambda t: replace(t, size=t.size - 1))),
+    "a tile stride off by one": (group_legality, "plan_tile", _with_tile(lambda t: replace(t, stride=t.stride + 1))),
+    "own ids are the chosen ones": (join, "recompute", lambda ops, *_: ops),
 }  # fmt: skip
 
 

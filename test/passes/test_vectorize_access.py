@@ -11,7 +11,7 @@ from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.analysis.alignment import Alignment
-from vyre_opt.analysis.linear import LinearForms
+from vyre_opt.analysis.linear import LinearAnalysis
 from vyre_opt.ir import arith
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Module, Program, Value
@@ -124,20 +124,20 @@ def test_random_accesses(start: int) -> None:
     assert changed >= 20
 
 
-def test_linear_forms_say_how_values_differ() -> None:
+def test_linear_expressions_say_how_values_differ() -> None:
     """Values of the same terms differ by their constants, whatever the lane: checked lane by lane."""
     for seed in range(300, 340):
         made = Accesses(seed)
-        forms = LinearForms(made.program, Alignment(made.program))
+        linear = LinearAnalysis(made.program, Alignment(made.program))
         indices = [op.index for op in made.program.walk() if op.name in ("load", "store")]
         known = [(v, _values(v)) for v in indices]
         for (v, at), (w, other) in pairwise(known):
-            (terms, a), (others, b) = forms.of(v), forms.of(w)
+            (terms, a), (others, b) = linear.of(v), linear.of(w)
             if terms == others and v.type is w.type and at is not None and other is not None:
                 modulus = 1 << (v.type.bits or 1)
                 assert all((p - q - a + b) % modulus == 0 for p, q in zip(at, other, strict=True))
             if at is not None:
-                assert all(p % (1 << forms.zeros(v)) == 0 for p in at)
+                assert all(p % (1 << linear.zeros(v)) == 0 for p in at)
 
 
 def _values(value: Value) -> list[int] | None:

@@ -8,7 +8,7 @@ import pytest
 from support.adversarial import adversarial_pipeline, candidate
 from support.pipeline_runs import RANDOM, compare_pipelines, random_passes
 
-from vyre_opt.fusion import join_windows
+from vyre_opt.fusion import group_legality
 
 FOUND = (201151, 203620)
 """Seeds whose pipelines change what a joined pair loads in the launch between."""
@@ -66,6 +66,6 @@ def test_pipelines_vary() -> None:
 def test_a_wrong_proof_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign that never finds anything would pass every other test here."""
     compared("ref", [seed])
-    monkeypatch.setattr(join_windows.Windows, "renewals", lambda *_: {})
+    monkeypatch.setattr(group_legality.GroupLegality, "rewrites_between", lambda *_: {})
     done = compare_pipelines("ref", [seed], jobs=1, adversarial=True)
     assert [failed for failed, _, _ in done.failures] == [seed]

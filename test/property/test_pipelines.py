@@ -15,7 +15,7 @@ from support.pipeline_runs import PASSES, any_inputs, compare_pipelines, differe
 from support.quick import quick
 
 from vyre_opt import parse, verify
-from vyre_opt.fusion import proofs as join_proofs
+from vyre_opt.fusion import pair_legality
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -58,7 +58,7 @@ def test_a_seed_gives_one_text(make) -> None:
 
 def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign that never finds anything would pass every other test here."""
-    monkeypatch.setattr(join_proofs, "raw_hazard", lambda *_: None)
+    monkeypatch.setattr(pair_legality, "raw_hazard", lambda *_: None)
     done = compare_pipelines("ref", range(0, 40, 2), jobs=1)
     assert done.failures
     assert "after default on ref" in done.failures[0][1]
@@ -70,7 +70,7 @@ def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = CliRunner().invoke(main, ["--pipelines=3", "--target=cpu", "--jobs=1"])
     assert ran.exit_code == 0, ran.output
     assert ran.output.startswith("3 pipelines on cpu before and after default against ref: ")
-    monkeypatch.setattr(join_proofs, "raw_hazard", lambda *_: None)
+    monkeypatch.setattr(pair_legality, "raw_hazard", lambda *_: None)
     ran = CliRunner().invoke(main, ["--pipelines=20", "--jobs=1", f"--save={tmp_path}"])
     assert ran.exit_code == 1
     assert "after default on ref" in ran.output

@@ -1,8 +1,8 @@
-"""Affine forms: a constant and integer multiples of symbols.
+"""Affine expressions: a constant and integer multiples of symbols.
 
-A form stands for an integer value modulo 2^bits of the value's type.  Where the
-form's range lies within the type's, the value *is* the form; `Forms` asks for that
-before it goes through an op that a wrap would break (a widening cast, a division).
+An expression is equal to a program's integer value modulo 2^bits of the value's type.  Where its
+range lies within the type's, it is equal to the value as an integer; `AffineAnalysis` requires that
+for the ops that a wrap would break (a widening cast, a division).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..ir.program import Op
 
-__all__ = ["Affine", "Digit", "Range", "Symbol", "SymbolKind"]
+__all__ = ["AffineExpr", "Digit", "Range", "Symbol", "SymbolKind"]
 
 Range = tuple[int, int]
 """Smallest and largest value, both included."""
@@ -24,14 +24,14 @@ Range = tuple[int, int]
 class SymbolKind(Enum):
     """What a symbol varies with."""
 
-    GROUP = "group"  # the same for a whole workgroup, whatever it is
+    GROUP = "group"  # any value that is uniform over a workgroup
     LOCAL = "local"  # local id along an axis, or a digit of it
-    LOOP = "loop"  # iterations done of a for: 0, 1, ..., trip count - 1
-    VALUE = "value"  # a lane's own value, of which no more is known than its range
+    LOOP = "loop"  # iteration number of a `for`: 0, 1, ..., trip count - 1
+    VALUE = "value"  # varies from lane to lane; only its range is known
 
 
 class Digit(NamedTuple):
-    """What a local symbol is: `local id / stride % radix`, for ids of `size` lanes; all of the id if radix = size."""
+    """A local symbol is `local id / stride % radix`, `size` lanes along the axis; radix = size is the whole id."""
 
     axis: str
     stride: int
@@ -41,9 +41,10 @@ class Digit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A variable of a form.  Equal symbols have equal values in one workgroup and iteration.
+    """A variable of an affine expression.  Equal symbols have equal values in one workgroup and iteration.
 
-    `loops` are the loops in which the value may change from one iteration to the next.
+    `loops`: the loops in which the value may change from one iteration to the next.
+    `identity`: tells symbols of one kind and name apart; mostly the Value or the loop Op it stands for.
     """
 
     kind: SymbolKind
@@ -57,7 +58,7 @@ class Symbol:
         return self.name
 
 
-class Affine:
+class AffineExpr:
     """`const + sum(coefficient * symbol)`; immutable, without zero coefficients."""
 
     __slots__ = ("const", "terms")
@@ -67,30 +68,30 @@ class Affine:
         self.terms: dict[Symbol, int] = {s: c for s, c in terms.items() if c} if terms else {}
 
     @staticmethod
-    def of(symbol: Symbol) -> Affine:
-        return Affine(0, {symbol: 1})
+    def of(symbol: Symbol) -> AffineExpr:
+        return AffineExpr(0, {symbol: 1})
 
     @property
     def is_const(self) -> bool:
         return not self.terms
 
-    def __add__(self, other: Affine) -> Affine:
+    def __add__(self, other: AffineExpr) -> AffineExpr:
         terms = dict(self.terms)
         for symbol, coefficient in other.terms.items():
             terms[symbol] = terms.get(symbol, 0) + coefficient
-        return Affine(self.const + other.const, terms)
+        return AffineExpr(self.const + other.const, terms)
 
-    def __neg__(self) -> Affine:
+    def __neg__(self) -> AffineExpr:
         return self.scaled(-1)
 
-    def __sub__(self, other: Affine) -> Affine:
+    def __sub__(self, other: AffineExpr) -> AffineExpr:
         return self + other.scaled(-1)
 
-    def scaled(self, factor: int) -> Affine:
-        return Affine(self.const * factor, {s: c * factor for s, c in self.terms.items()})
+    def scaled(self, factor: int) -> AffineExpr:
+        return AffineExpr(self.const * factor, {s: c * factor for s, c in self.terms.items()})
 
     def range(self, narrowed: Mapping[Symbol, Range] | None = None) -> Range:
-        """Bounds of the form over the ranges of its symbols, `narrowed` ones first."""
+        """Smallest and largest value; `narrowed` overrides the ranges of some symbols."""
         low = high = self.const
         for symbol, coefficient in self.terms.items():
             least, most = (narrowed or {}).get(symbol, symbol.range)
@@ -98,27 +99,28 @@ class Affine:
             high += coefficient * (most if coefficient > 0 else least)
         return low, high
 
-    def part(self, *kinds: SymbolKind) -> Affine:
-        """The terms over symbols of `kinds`, without the constant."""
-        return Affine(0, {s: c for s, c in self.terms.items() if s.kind in kinds})
+    def terms_of(self, *kinds: SymbolKind) -> AffineExpr:
+        """The terms over symbols of these kinds, without the constant."""
+        return AffineExpr(0, {s: c for s, c in self.terms.items() if s.kind in kinds})
 
-    def without(self, symbols: Iterable[Symbol]) -> Affine:
-        dropped = set(symbols)
-        return Affine(self.const, {s: c for s, c in self.terms.items() if s not in dropped})
+    def without(self, symbols: Iterable[Symbol]) -> AffineExpr:
+        excluded = set(symbols)
+        return AffineExpr(self.const, {s: c for s, c in self.terms.items() if s not in excluded})
 
-    def by_id(self) -> tuple[dict[str, int], dict[Symbol, int]]:
-        """The terms: coefficients of whole local ids by axis, put together from their digits, and the rest."""
+    def local_id_coefficients(self) -> tuple[dict[str, int], dict[Symbol, int]]:
+        """Coefficients of whole local ids by axis, put together from their digits, and the other terms."""
         ids: dict[str, int] = {}
         rest = dict(self.terms)
         digits = {s: s.digit for s in rest if s.digit is not None}
         for axis in sorted({digit.axis for digit in digits.values()}):
-            mine = {s: digit for s, digit in digits.items() if digit.axis == axis}
-            times = {divmod(rest[s], digit.stride) for s, digit in mine.items()}
-            complete = math.prod(digit.radix for digit in mine.values()) == next(iter(mine.values())).size
-            (factor, left), *others = times
-            if complete and not left and not others:
+            of_axis = {s: digit for s, digit in digits.items() if digit.axis == axis}
+            # digits make up `factor * id` if all are there and each has the coefficient factor * stride
+            factors = {divmod(rest[s], digit.stride) for s, digit in of_axis.items()}
+            complete = math.prod(d.radix for d in of_axis.values()) == next(iter(of_axis.values())).size
+            (factor, remainder), *others = factors
+            if complete and not remainder and not others:
                 ids[axis] = factor
-                rest = {s: c for s, c in rest.items() if s not in mine}
+                rest = {s: c for s, c in rest.items() if s not in of_axis}
         return ids, rest
 
     @property
@@ -128,22 +130,22 @@ class Affine:
 
     @property
     def loops(self) -> frozenset[Op]:
-        """Loops in which the form may change."""
+        """Loops in which the value may change from one iteration to the next."""
         return frozenset().union(*(s.loops for s in self.terms))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Affine) and self.const == other.const and self.terms == other.terms
+        return isinstance(other, AffineExpr) and self.const == other.const and self.terms == other.terms
 
     def __hash__(self) -> int:
         return hash((self.const, self.key))
 
     def __str__(self) -> str:
-        ids, rest = self.by_id()
-        named = [(s.kind.value, s.name, c) for s, c in rest.items()]
-        named += [(SymbolKind.LOCAL.value, f"local_id.{axis}", c) for axis, c in ids.items()]
+        ids, rest = self.local_id_coefficients()
+        named_terms = [(s.kind.value, s.name, c) for s, c in rest.items()]
+        named_terms += [(SymbolKind.LOCAL.value, f"local_id.{axis}", c) for axis, c in ids.items()]
         parts = [
             ("-" if c < 0 else "+", name if abs(c) == 1 else f"{abs(c)}*{name}")
-            for _, name, c in sorted(named)
+            for _, name, c in sorted(named_terms)
         ]
         if self.const or not parts:
             parts.append(("-" if self.const < 0 else "+", str(abs(self.const))))

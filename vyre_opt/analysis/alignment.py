@@ -12,7 +12,7 @@ from ..ir.program import Block, Op, Program, Value
 
 __all__ = ["Alignment"]
 
-MOST = 64  # of zero: every power divides it
+MOST = 64  # trailing zeros of the number 0: every power of two divides it
 MAX_DEPTH = 40
 
 

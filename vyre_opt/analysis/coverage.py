@@ -1,38 +1,36 @@
-"""What a workgroup has surely written when it reads a buffer.
+"""Which elements a workgroup has surely written when it reads a buffer.
 
-One walk over the footprint events keeps three tables of what is surely written at this
-point,
+One walk over the footprint events keeps three tables of what is surely written at this point:
 
-    visible   by the workgroup, and ordered before by a barrier
+    visible   by the workgroup, with a barrier since
     pending   by the workgroup, since the last barrier
-    own       by the lane that asks
+    own       by the reading lane itself
 
-as sets of elements under a key: the terms of the index that are the same for the
-whole workgroup, and those of the loops around (so that an entry speaks of the current
-iteration).  Leaving a loop spreads its entries over its iterations; what only happened
-in some iterations, or under a condition that is not known to hold again, is dropped.
-A write under a condition is an entry with that condition; it covers a read under the
-same one.  Entries are only ever added where the write surely happened, so what the
-tables do not show is refused, with the reason.
+An entry is a set of elements under a key: the terms of the index that are the same for the whole
+workgroup, and those of the loops around (an entry speaks of the current iteration).  At the end of a
+loop its entries are spread over its iterations; what happened only in some iterations, or under a
+condition that may not hold again, is dropped.  A write under a condition becomes an entry with that
+condition, and covers only reads under the same one.
 
-The elements of an entry are values of the form of its index, so an entry keeps how the index
-follows from the form, and covers only reads for which equal forms are the same element
+Entries are only ever added where the write surely happened, so the analysis errs by refusing.
+
+The elements of an entry are values of the affine expression of its index.  An entry therefore keeps
+the residue of the index, and covers only reads for which equal expressions mean the same element
 (see congruence).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..ir.diagnostics import Location
 from ..ir.program import Op
-from .affine import Affine, Range, Symbol, SymbolKind
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .affine_analysis import LoopCounter, Unknown
 from .congruence import Residue, same_element
 from .elements import Elements
 from .footprint import (
-    Atom,
     Barrier,
     BranchEnd,
     BranchStart,
@@ -41,128 +39,121 @@ from .footprint import (
     LoopEnd,
     LoopStart,
     MemoryAccess,
+    Predicate,
 )
-from .forms import Counter, Unknown
+from .refusal import Refusal
 
-__all__ = ["Refusal", "Walk", "covered"]
+__all__ = ["CoverageWalk", "covered_accesses"]
 
 GROUP, LOCAL, LOOP, VALUE = SymbolKind
-Key = frozenset[tuple[Symbol, int]]
-Atoms = frozenset[Atom]
+Key = tuple[str, frozenset[tuple[Symbol, int]]]
+"""A buffer, and terms of an index."""
 
 
-@dataclass(slots=True)
-class Refusal:
-    """Why the claim is not proven.  `code` is stable, for tests and tools."""
-
-    code: str
-    message: str
-    loc: Location | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-def covered(
-    footprints: Footprints, buffer: str, writing: Iterable[Event], asking: Iterable[Event], of_writes: bool
+def covered_accesses(
+    footprints: Footprints, buffer: str, before: Iterable[Event], after: Iterable[Event], of_writes: bool
 ) -> set[Op]:
-    """The accesses of `buffer` in `asking` whose elements their workgroup has surely written before.
+    """The accesses of `buffer` in `after` whose elements their workgroup has surely written before.
 
-    `writing` comes before `asking`, both whole parts of the body with a workgroup barrier between.  Asked
-    for are the loads, which stores of `asking` before them may cover too; or, `of_writes`, the stores,
-    which only those of `writing` cover.  Accesses by atomics, or at an index that is data, are not covered.
+    `before` and `after` are whole parts of the body with a workgroup barrier between.  The result has
+    loads of `after`, which earlier stores of `after` may cover too; or, with `of_writes`, stores of
+    `after`, which only those of `before` cover.  Atomics and accesses at an index that is loaded data
+    are never covered.
     """
-    walk = Walk(footprints, {buffer})
-    wanted: set[Op] = set()
-    for asked, events in ((False, writing), (True, asking)):
+    walk = CoverageWalk(footprints, {buffer})
+    queried: set[Op] = set()
+    for in_after, events in ((False, before), (True, after)):
         for event in events:
             if not isinstance(event, MemoryAccess):
                 walk.event(event)
-            elif event.buffer != buffer or event.is_atomic or not walk.follows(event):
+            elif event.buffer != buffer or event.is_atomic or not walk.has_known_index(event):
                 continue
-            elif asked and event.is_write is of_writes:
-                wanted.add(event.op)
+            elif in_after and event.is_write is of_writes:
+                queried.add(event.op)
                 walk.read(event)
-            elif event.is_write and not (asked and of_writes):
+            elif event.is_write and not (in_after and of_writes):
                 walk.write(event)
         walk.barrier()
-    return wanted & walk.order.keys()
+    return queried & walk.order.keys()
 
 
 class _Condition(NamedTuple):
-    """When an entry says something of a read: `atoms` hold for it, its lanes are among `lanes`, and equal
-    forms are the same element."""
+    """When an entry holds for a read: all its `predicates` hold for the read, the read's lanes are among
+    `lanes`, and equal expressions mean the same element."""
 
-    atoms: Atoms
+    predicates: frozenset[Predicate]
     residue: Residue
     lanes: frozenset[tuple[Symbol, Range]] = frozenset()
 
-    def holds(self, access: MemoryAccess, atoms: Atoms, residue: Residue) -> bool:
-        """`atoms`, `residue`: those of the access."""
+    def holds(self, access: MemoryAccess, predicates: frozenset[Predicate], residue: Residue) -> bool:
+        """`predicates`, `residue`: those of the access."""
         return (
-            self.atoms <= atoms
+            self.predicates <= predicates
             and same_element(self.residue, residue)
             and all(_within(access, symbol, limits) for symbol, limits in self.lanes)
         )
 
 
-class _Asked(NamedTuple):
-    """A read, with what `_Condition.holds` asks of it."""
+class _Read(NamedTuple):
+    """The arguments of `_Condition.holds`, computed once for a read."""
 
     access: MemoryAccess
-    atoms: Atoms
+    predicates: frozenset[Predicate]
     residue: Residue
 
 
 class _Table:
-    """key -> conditions -> elements, with a journal so that a loop can take its entries back."""
+    """key -> condition -> elements, with a journal so that the end of a loop can undo its entries."""
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[str, Key], dict[_Condition, Elements]] = {}
-        self.journal: list[tuple[tuple[str, Key], _Condition, Elements | None]] = []
+        self.entries: dict[Key, dict[_Condition, Elements]] = {}
+        self.journal: list[tuple[Key, _Condition, Elements | None]] = []
 
-    def add(self, key: tuple[str, Key], condition: _Condition, elements: Elements) -> None:
-        slot = self.entries.setdefault(key, {})
-        old = slot.get(condition)
+    def add(self, key: Key, condition: _Condition, elements: Elements) -> None:
+        by_condition = self.entries.setdefault(key, {})
+        old = by_condition.get(condition)
         merged = elements if old is None else old.union(elements)
-        if merged is not None:
-            slot[condition] = merged
+        if merged is not None:  # else the union spans too far: keep the old one, which is still true
+            by_condition[condition] = merged
             self.journal.append((key, condition, old))
 
-    def take_back(self, mark: int) -> dict[tuple[tuple[str, Key], _Condition], Elements]:
-        """Undo all since `mark`; what was added, merged by key and condition."""
-        added: dict[tuple[tuple[str, Key], _Condition], Elements] = {}
+    def undo(self, mark: int) -> dict[tuple[Key, _Condition], Elements]:
+        """Undo all additions since journal position `mark`, and return them merged."""
+        added: dict[tuple[Key, _Condition], Elements] = {}
         for key, condition, old in reversed(self.journal[mark:]):
-            slot = self.entries[key]
-            added.setdefault((key, condition), slot[condition])
+            by_condition = self.entries[key]
+            added.setdefault((key, condition), by_condition[condition])
             if old is None:
-                del slot[condition]
+                del by_condition[condition]
             else:
-                slot[condition] = old
+                by_condition[condition] = old
         del self.journal[mark:]
         return added
 
 
 @dataclass(slots=True)
 class _Pending:
-    key: tuple[str, Key]
+    key: Key
     condition: _Condition
     elements: Elements
 
 
 @dataclass(slots=True)
-class _Frame:
-    """An open loop: where its entries start."""
+class _LoopFrame:
+    """An open loop: the positions in the two journals and in `pending` at which its entries start."""
 
     visible: int
     own: int
     pending: int
 
 
-class Walk:
-    """Goes over the events once.  Afterwards, by buffer or by op:
+class CoverageWalk:
+    """Goes over the events once.  The results, by buffer or by op:
 
-    `accesses`, in order; `order`, what orders a covered read after its write, `barrier` or `same lane`;
-    `refused`, why nothing can be said; `failed`, a read that is not covered, and whether only a barrier
-    is missing.
+    `accesses`: in program order.
+    `order`: what orders a covered read after its write, `barrier` or `same lane`.
+    `refused`: why nothing can be said of a buffer.
+    `failed`: the first read that is not covered, and whether only a barrier is missing.
     """
 
     def __init__(self, footprints: Footprints, names: set[str]) -> None:
@@ -171,8 +162,9 @@ class Walk:
         self.visible = _Table()
         self.own = _Table()
         self.pending: list[_Pending] = []
+        # where the pending entries of each open branch or maybe-empty loop start
         self.floors: list[int] = []
-        self.frames: list[_Frame] = []
+        self.frames: list[_LoopFrame] = []
         self.accesses: dict[str, list[MemoryAccess]] = {}
         self.order: dict[Op, str] = {}
         self.refused: dict[str, Refusal] = {}
@@ -186,13 +178,15 @@ class Walk:
                 self.access(event)
 
     def event(self, event: Event) -> None:
-        """What is not an access."""
+        """Process a barrier, or the start or end of a loop or a branch."""
         if isinstance(event, Barrier):
             if event.scope != "subgroup":
                 self.barrier()
         elif isinstance(event, LoopStart):
-            self.frames.append(_Frame(len(self.visible.journal), len(self.own.journal), len(self.pending)))
-            if event.counter is None or event.counter.least < 1:
+            self.frames.append(
+                _LoopFrame(len(self.visible.journal), len(self.own.journal), len(self.pending))
+            )
+            if event.counter is None or event.counter.min_trips < 1:
                 self.floors.append(len(self.pending))
         elif isinstance(event, LoopEnd):
             self.leave(event)
@@ -201,10 +195,10 @@ class Walk:
         elif isinstance(event, BranchEnd):
             self.floors.pop()
 
-    def follows(self, access: MemoryAccess) -> bool:
-        """Whether the index is a form that no data enters."""
-        data = access.op.index in self.footprints.forms.loaded
-        return isinstance(access.index, Affine) and not data
+    def has_known_index(self, access: MemoryAccess) -> bool:
+        """Whether the index is affine and independent of loaded data."""
+        data = access.op.index in self.footprints.affine.data_source
+        return isinstance(access.index, AffineExpr) and not data
 
     # --- events -----------------------------------------------------------------------
 
@@ -213,7 +207,7 @@ class Walk:
         if access.is_atomic:
             message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
             self.refuse(access, "atomic", message)
-        elif (source := self.footprints.forms.loaded.get(access.op.index)) is not None:
+        elif (source := self.footprints.affine.data_source.get(access.op.index)) is not None:
             message = f"the index of this {access.op.name} depends on data loaded from @{source}"
             self.refuse(access, "data-dependent", message)
         elif isinstance(access.index, Unknown):
@@ -224,8 +218,8 @@ class Walk:
         elif access.buffer not in self.failed:
             self.read(access)
 
-    def refuse(self, access: MemoryAccess, code: str, message: str, **facts: Any) -> None:
-        self.refused[access.buffer] = Refusal(code, message, access.op.loc, facts)
+    def refuse(self, access: MemoryAccess, reason: str, message: str, **facts: Any) -> None:
+        self.refused[access.buffer] = Refusal(reason, message, access.buffer, access.op.loc, facts)
 
     def write(self, access: MemoryAccess) -> None:
         elements = access.elements()
@@ -234,18 +228,23 @@ class Walk:
             return
         if not elements:
             return
-        condition = _Condition(access.atoms, access.residue)
+        condition = _Condition(access.predicates, access.residue)
         lanes = frozenset(access.lanes.items())
-        lane_elements = Elements.single(access.form.const).spread(1, access.width)
+        # for the lane itself the key has all terms of the index, so one element (or vector) is left
+        lane_elements = Elements.single(access.expr.const).spread(1, access.width)
         if lane_elements is not None:
             own = condition._replace(lanes=lanes)
-            self.own.add((access.buffer, access.form.key), own, lane_elements)
-        if not access.form.part(VALUE).terms and all(atom.kind != "lane" for atom in condition.atoms):
-            key = (access.buffer, access.form.part(GROUP, LOOP).key)
+            self.own.add((access.buffer, access.expr.key), own, lane_elements)
+        # for the group, every lane must have written: not so under a lane's own condition, and through
+        # a VALUE symbol a lane writes one unknown element of the range
+        is_scattered = bool(access.expr.terms_of(VALUE).terms)
+        if not is_scattered and all(p.kind != "lane" for p in condition.predicates):
+            key = (access.buffer, access.expr.terms_of(GROUP, LOOP).key)
             self.pending.append(_Pending(key, condition, elements))
 
     def barrier(self) -> None:
-        """What is pending since the innermost branch or maybe-empty loop began becomes visible."""
+        """Make visible what is pending since the innermost branch or maybe-empty loop began."""
+        # a barrier in a branch that was not taken orders nothing for the entries from before the branch
         floor = self.floors[-1] if self.floors else 0
         for entry in self.pending[floor:]:
             self.visible.add(entry.key, entry.condition, entry.elements)
@@ -254,92 +253,88 @@ class Walk:
             frame.pending = min(frame.pending, floor)
 
     def leave(self, event: LoopEnd) -> None:
+        """Replace the entries of an iteration by those of the whole loop."""
         frame = self.frames.pop()
         counter = event.counter
-        surely = counter is not None and counter.least >= 1
-        if not surely:
+        surely_runs = counter is not None and counter.min_trips >= 1
+        if not surely_runs:
             self.floors.pop()
         for table, mark in ((self.visible, frame.visible), (self.own, frame.own)):
-            for (key, condition), elements in table.take_back(mark).items():
-                spread = self.after_loop(event.op, counter, key, condition, elements) if surely else None
+            for (key, condition), elements in table.undo(mark).items():
+                spread = self.after_loop(event.op, counter, key, condition, elements) if surely_runs else None
                 if spread is not None:
                     table.add(spread[0], condition, spread[1])
         start = min(frame.pending, len(self.pending))
-        kept: list[_Pending] = []
-        for entry in self.pending[start:]:
-            spread = (
-                self.after_loop(event.op, counter, entry.key, entry.condition, entry.elements)
-                if surely
-                else None
-            )
+        remaining: list[_Pending] = []
+        for entry in self.pending[start:] if surely_runs else ():
+            spread = self.after_loop(event.op, counter, entry.key, entry.condition, entry.elements)
             if spread is not None:
-                kept.append(_Pending(spread[0], entry.condition, spread[1]))
-        self.pending[start:] = kept
+                remaining.append(_Pending(spread[0], entry.condition, spread[1]))
+        self.pending[start:] = remaining
         self.floors = [min(floor, len(self.pending)) for floor in self.floors]
 
     def after_loop(
-        self,
-        loop: Op,
-        counter: Counter | None,
-        key: tuple[str, Key],
-        condition: _Condition,
-        elements: Elements,
-    ) -> tuple[tuple[str, Key], Elements] | None:
+        self, loop: Op, counter: LoopCounter | None, key: Key, condition: _Condition, elements: Elements
+    ) -> tuple[Key, Elements] | None:
         """An entry of the last iteration as one of the whole loop; None if it does not carry over."""
-        if counter is None or any(loop in atom.loops for atom in condition.atoms):
+        if counter is None or any(loop in predicate.loops for predicate in condition.predicates):
             return None
         buffer, terms = key
-        kept: list[tuple[Symbol, int]] = []
-        found: Elements | None = elements
+        invariant: list[tuple[Symbol, int]] = []
+        total: Elements | None = elements
         for symbol, coefficient in terms:
             if symbol == counter.symbol:
-                found = found.spread(coefficient, counter.least) if found is not None else None
+                # only the iterations that surely ran: with more, elements that nobody wrote would count
+                total = total.spread(coefficient, counter.min_trips) if total is not None else None
             elif loop in symbol.loops:
-                return None
+                return None  # its value in the last iteration says nothing of the others
             else:
-                kept.append((symbol, coefficient))
-        return None if found is None else ((buffer, frozenset(kept)), found)
+                invariant.append((symbol, coefficient))
+        return None if total is None else ((buffer, frozenset(invariant)), total)
 
     # --- reads ------------------------------------------------------------------------
 
     def read(self, access: MemoryAccess) -> None:
-        """Look for the read's elements among what is written, over more and more of its loops."""
+        """Look for the read's elements among what is written: first for one iteration, then for all
+        iterations of the innermost loop, and so on outwards, since entries from before a loop have no
+        terms of its counter."""
         whole = access.elements()
-        lane = Elements.single(access.form.const).spread(1, access.width)
+        lane = Elements.single(access.expr.const).spread(1, access.width)
         if whole is not None and not whole:
             self.order[access.op] = "same lane"
             return
-        asked = _Asked(access, access.atoms, access.residue)
-        group_key, lane_key = access.form.part(GROUP, LOOP), access.form
+        query = _Read(access, access.predicates, access.residue)
+        group_key, lane_key = access.expr.terms_of(GROUP, LOOP), access.expr
         for counter in (None, *reversed(access.loops)):
             if counter is not None:
-                coefficient = access.form.terms.get(counter.symbol, 0)
+                coefficient = access.expr.terms.get(counter.symbol, 0)
                 if coefficient:
-                    whole = whole.spread(coefficient, counter.most) if whole is not None else None
-                    lane = lane.spread(coefficient, counter.most) if lane is not None else None
-                    group_key, lane_key = (form.without([counter.symbol]) for form in (group_key, lane_key))
-            if lane is not None and not self.left(self.own, asked, lane_key, lane):
+                    # all iterations that may run: with fewer, a read of an unwritten element would pass
+                    whole = whole.spread(coefficient, counter.max_trips) if whole is not None else None
+                    lane = lane.spread(coefficient, counter.max_trips) if lane is not None else None
+                    group_key, lane_key = (expr.without([counter.symbol]) for expr in (group_key, lane_key))
+            if lane is not None and not self.uncovered(self.own, query, lane_key, lane):
                 self.order[access.op] = "same lane"
                 return
-            if whole is not None and not self.left(self.visible, asked, group_key, whole):
+            if whole is not None and not self.uncovered(self.visible, query, group_key, whole):
                 self.order[access.op] = "barrier"
                 return
         if whole is None:
             self.refuse(access, "too-large", "the elements this load touches span too far to track")
             return
-        unordered = whole
+        missing = whole
         for entry in self.pending:
-            if entry.key == (access.buffer, group_key.key) and entry.condition.holds(*asked):
-                unordered = unordered.minus(entry.elements)
-        unordered = self.left(self.visible, asked, group_key, unordered)
-        self.failed[access.buffer] = (access, not unordered)
+            if entry.key == (access.buffer, group_key.key) and entry.condition.holds(*query):
+                missing = missing.minus(entry.elements)
+        missing = self.uncovered(self.visible, query, group_key, missing)
+        self.failed[access.buffer] = (access, not missing)
 
-    def left(self, table: _Table, asked: _Asked, form: Affine, wanted: Elements) -> Elements:
-        """What the entries of a table leave of the elements that are `wanted` at the terms of `form`."""
-        for condition, elements in table.entries.get((asked.access.buffer, form.key), {}).items():
-            if condition.holds(*asked):
-                wanted = wanted.minus(elements)
-        return wanted
+    def uncovered(self, table: _Table, query: _Read, expr: AffineExpr, elements: Elements) -> Elements:
+        """What the entries of a table, at the key of `expr`, leave of the elements."""
+        for condition, written in table.entries.get((query.access.buffer, expr.key), {}).items():
+            if condition.holds(*query):
+                elements = elements.minus(written)
+        return elements
 
 
 def _within(access: MemoryAccess, symbol: Symbol, limits: Range) -> bool:

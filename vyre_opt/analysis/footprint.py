@@ -1,15 +1,13 @@
-"""Footprints: what each access of a program touches, and in which order.
+"""Footprints: which elements each access of a program touches, and in which order.
 
-`Footprints(program).events` is the program as memory sees it: accesses with the
-form of their index, barriers, and the loops and branches around them, in program
-order.  `prove_local` (in locality) reads them; so can anything that asks which
-elements a workgroup touches.
+`Footprints(program).events` is the program as memory sees it, in program order: accesses with the
+affine expression of their index, barriers, and the loops and branches around them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from operator import mul
@@ -17,14 +15,14 @@ from operator import mul
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
-from .affine import Affine, Range, Symbol, SymbolKind
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .affine_analysis import AffineAnalysis, IdSplit, LoopCounter, Unknown
 from .congruence import Residue
 from .elements import Elements
-from .forms import Counter, Cut, Forms, Unknown
 
 __all__ = [
     "MemoryAccess",
-    "Atom",
+    "Predicate",
     "Barrier",
     "BranchEnd",
     "BranchStart",
@@ -36,18 +34,18 @@ __all__ = [
 
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-_HOLDS = {
+_HOLDS: dict[str, Callable[[int], bool]] = {
     "lt": lambda d: d < 0, "le": lambda d: d <= 0, "gt": lambda d: d > 0,
     "ge": lambda d: d >= 0, "eq": lambda d: d == 0, "ne": lambda d: d != 0,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
-    """A condition that must have held for an access to happen.
+class Predicate:
+    """A condition under which an access happens.  Equal predicates hold together.
 
-    `kind`: uniform (the same for the workgroup), element (says something of the
-    element touched only), or lane.  Equal atoms hold together.
+    `kind`: `uniform` (one truth value for the workgroup), `element` (depends only on the element that is
+    accessed), or `lane`.  `loops`: those in which it may change from one iteration to the next.
     """
 
     kind: str
@@ -60,95 +58,104 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One conjunct of a condition: as a comparison of forms where it is one."""
+    """One conjunct of a branch condition: `value` is `holds`.
+
+    If it compares integers, it also is `left relation right`, of integers of type `dtype`.  `expr`: the
+    expression of the condition itself.
+    """
 
     value: Value
     holds: bool
     level: Level
     relation: str = ""
-    left: Affine | None = None
-    right: Affine | None = None
+    left: AffineExpr | None = None
+    right: AffineExpr | None = None
     dtype: DataType | None = None
     loops: frozenset[Op] = frozenset()
-    form: Affine | None = None
+    expr: AffineExpr | None = None
 
-    def atom(self, index: Affine | None, dtype: DataType) -> Atom:
-        """The guard as a condition on an access with an index of this form and type."""
+    def predicate(self, index: AffineExpr | None, dtype: DataType) -> Predicate:
+        """The guard as a predicate on an access with this index."""
         if index is not None and self.dtype is dtype and self.left is not None and self.right is not None:
             for relation, moving, fixed in (
                 (self.relation, self.left, self.right),
                 (_FLIPPED[self.relation], self.right, self.left),
             ):
+                # a bound on the index itself (`i < n`) holds for the element whichever lane accesses it
                 offset = moving - index
                 if _is_group(offset) and _is_group(fixed):
+                    # with the type: expressions may be equal where only one of the two indices wraps
                     key = ("index", relation, dtype.name, offset, fixed)
-                    return Atom("element", key, offset.loops | fixed.loops)
+                    return Predicate("element", key, offset.loops | fixed.loops)
         if self.level <= Level.WORKGROUP:
-            same = self.form if self.form is not None else self.value
-            return Atom("uniform", (same, self.holds), self.loops)
-        return Atom("lane", (self.value, self.holds), self.loops)
+            identity = self.expr if self.expr is not None else self.value
+            return Predicate("uniform", (identity, self.holds), self.loops)
+        return Predicate("lane", (self.value, self.holds), self.loops)
 
 
-def _is_group(form: Affine) -> bool:
-    return all(symbol.kind is SymbolKind.GROUP for symbol in form.terms)
+def _is_group(expr: AffineExpr) -> bool:
+    return all(symbol.kind is SymbolKind.GROUP for symbol in expr.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
     """A load, store or atomic.
 
-    `index` is the form of the element index (of the first element of a vector),
-    `width` the elements touched from there, `count` the buffer's elements if that is
-    known, `lanes` the narrowed ranges of local ids, `loops` the counters around it from
-    the outermost in (None: unknown trips).
+    `index`: expression of the element index; of a vector, that of its first element.
+    `width`: elements accessed from there.  `count`: the buffer's elements, if known.
+    `lanes`: ranges of local ids that the branches around leave; empty, `(1, 0)`, where no lane gets there.
+    `guards`: the conditions of the branches around that are not such ranges.
+    `loops`: counters of the loops around, outermost first; None for an unknown trip count.
+    `inside`: the ops of these loops.
     """
 
     op: Op
     buffer: str
     is_write: bool
     is_atomic: bool
-    index: Affine | Unknown
+    index: AffineExpr | Unknown
     width: int
     count: int | None
     guards: tuple[Guard, ...]
     lanes: Mapping[Symbol, Range]
-    loops: tuple[Counter | None, ...]
+    loops: tuple[LoopCounter | None, ...]
     inside: tuple[Op, ...]
 
     @property
-    def form(self) -> Affine:
-        assert isinstance(self.index, Affine)
+    def expr(self) -> AffineExpr:
+        assert isinstance(self.index, AffineExpr)
         return self.index
 
     @property
     def residue(self) -> Residue:
-        """How the index follows from its form."""
-        return Residue.of(self.op.index.type, self.form, self.width, self.count)
+        """How the elements follow from the expression of the index."""
+        return Residue.of(self.op.index.type, self.expr, self.width, self.count)
 
     @property
-    def atoms(self) -> frozenset[Atom]:
+    def predicates(self) -> frozenset[Predicate]:
         # a condition on the first element of a vector says nothing of the others
-        form = self.index if isinstance(self.index, Affine) and self.width == 1 else None
+        expr = self.index if isinstance(self.index, AffineExpr) and self.width == 1 else None
         dtype = self.op.index.type
-        return frozenset(guard.atom(form, dtype) for guard in self.guards)
+        return frozenset(guard.predicate(expr, dtype) for guard in self.guards)
 
     def elements(self) -> Elements | None:
-        """What the lanes of a workgroup may touch in one iteration, less the group's and loops' terms.
+        """What the lanes of a workgroup may access in one iteration, counted from the terms of the
+        workgroup and the loops; None if it spans too far to track.
 
-        It is all that they touch, and no more if the index has no value symbol.
+        This is exact if the index has no VALUE symbol, else an upper bound.
         """
-        found: Elements | None = Elements.single(self.form.const).spread(1, self.width)
-        for symbol, coefficient in self.form.terms.items():
-            if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and found is not None:
+        elements: Elements | None = Elements.single(self.expr.const).spread(1, self.width)
+        for symbol, coefficient in self.expr.terms.items():
+            if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and elements is not None:
                 least, most = self.lanes.get(symbol, symbol.range)
-                found = found.shifted(coefficient * least).spread(coefficient, most - least + 1)
-        if found is not None and any(most < least for least, most in self.lanes.values()):
+                elements = elements.shifted(coefficient * least).spread(coefficient, most - least + 1)
+        if elements is not None and any(most < least for least, most in self.lanes.values()):
             return Elements(0, 0)  # no lane gets here
-        return found
+        return elements
 
     def describe(self) -> str:
         """The access in words: `load @b[64*workgroup_id.x + local_id.x]`."""
-        where = str(self.index) if isinstance(self.index, Affine) else "?"
+        where = str(self.index) if isinstance(self.index, AffineExpr) else "?"
         span = f" .. +{self.width - 1}" if self.width > 1 else ""
         return f"{self.op.name} @{self.buffer}[{where}{span}]"
 
@@ -164,13 +171,13 @@ class LoopStart:
     """A loop begins; `counter` is None for a while and for a for of unknown trips."""
 
     op: Op
-    counter: Counter | None
+    counter: LoopCounter | None
 
 
 @dataclass(frozen=True, slots=True)
 class LoopEnd:
     op: Op
-    counter: Counter | None
+    counter: LoopCounter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,29 +194,32 @@ Event = MemoryAccess | Barrier | LoopStart | LoopEnd | BranchStart | BranchEnd
 
 
 class Footprints:
-    """The memory events of a program, and the forms they rest on."""
+    """The memory events of a program, and the affine analysis behind them."""
 
     name = "footprints"
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.uniformity = Uniformity(program)
-        cuts = frozenset[Cut]()
+        id_splits = frozenset[IdSplit]()
+        # Splitting local ids into digits makes more quotients affine, so the walk is repeated with the
+        # splits that were missing.  Each round adds one at least: a missing split is within a digit, so
+        # it fits all earlier ones; only those found in one round may exclude each other.
         while True:
-            self.forms = Forms(program, self.uniformity, cuts)
+            self.affine = AffineAnalysis(program, self.uniformity, id_splits)
             self.events: list[Event] = []
             self.comparisons: dict[Value, Op] = {}
             self.kernels: list[Op] = []
             self._guards: tuple[Guard, ...] = ()
             self._lanes: dict[Symbol, Range] = {}
-            self._loops: tuple[Counter | None, ...] = ()
+            self._loops: tuple[LoopCounter | None, ...] = ()
             self._block(program.body)
-            if not self.forms.wanted:
+            if not self.affine.missing_splits:
                 break
-            for axis, at in sorted(self.forms.wanted):
-                others = [other for name, other in cuts if name == axis]
+            for axis, at in sorted(self.affine.missing_splits):
+                others = [other for name, other in id_splits if name == axis]
                 if all(at % other == 0 or other % at == 0 for other in others):
-                    cuts |= {(axis, at)}
+                    id_splits |= {(axis, at)}
 
     def accesses(self, buffer: str) -> list[MemoryAccess]:
         """The accesses of one buffer, in program order."""
@@ -224,18 +234,18 @@ class Footprints:
                 continue
             effects = op.definition.effects
             if not effects:
-                self.forms.visit(op)
+                self.affine.visit(op)
                 if op.definition.format == "compare" or op.name in ("and", "or", "not"):
                     self.comparisons[op.results[0]] = op
             elif op.definition.kernel is not None:
                 self.kernels.append(op)
             elif "buffer" in op.attrs:
                 self._access(op)
-                self.forms.visit(op)
+                self.affine.visit(op)
             else:
                 if op.name == "barrier":
                     self.events.append(Barrier(op, op.attrs["scope"]))
-                self.forms.visit(op)
+                self.affine.visit(op)
 
     def _access(self, op: Op) -> None:
         writes, atomic = "write" in op.definition.effects, "atomic" in op.definition.effects
@@ -249,13 +259,13 @@ class Footprints:
                 buffer.name,
                 writes,
                 atomic,
-                self.forms.form(index),
+                self.affine.expr(index),
                 width,
                 buffer.count,
                 self._guards,
                 self._lanes,
                 self._loops,
-                tuple(self.forms.loops),
+                tuple(self.affine.loops),
             )
         )
 
@@ -275,34 +285,34 @@ class Footprints:
     def _result(self, op: Op, place: int, result: Value) -> None:
         if op.name == "region":
             end = op.regions[0].terminator
-            form = self.forms.form(end.operands[place]) if end is not None else None
-            # a value of the region's own may not be named outside
-            if isinstance(form, Affine) and not form.part(SymbolKind.VALUE).terms:
-                self.forms.known[result] = form
+            expr = self.affine.expr(end.operands[place]) if end is not None else None
+            # a VALUE symbol is an op of the region, whose value may not be used outside
+            if isinstance(expr, AffineExpr) and not expr.terms_of(SymbolKind.VALUE).terms:
+                self.affine.exprs[result] = expr
                 return
         what = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
-        self.forms.argument(result, self.uniformity.level(result), what)
+        self.affine.argument(result, self.uniformity.level(result), what)
 
     def _for(self, op: Op) -> None:
-        counter = self.forms.enter_for(op)
+        counter = self.affine.enter_for(op)
         self.events.append(LoopStart(op, counter))
-        kept, self._loops = self._loops, (*self._loops, counter)
+        outer, self._loops = self._loops, (*self._loops, counter)
         self._block(op.regions[0])
-        self._loops = kept
+        self._loops = outer
         self.events.append(LoopEnd(op, counter))
-        self.forms.leave()
+        self.affine.leave()
 
     def _while(self, op: Op) -> None:
-        self.forms.loops.append(op)
+        self.affine.loops.append(op)
         self.events.append(LoopStart(op, None))
-        kept, self._loops = self._loops, (*self._loops, None)
+        outer, self._loops = self._loops, (*self._loops, None)
         for block in op.regions:
             for arg in block.args:
-                self.forms.argument(arg, self.uniformity.level(arg), "carried around a loop")
+                self.affine.argument(arg, self.uniformity.level(arg), "carried around a loop")
             self._block(block)
-        self._loops = kept
+        self._loops = outer
         self.events.append(LoopEnd(op, None))
-        self.forms.leave()
+        self.affine.leave()
 
     def _branch(self, op: Op, block: Block, holds: bool) -> None:
         guards, lanes = self._guards, self._lanes
@@ -320,57 +330,57 @@ class Footprints:
     # --- conditions -------------------------------------------------------------------
 
     def _conjuncts(self, value: Value, holds: bool) -> list[Guard]:
-        """What must be so for `value` to be `holds`, as far as it falls apart by and, or, not."""
-        found: list[Guard] = []
+        """The conjuncts of "`value` is `holds`": taken apart by `and`, `or` and `not`."""
+        guards: list[Guard] = []
         stack, seen = [(value, holds)], set()
         while stack:
-            current, wanted = stack.pop()
-            if (current, wanted) in seen:
+            current, truth = stack.pop()
+            if (current, truth) in seen:
                 continue
-            seen.add((current, wanted))
+            seen.add((current, truth))
             op = self.comparisons.get(current)
             if op is not None and op.name == "not":
-                stack.append((op.operands[0], not wanted))
-            elif op is not None and op.name == ("and" if wanted else "or"):
-                stack += [(operand, wanted) for operand in reversed(op.operands)]
+                stack.append((op.operands[0], not truth))
+            elif op is not None and op.name == ("and" if truth else "or"):
+                stack += [(operand, truth) for operand in reversed(op.operands)]
             else:
-                found.append(self._guard(current, wanted, op))
-        return found
+                guards.append(self._guard(current, truth, op))
+        return guards
 
     def _guard(self, value: Value, holds: bool, op: Op | None) -> Guard:
         level = self.uniformity.level(value)
-        form = self.forms.known.get(value)
-        known = form if isinstance(form, Affine) else None
-        varies = known.loops if known is not None else frozenset(self.forms.loops)
+        known = self.affine.exprs.get(value)
+        expr = known if isinstance(known, AffineExpr) else None
+        varies_in = expr.loops if expr is not None else frozenset(self.affine.loops)
         if op is None or op.definition.format != "compare" or not op.operands[0].type.is_int:
-            return Guard(value, holds, level, loops=varies, form=known)
-        left, right = (self.forms.known.get(operand) for operand in op.operands)
-        if not (isinstance(left, Affine) and isinstance(right, Affine)):
-            return Guard(value, holds, level, loops=varies, form=known)
+            return Guard(value, holds, level, loops=varies_in, expr=expr)
+        left, right = (self.affine.exprs.get(operand) for operand in op.operands)
+        if not (isinstance(left, AffineExpr) and isinstance(right, AffineExpr)):
+            return Guard(value, holds, level, loops=varies_in, expr=expr)
         relation = op.name if holds else _NEGATED[op.name]
-        varies = varies | left.loops | right.loops
-        return Guard(value, holds, level, relation, left, right, op.operands[0].type, varies, known)
+        varies_in = varies_in | left.loops | right.loops
+        return Guard(value, holds, level, relation, left, right, op.operands[0].type, varies_in, expr)
 
     def _narrow(self, guard: Guard) -> dict[Symbol, Range] | None:
-        """The guard as ranges of local ids, if it is exactly that."""
+        """The guard as ranges of local ids, if it says exactly that; an empty range if no lane fulfils it."""
         op = self.comparisons.get(guard.value)
         if guard.left is None or guard.right is None or op is None:
             return None
-        if any(self.forms.exact(operand) is None for operand in op.operands):
-            return None
+        if any(self.affine.exact(operand) is None for operand in op.operands):
+            return None  # a comparison of wrapped values is not one of their expressions
         difference = guard.left - guard.right
         symbols, coefficients = list(difference.terms), list(difference.terms.values())
         if not symbols or any(symbol.kind is not SymbolKind.LOCAL for symbol in symbols):
             return None
-        spans = [self._lanes.get(symbol, symbol.range) for symbol in symbols]
+        ranges = [self._lanes.get(symbol, symbol.range) for symbol in symbols]
         holds = _HOLDS[guard.relation]
-        kept = [
+        points = [
             point
-            for point in product(*(range(least, most + 1) for least, most in spans))
+            for point in product(*(range(least, most + 1) for least, most in ranges))
             if holds(difference.const + sum(map(mul, coefficients, point)))
         ]
-        if not kept:
+        if not points:
             return {symbols[0]: (1, 0)}
-        box = [(min(values), max(values)) for values in zip(*kept, strict=True)]
-        full = math.prod(most - least + 1 for least, most in box) == len(kept)
-        return dict(zip(symbols, box, strict=True)) if full else None
+        box = [(min(values), max(values)) for values in zip(*points, strict=True)]
+        is_full = math.prod(most - least + 1 for least, most in box) == len(points)
+        return dict(zip(symbols, box, strict=True)) if is_full else None

@@ -1,10 +1,9 @@
-"""Which launches of a pipeline follow each other, what they read and write, and who else sees it.
+"""Dataflow between the launches of a pipeline: runs of launches, and which buffers pass between them.
 
     launch @a (@x, @mid)      reads @x     writes @mid
     launch @b (@mid, @y)      reads @mid   writes @y          @a hands @mid over to @b
 
-For a `Flow`, a formal counts as read or written if some op of the program does so, whatever it was
-declared.
+A launch reads or writes a buffer if an op of its program does, whatever the program declares.
 """
 
 from __future__ import annotations
@@ -17,12 +16,20 @@ from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 
-__all__ = ["Border", "BufferUses", "Flow", "Flows", "LaunchRun", "Run", "consecutive"]
+__all__ = [
+    "Separator",
+    "BufferUses",
+    "StageEffects",
+    "LaunchDataflow",
+    "RunDataflow",
+    "LaunchRun",
+    "launch_runs",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Border:
-    """A stage between two launches of one list of stages, the first of those that part them."""
+class Separator:
+    """The first stage of those between two launches of one list of stages, which ends a run."""
 
     before: Launch
     stage: Stage
@@ -30,40 +37,40 @@ class Border:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Launches of one list of stages with no other stage between them.
+class LaunchRun:
+    """Consecutive launches of one list of stages, with no other stage between them.
 
-    `repeats`: whether it is the list of a repeat.  `border`: what is between it and the run before it
-    in the list, None for the first.
+    `repeats`: whether it is the list of a repeat.  `separator`: what is between this run and the one before
+    it in the list; None for the first.
     """
 
     launches: tuple[Launch, ...]
     repeats: bool
-    border: Border | None
+    separator: Separator | None
 
 
-def consecutive(stages: Sequence[Stage], repeats: bool = False) -> Iterator[Run]:
-    """The runs of launches, those in repeats included, each as long as it can be."""
+def launch_runs(stages: Sequence[Stage], repeats: bool = False) -> Iterator[LaunchRun]:
+    """The maximal runs of launches, including those in repeats."""
     run: list[Launch] = []
-    border: Border | None = None
+    separator: Separator | None = None
     between: tuple[Launch, Stage] | None = None
     for stage in stages:
         if isinstance(stage, Launch):
             if between is not None:
-                border, between = Border(*between, stage), None
+                separator, between = Separator(*between, stage), None
             run.append(stage)
             continue
         if run:
-            yield Run(tuple(run), repeats, border)
+            yield LaunchRun(tuple(run), repeats, separator)
             between, run = (run[-1], stage), []
         if isinstance(stage, Repeat):
-            yield from consecutive(stage.stages, repeats=True)
+            yield from launch_runs(stage.stages, repeats=True)
     if run:
-        yield Run(tuple(run), repeats, border)
+        yield LaunchRun(tuple(run), repeats, separator)
 
 
 class BufferUses:
-    """The stages of a pipeline that touch each buffer, the elements it has, and who sees it from outside."""
+    """The stages of a pipeline that use each buffer, its element count, and how the host uses it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -78,56 +85,56 @@ class BufferUses:
                 for name in dict.fromkeys(stage.buffers):
                     self.stages[name].append(stage)
 
-    def seen(self, name: str) -> str | None:
-        """How the host sees a buffer, host-read, live-out or live-in; None if it does not."""
+    def visibility(self, name: str) -> str | None:
+        """How the host uses a buffer: `host-read`, `live-out` or `live-in`; None if it does not."""
         return "host-read" if name in self._host else _declared_use(self.pipeline.buffers[name])
 
-    def outside(self, launches: Sequence[Launch]) -> set[str]:
-        """The buffers of `launches` that the host or other stages see too."""
-        mine = {id(launch) for launch in launches}
+    def escaping(self, launches: Sequence[Launch]) -> set[str]:
+        """The buffers of `launches` that the host or other stages use too."""
+        own = {id(launch) for launch in launches}
         return {
             name
             for name in {name for launch in launches for name in launch.buffers}
-            if self.seen(name) or any(id(stage) not in mine for stage in self.stages[name])
+            if self.visibility(name) or any(id(stage) not in own for stage in self.stages[name])
         }
 
 
 def _declared_use(buffer: Buffer) -> str | None:
-    """Whether the caller gives a buffer of a pipeline or gets it back, by its declaration."""
+    """`live-out` or `live-in`, by the declaration of a pipeline's buffer; None for neither."""
     if buffer.live_out or buffer.access is AccessMode.WRITE:
         return "live-out"
     return "live-in" if buffer.live_in or buffer.access is AccessMode.READ else None
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
-    """The buffers that a stage reads and writes, each once, in the order of its arguments."""
+class StageEffects:
+    """The buffers that a stage reads and writes, each once, in argument order."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRun:
-    """The launches of a run, and what flows between them.
+class RunDataflow:
+    """The launches of a run, and what each reads and writes.
 
-    `outside`: those of their buffers that others see too: the host, other stages of the pipeline,
-    or the next round of a repeat.
+    `escaping`: those of their buffers that others use too: the host, other stages of the pipeline, or the
+    next iteration of a repeat.
     """
 
     launches: tuple[Launch, ...]
-    flows: tuple[Flow, ...]
-    outside: frozenset[str]
+    effects: tuple[StageEffects, ...]
+    escaping: frozenset[str]
 
 
-class Flows:
-    """Of all pipelines of a module; each program is looked at once."""
+class LaunchDataflow:
+    """What the stages of a module's pipelines read and write; each program is analysed once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self._used: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
-    def of(self, stage: Launch | KernelStage) -> Flow:
+    def of(self, stage: Launch | KernelStage) -> StageEffects:
         """What a stage reads and writes."""
         if isinstance(stage, KernelStage):
             row = NAMED_KERNELS[stage.kernel]
@@ -142,35 +149,35 @@ class Flows:
             uses = [(a, f in read, f in written) for a, f in zip(stage.buffers, formals, strict=True)]
         reads = dict.fromkeys(name for name, is_read, _ in uses if is_read)
         writes = dict.fromkeys(name for name, _, is_written in uses if is_written)
-        return Flow(tuple(reads), tuple(writes))
+        return StageEffects(tuple(reads), tuple(writes))
 
     def counts(self, pipeline: Pipeline) -> dict[str, int | None]:
         """Elements of each buffer; an open size is known where a program that takes the buffer has it."""
-        found = pipeline.static_lengths
+        counts = pipeline.static_lengths
         for stage in pipeline.walk():
             if isinstance(stage, Launch):
                 for name, formal in zip(
                     stage.buffers, self.module.programs[stage.program].bound_buffers, strict=True
                 ):
-                    if found[name] is None:
-                        found[name] = formal.count
-        return found
+                    if counts[name] is None:
+                        counts[name] = formal.count
+        return counts
 
-    def runs(self, pipeline: Pipeline) -> Iterator[LaunchRun]:
+    def runs(self, pipeline: Pipeline) -> Iterator[RunDataflow]:
         """The runs of launches, those in repeats included."""
         uses = BufferUses(pipeline)
-        for run in consecutive(pipeline.stages):
-            flows = tuple(self.of(launch) for launch in run.launches)
-            outside = uses.outside(run.launches)
+        for run in launch_runs(pipeline.stages):
+            effects = tuple(self.of(launch) for launch in run.launches)
+            escaping = uses.escaping(run.launches)
             if run.repeats:
-                outside |= _carried(flows)
-            yield LaunchRun(run.launches, flows, frozenset(outside))
+                escaping |= _carried(effects)
+            yield RunDataflow(run.launches, effects, frozenset(escaping))
 
     def used(self, program: Program) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a program's ops read, and those that they write."""
-        known = self._used.get(program.name)
-        if known is not None:
-            return known
+        cached = self._used.get(program.name)
+        if cached is not None:
+            return cached
         read: set[str] = set()
         written: set[str] = set()
         for op in program.walk():
@@ -186,15 +193,15 @@ class Flows:
                     read.add(name)
                 if "write" in op.definition.effects:
                     written.add(name)
-        found = self._used[program.name] = (frozenset(read), frozenset(written))
-        return found
+        result = self._used[program.name] = (frozenset(read), frozenset(written))
+        return result
 
 
-def _carried(flows: Sequence[Flow]) -> set[str]:
-    """Buffers that a round reads before it writes them."""
+def _carried(run: Sequence[StageEffects]) -> set[str]:
+    """Buffers that an iteration of a repeat reads before it writes them: they come from the one before."""
     written: set[str] = set()
     carried: set[str] = set()
-    for flow in flows:
-        carried.update(name for name in flow.reads if name not in written)
-        written.update(flow.writes)
+    for effects in run:
+        carried.update(name for name in effects.reads if name not in written)
+        written.update(effects.writes)
     return carried

@@ -4,7 +4,7 @@
     %b = add %a, 3          4*%g + 3           one element behind 4*%g + 2, whatever %g is
     %c = cast %b -> u64     u64(4*%g) + 3      4*%g is a multiple of 4, so that adding 3 carries nothing
 
-Unlike `Forms`, which says what an index may be, this says how two of them differ, and
+Unlike `AffineAnalysis`, which says what an index may be, this says how two of them differ, and
 holds for any values at all: an index that was loaded, say.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ..ir.program import Op, Program, Value
 from .alignment import Alignment
 
-__all__ = ["Linear", "LinearForms"]
+__all__ = ["LinearExpr", "LinearAnalysis"]
 
 MAX_TERMS = 8
 """A value with more is taken as a term itself, so that long sums take linear time."""
@@ -23,16 +23,16 @@ MAX_TERMS = 8
 Terms = frozenset[tuple[object, int]]
 """Pairs of what is multiplied and its coefficient, not zero."""
 
-Linear = tuple[Terms, int]
+LinearExpr = tuple[Terms, int]
 """Terms and a constant, both modulo 2^bits of the value's type."""
 
 
-class LinearForms:
+class LinearAnalysis:
     """The forms of a program's integer values."""
 
     def __init__(self, program: Program, alignment: Alignment) -> None:
         self.alignment = alignment
-        self.known: dict[Value, Linear] = {}
+        self.known: dict[Value, LinearExpr] = {}
         waiting = [program.body]
         while waiting:  # blocks before those inside of them
             for op in waiting.pop().ops:
@@ -40,7 +40,7 @@ class LinearForms:
                 if len(op.results) == 1 and op.result.type.is_int and not op.regions:
                     self.known[op.result] = self._op(op) or _leaf(_identity(op))
 
-    def of(self, value: Value) -> Linear:
+    def of(self, value: Value) -> LinearExpr:
         return self.known.get(value) or _leaf(value)
 
     def zeros(self, value: Value) -> int:
@@ -49,7 +49,7 @@ class LinearForms:
         lowest = (const & -const).bit_length() - 1 if const else value.type.bits or 1
         return max(self.alignment.of(value), min(lowest, self._zeros(terms, value.type.bits or 1)))
 
-    def _op(self, op: Op) -> Linear | None:
+    def _op(self, op: Op) -> LinearExpr | None:
         """None where the result is a term of its own."""
         bits = op.result.type.bits or 1
         if op.name == "const":
@@ -60,7 +60,7 @@ class LinearForms:
         found = rule(self, op, bits) if rule is not None else None
         return found if found is not None and len(found[0]) <= MAX_TERMS else None
 
-    def _cast(self, source: Value, bits: int) -> Linear:
+    def _cast(self, source: Value, bits: int) -> LinearExpr:
         """Where the terms are a multiple of 2^k, adding the low k bits of the constant never carries."""
         terms, const = self.of(source)
         old = source.type.bits or 1
@@ -88,17 +88,17 @@ def _identity(op: Op) -> object:
     return op.result
 
 
-def _leaf(what: object) -> Linear:
+def _leaf(what: object) -> LinearExpr:
     return frozenset({(what, 1)}), 0
 
 
-def _reduced(terms: dict[object, int], const: int, bits: int) -> Linear:
+def _reduced(terms: dict[object, int], const: int, bits: int) -> LinearExpr:
     modulus = 1 << bits
     return frozenset((t, c % modulus) for t, c in terms.items() if c % modulus), const % modulus
 
 
-def _sum(forms: LinearForms, op: Op, bits: int) -> Linear:
-    (left, a), (right, b) = (forms.of(operand) for operand in op.operands)
+def _sum(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr:
+    (left, a), (right, b) = (linear.of(operand) for operand in op.operands)
     sign = -1 if op.name == "sub" else 1
     terms = dict(left)
     for leaf, coefficient in right:
@@ -106,31 +106,31 @@ def _sum(forms: LinearForms, op: Op, bits: int) -> Linear:
     return _reduced(terms, a + sign * b, bits)
 
 
-def _product(forms: LinearForms, op: Op, bits: int) -> Linear | None:
-    (left, a), (right, b) = (forms.of(operand) for operand in op.operands)
+def _product(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
+    (left, a), (right, b) = (linear.of(operand) for operand in op.operands)
     if left and right:
         return None
     terms, const, factor = (left, a, b) if not right else (right, b, a)
     return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
 
 
-def _shift(forms: LinearForms, op: Op, bits: int) -> Linear | None:
-    (terms, const), (varying, amount) = (forms.of(operand) for operand in op.operands)
+def _shift(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
+    (terms, const), (varying, amount) = (linear.of(operand) for operand in op.operands)
     if varying:
         return None
     factor = 1 << (amount % bits)
     return _reduced({leaf: c * factor for leaf, c in terms}, const * factor, bits)
 
 
-def _or(forms: LinearForms, op: Op, bits: int) -> Linear | None:
+def _or(linear: LinearAnalysis, op: Op, bits: int) -> LinearExpr | None:
     """A sum, where a constant lies below the lowest bit of the other operand."""
     for value, mask in (op.operands, op.operands[::-1]):
-        terms, low = forms.of(mask)
-        if not terms and low >> forms.alignment.of(value) == 0:
-            return _sum(forms, op, bits)
+        terms, low = linear.of(mask)
+        if not terms and low >> linear.alignment.of(value) == 0:
+            return _sum(linear, op, bits)
     return None
 
 
-_RULES: dict[str, Callable[[LinearForms, Op, int], Linear | None]] = {
+_RULES: dict[str, Callable[[LinearAnalysis, Op, int], LinearExpr | None]] = {
     "add": _sum, "sub": _sum, "mul": _product, "shl": _shift, "or": _or, "xor": _or,
 }  # fmt: skip

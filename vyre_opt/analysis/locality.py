@@ -1,9 +1,8 @@
-"""Proves that a buffer hands values over within one workgroup only.
+"""Proves that a buffer hands values over within single workgroups, so that a tile per workgroup can replace it.
 
-The claim, for one buffer: each element that a workgroup reads, the workgroup has
-written before, by the same lane or with a workgroup barrier between (see coverage).
-Then no value comes from elsewhere, and each workgroup may keep the buffer to itself:
-its accesses lie in a tile, at a base of the workgroup's own.
+The claim, for one buffer: a workgroup has itself written each element that it reads, by the same lane or
+with a workgroup barrier between (see coverage).  Then no value comes from another workgroup, and each
+workgroup may have a copy of its own: its accesses lie in a tile, at a base that depends on the workgroup.
 """
 
 from __future__ import annotations
@@ -14,27 +13,28 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from ..ir.program import Dim3, Op
-from .affine import Affine, SymbolKind
+from .affine import AffineExpr, SymbolKind
 from .congruence import modulus, same_element
-from .coverage import Refusal, Walk
+from .coverage import CoverageWalk
+from .dependence import workgroup_axis
 from .elements import EMPTY, Elements
 from .footprint import Barrier, BranchEnd, BranchStart, Footprints, LoopEnd, LoopStart, MemoryAccess
-from .hazards import workgroup_axis
+from .refusal import Refusal
 
-__all__ = ["Local", "Refusal", "Verdict", "prove_local", "stores_meet"]
+__all__ = ["TileProof", "Verdict", "prove_local", "stores_overlap"]
 
 GROUP, _, _, VALUE = SymbolKind
 
 
 @dataclass(slots=True)
-class Local:
-    """The claim holds.  Every access is at `base + e` with e in `extent`, base the workgroup's own.
+class TileProof:
+    """The claim holds: every access of a workgroup is at `base + e` with e in `extent`.
 
-    `accesses` are all of the buffer's; `order` tells for each read what orders it
-    after its write: `barrier` or `same lane`.
+    `base` has the GROUP terms of the indices.  `accesses`: all those of the buffer.  `order`: for each
+    read what orders it after its write, `barrier` or `same lane`.
     """
 
-    base: Affine
+    base: AffineExpr
     extent: Elements
     accesses: list[MemoryAccess]
     order: dict[Op, str]
@@ -42,11 +42,11 @@ class Local:
     def certificate(self) -> dict[str, Any]:
         """The facts of the proof as JSON values."""
         reads = [
-            {"access": a.describe(), "covered_by": self.order[a.op], **_place(a)}
+            {"access": a.describe(), "covered_by": self.order[a.op], **_access_facts(a)}
             for a in self.accesses
             if not a.is_write
         ]
-        writes = [{"access": a.describe(), **_place(a)} for a in self.accesses if a.is_write]
+        writes = [{"access": a.describe(), **_access_facts(a)} for a in self.accesses if a.is_write]
         return {
             "base": str(self.base),
             "tile": [self.extent.low, self.extent.high],
@@ -55,49 +55,49 @@ class Local:
         }
 
 
-def _place(access: MemoryAccess) -> dict[str, Any]:
-    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.form.terms if s.kind is not GROUP}
-    place: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
+def _access_facts(access: MemoryAccess) -> dict[str, Any]:
+    ranges = {str(s): list(access.lanes.get(s, s.range)) for s in access.expr.terms if s.kind is not GROUP}
+    facts: dict[str, Any] = {"where": str(access.op.loc) if access.op.loc else None}
     if ranges:
-        place["ranges"] = ranges
+        facts["ranges"] = ranges
     if access.guards:
-        place["guards"] = sorted(
+        facts["guards"] = sorted(
             f"%{g.value.name}" if g.holds else f"not %{g.value.name}" for g in access.guards
         )
-    return place
+    return facts
 
 
-Verdict = Local | Refusal
+Verdict = TileProof | Refusal
 
 
 def prove_local(footprints: Footprints, names: Iterable[str]) -> dict[str, Verdict]:
     """A verdict for each of the buffers `names` that the program touches."""
-    walk = Walk(footprints, set(names))
+    walk = CoverageWalk(footprints, set(names))
     walk.run()
-    found: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for name, accesses in walk.accesses.items():
         if name in walk.refused:
-            found[name] = walk.refused[name]
+            verdicts[name] = walk.refused[name]
         elif name in walk.failed:
-            found[name] = _failure(name, accesses, *walk.failed[name])
+            verdicts[name] = _explain_uncovered(name, accesses, *walk.failed[name])
         else:
-            found[name] = _tile(walk, name, accesses)
-    return found
+            verdicts[name] = _prove_tile(walk, name, accesses)
+    return verdicts
 
 
-def stores_meet(local: Local, grid: Dim3 | None) -> bool:
-    """Whether neighbouring workgroups store to the same elements of what they read, where that is known.
+def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
+    """Whether workgroups surely store to each other's elements of a buffer that is read.
 
-    Between workgroups nothing orders them, so the program as written has a race; as a tile it has none.
+    Nothing orders workgroups, so the program as written then has a race, which the tiles hide.
     """
-    if all(access.is_write for access in local.accesses):
+    if all(access.is_write for access in proof.accesses):
         return False
-    strides = {workgroup_axis(symbol): abs(c) for symbol, c in local.base.terms.items()}
+    strides = {workgroup_axis(symbol): abs(c) for symbol, c in proof.base.terms.items()}
     stored: Elements | None = EMPTY
-    for access in local.accesses:
-        found = _extent(access) if access.is_write and not access.atoms else None
-        stored = stored.union(found[1]) if stored is not None and found is not None else stored
-    if not stored or None in strides:  # the base moves with something else than the workgroup
+    for access in proof.accesses:
+        extent = _extent(access) if access.is_write and not access.predicates else None
+        stored = stored.union(extent[1]) if stored is not None and extent is not None else stored
+    if not stored or None in strides:  # the base depends on something else than workgroup ids
         return False
     for axis in [0] if grid is None else [axis for axis in range(3) if grid[axis] > 1]:
         stride = strides.get(axis, 0)
@@ -109,24 +109,27 @@ def stores_meet(local: Local, grid: Dim3 | None) -> bool:
     return False
 
 
-def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_unordered: bool) -> Refusal:
-    """The nearest thing to a proof of a failed read, and what it lacks."""
-    place = accesses.index(read)
-    before = [a for a in accesses[:place] if a.is_write]
-    after = [a for a in accesses[place:] if a.is_write]
+def _explain_uncovered(
+    name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_unordered: bool
+) -> Refusal:
+    """Which fact is missing to prove a read covered; the first that fits, the most specific first."""
+    position = accesses.index(read)
+    before = [a for a in accesses[:position] if a.is_write]
+    after = [a for a in accesses[position:] if a.is_write]
 
-    def refusal(code: str, message: str, **facts: Any) -> Refusal:
-        return Refusal(code, message, read.op.loc, {"access": read.describe(), **facts})
+    def refusal(reason: str, message: str, **facts: Any) -> Refusal:
+        return Refusal(reason, message, name, read.op.loc, {"access": read.describe(), **facts})
 
     if only_unordered:
         message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
         return refusal("no-barrier", message)
-    scattered = next((a for a in before if a.form.part(VALUE).terms), None)
+    scattered = next((a for a in before if a.expr.terms_of(VALUE).terms), None)
     if scattered is not None:
         message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)
     wraps = next(
-        (a for a in before if isinstance(a.index, Affine) and not same_element(a.residue, read.residue)), None
+        (a for a in before if isinstance(a.index, AffineExpr) and not same_element(a.residue, read.residue)),
+        None,
     )
     if wraps is not None and _covers(read, before):
         message = (
@@ -144,46 +147,48 @@ def _failure(name: str, accesses: list[MemoryAccess], read: MemoryAccess, only_u
         return refusal("read-before-write", f"@{name} is read before anything writes it")
     missing = _missing(read, before)
     if missing is None:
-        bases = sorted({str(a.form.part(GROUP)) for a in before if isinstance(a.index, Affine)})
-        message = f"@{name} is read at base {read.form.part(GROUP)}, but written at {', '.join(bases)}"
+        bases = sorted({str(a.expr.terms_of(GROUP)) for a in before if isinstance(a.index, AffineExpr)})
+        message = f"@{name} is read at base {read.expr.terms_of(GROUP)}, but written at {', '.join(bases)}"
         return refusal("different-bases", message)
-    spans = [found[1] for a in before if (found := _extent(a)) is not None and found[1]]
+    spans = [extent[1] for a in before if (extent := _extent(a)) is not None and extent[1]]
     above, below = (missing.low > e.high for e in spans), (missing.high < e.low for e in spans)
-    outside = bool(spans) and (all(above) or all(below))
-    whose = "belong to another workgroup's tile" if outside else "are not written by this workgroup"
+    is_outside = bool(spans) and (all(above) or all(below))
+    whose = "belong to another workgroup's tile" if is_outside else "are not written by this workgroup"
     message = f"elements {missing} of @{name}, counted from the workgroup's base, are read, but {whose}"
     return refusal(
-        "other-workgroup" if outside else "uncovered", message, missing=[missing.low, missing.high]
+        "other-workgroup" if is_outside else "uncovered", message, missing=[missing.low, missing.high]
     )
 
 
-def _tile(walk: Walk, name: str, accesses: list[MemoryAccess]) -> Verdict:
-    """One base for all accesses, and the span of the rest."""
+def _prove_tile(walk: CoverageWalk, name: str, accesses: list[MemoryAccess]) -> Verdict:
+    """The tile of a buffer whose reads are all covered: one base for all accesses, and the span of the rest."""
     first, extent = accesses[0], EMPTY
-    base = first.form.part(GROUP)
+    base = first.expr.terms_of(GROUP)
     for access in accesses:
-        found = _extent(access)
-        if found is None:
-            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
-        if found[0] != base:
-            message = f"@{name} is accessed at different bases: {base} and {found[0]}"
-            return Refusal("different-bases", message, access.op.loc)
-        merged = extent.union(found[1])
+        based = _extent(access)
+        if based is None:
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
+        if based[0] != base:
+            message = f"@{name} is accessed at different bases: {base} and {based[0]}"
+            return Refusal("different-bases", message, name, access.op.loc)
+        merged = extent.union(based[1])
         if merged is None:
-            return Refusal("too-large", f"the tile of @{name} spans too far to track", access.op.loc)
+            return Refusal("too-large", f"the tile of @{name} spans too far to track", name, access.op.loc)
         extent = merged
-    if not _tells_elements(accesses, extent):
-        return Refusal("may-wrap", f"an index of @{name} may wrap around its type", first.op.loc)
-    for loop in (op for op in first.inside if op in base.loops):  # which are around all the accesses
-        if not _parted(walk.footprints, loop, name):
+    if not _offsets_determine_elements(accesses, extent):
+        return Refusal("may-wrap", f"an index of @{name} may wrap around its type", name, first.op.loc)
+    # Where the base moves from one iteration to the next, the tile is used again for other elements: the
+    # accesses of two iterations must not mix.  All accesses are inside these loops, as they share the base.
+    for loop in (op for op in first.inside if op in base.loops):
+        if not _barrier_between_iterations(walk.footprints, loop, name):
             message = f"the base {base} of @{name} moves in a loop, and no barrier parts its iterations"
-            return Refusal("moving-base", message, loop.loc)
+            return Refusal("moving-base", message, name, loop.loc)
     reads = {a.op: walk.order[a.op] for a in accesses if not a.is_write}
-    return Local(base, extent, accesses, reads)
+    return TileProof(base, extent, accesses, reads)
 
 
-def _tells_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
-    """Whether two accesses of one workgroup meet in an element exactly if their places in `extent` are equal."""
+def _offsets_determine_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
+    """Whether accesses of one workgroup are at the same element exactly if they are at the same place of the tile."""
     residues = {access.residue for access in accesses}
     for a, b in combinations_with_replacement(residues, 2):
         wrap = modulus(a, b)
@@ -192,8 +197,8 @@ def _tells_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
     return True
 
 
-def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
-    """Whether in every iteration of `loop` a barrier comes before or after all accesses of a buffer."""
+def _barrier_between_iterations(footprints: Footprints, loop: Op, name: str) -> bool:
+    """Whether each iteration of `loop` has a barrier before or after all its accesses of a buffer."""
     events = footprints.events
     start = next(i for i, e in enumerate(events) if isinstance(e, LoopStart) and e.op is loop)
     depth, touched, before, after = 0, False, False, False
@@ -202,7 +207,7 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
             break
         if isinstance(event, MemoryAccess) and event.buffer == name:
             touched, after = True, False
-        elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:
+        elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:  # not a conditional one
             before, after = before or not touched, True
         elif isinstance(event, BranchStart | LoopStart):
             depth += 1
@@ -212,16 +217,16 @@ def _parted(footprints: Footprints, loop: Op, name: str) -> bool:
 
 
 def _missing(read: MemoryAccess, writes: list[MemoryAccess]) -> Elements | None:
-    """What `writes` would leave of a read if they were not conditional; None if they lie at other bases."""
-    wanted = _extent(read)
-    if wanted is None:
+    """The elements of a read that `writes` would not cover even unconditionally; None if all have other bases."""
+    needed = _extent(read)
+    if needed is None:
         return None
-    base, left, comparable = wanted[0], wanted[1], not writes
+    (base, missing), comparable = needed, not writes
     for write in writes:
-        found = _extent(replace(write, lanes={})) if isinstance(write.index, Affine) else None
-        if found is not None and found[0] == base:
-            left, comparable = left.minus(found[1]), True
-    return left if comparable else None
+        written = _extent(replace(write, lanes={})) if isinstance(write.index, AffineExpr) else None
+        if written is not None and written[0] == base:
+            missing, comparable = missing.minus(written[1]), True
+    return missing if comparable else None
 
 
 def _covers(read: MemoryAccess, writes: list[MemoryAccess]) -> bool:
@@ -229,15 +234,15 @@ def _covers(read: MemoryAccess, writes: list[MemoryAccess]) -> bool:
     return missing is not None and not missing
 
 
-def _extent(access: MemoryAccess) -> tuple[Affine, Elements] | None:
-    """The group's part of the index, and all that the rest may be."""
-    found = access.elements()
+def _extent(access: MemoryAccess) -> tuple[AffineExpr, Elements] | None:
+    """The GROUP terms of the index, and all values of the rest; None if these span too far."""
+    elements = access.elements()
     for counter in access.loops:
-        if counter is None or found is None:
+        if counter is None or elements is None:
             continue
-        coefficient = access.form.terms.get(counter.symbol, 0)
+        coefficient = access.expr.terms.get(counter.symbol, 0)
         if coefficient:
-            found = found.spread(coefficient, counter.most)
-    if found is None:
+            elements = elements.spread(coefficient, counter.max_trips)
+    if elements is None:
         return None
-    return access.form.part(GROUP), found
+    return access.expr.terms_of(GROUP), elements

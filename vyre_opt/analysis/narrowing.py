@@ -8,12 +8,12 @@ from ..ir import arith
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
 from .affine import Range
-from .locality import Local
+from .locality import TileProof
 
 __all__ = ["narrow_element"]
 
 
-def narrow_element(buffer: Buffer, local: Local, ranges: Mapping[Value, Range]) -> DataType | None:
+def narrow_element(buffer: Buffer, local: TileProof, ranges: Mapping[Value, Range]) -> DataType | None:
     """u8 or u16 if every stored value fits it and it is narrower than the buffer's type, else None.
 
     `ranges` are those of the program's values; a value without one may be any of its type.

@@ -1,12 +1,12 @@
-"""Accesses of workgroup memory that nothing orders: a lane loads what another one stores.
+"""Possible races in workgroup memory: a lane loads what another one stores, with no barrier between.
 
     store %v, @t[%l]
-                            no barrier: which comes first is not said
+                            no barrier: the order of these two is undefined
     %r = load @t[%mirror]
 
-This looks for a store and a load of different elements' places with no barrier on the way from one to
-the other, once through the body or once around a loop.  It warns and proves nothing: an index that
-cannot be followed is taken at its word, and the interpreter tells for sure.
+This looks for a store and a load that may touch one element, with no barrier on a path from one to the
+other, through the body or around a loop.  It is for a warning and proves nothing: a data-dependent
+index is assumed to be right.  The interpreter detects races for certain.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from ..ir.program import Op
 from ..ir.uniformity import Level
 from .affine import SymbolKind
-from .clamped import near_form
+from .affine_analysis import Unknown
+from .clamped import clamped_expr
+from .dependence import DependenceTest
 from .footprint import Barrier, BranchEnd, BranchStart, Event, Footprints, LoopEnd, LoopStart, MemoryAccess
-from .forms import Unknown
-from .hazards import Hazards
 
 __all__ = ["unordered_loads"]
 
@@ -28,48 +28,54 @@ __all__ = ["unordered_loads"]
 def unordered_loads(footprints: Footprints) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
     """A store and a load of a workgroup buffer that no barrier orders, the first such store for each load."""
     buffers = footprints.program.buffers
-    events = [_near(footprints, event) for event in footprints.events]
-    hazards = Hazards(footprints, (1, 1, 1))
-    told: set[Op] = set()
-    for store, load in _unparted(events):
-        if buffers[load.buffer].is_workgroup and load.op not in told and _may_meet(hazards, store, load):
-            told.add(load.op)
+    events = [_resolve_clamp(footprints, event) for event in footprints.events]
+    dependence = DependenceTest(footprints, (1, 1, 1))
+    reported: set[Op] = set()
+    for store, load in _unordered_pairs(events):
+        if (
+            buffers[load.buffer].is_workgroup
+            and load.op not in reported
+            and _may_race(dependence, store, load)
+        ):
+            reported.add(load.op)
             yield store, load
 
 
-def _near(footprints: Footprints, event: Event) -> Event:
-    """An access, at an index that is looked into where it is clamped."""
-    form = near_form(footprints.forms, event.op.index) if isinstance(event, MemoryAccess) else None
-    return replace(event, index=form) if isinstance(event, MemoryAccess) and form is not None else event
+def _resolve_clamp(footprints: Footprints, event: Event) -> Event:
+    """An access with a clamped index as one with an affine index, if possible; other events as they are."""
+    expr = clamped_expr(footprints.affine, event.op.index) if isinstance(event, MemoryAccess) else None
+    return replace(event, index=expr) if isinstance(event, MemoryAccess) and expr is not None else event
 
 
 @dataclass(slots=True)
 class _Branches:
-    """An `if` on the way: the stores before it, and those after each of its blocks."""
+    """An open `if`: the unordered stores before it, and those after each of its blocks."""
 
     op: Op
     before: list[MemoryAccess]
     after: list[list[MemoryAccess]] = field(default_factory=list)
 
     def merged(self) -> list[MemoryAccess]:
-        ways = self.after if len(self.after) > 1 else [self.before, *self.after]
-        return list({id(store): store for way in ways for store in way}.values())
+        # without an else, the stores before the if may reach its end directly
+        paths = self.after if len(self.after) > 1 else [self.before, *self.after]
+        return list({id(store): store for path in paths for store in path}.values())
 
 
-def _unparted(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
-    """Stores, and loads of the same buffer with no barrier between, on some way from one to the other.
+def _unordered_pairs(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    """Stores, and loads of the same buffer after them, with no barrier on some path between.
 
-    A loop is walked twice, so that what a round stores meets what the next one loads.
+    A loop is walked twice, to pair the stores of an iteration with the loads of the next one.
     """
     stores: list[MemoryAccess] = []
     branches: list[_Branches] = []
     open_loops: list[int] = []
-    again: set[int] = set()
+    repeated: set[int] = set()  # starts of the loops in their second walk
     at = 0
     while at < len(events):
         event = events[at]
         if isinstance(event, Barrier):
-            stores = []  # of any scope: who writes one within a subgroup, means to exchange there
+            # a barrier of any scope: one within a subgroup is there for an exchange within it
+            stores = []
         elif isinstance(event, BranchStart):
             if not branches or branches[-1].op is not event.op:
                 branches.append(_Branches(event.op, stores))
@@ -82,8 +88,8 @@ def _unparted(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]
             open_loops.append(at)
         elif isinstance(event, LoopEnd):
             start = open_loops.pop()
-            if start not in again:
-                again.add(start)
+            if start not in repeated:
+                repeated.add(start)
                 at = start
                 continue
         elif isinstance(event, MemoryAccess) and not event.is_atomic:
@@ -94,22 +100,22 @@ def _unparted(events: list[Event]) -> Iterator[tuple[MemoryAccess, MemoryAccess]
         at += 1
 
 
-def _may_meet(hazards: Hazards, store: MemoryAccess, load: MemoryAccess) -> bool:
-    """Whether different lanes touch one element, as far as the indices tell."""
-    if _exclude(store, load):
+def _may_race(dependence: DependenceTest, store: MemoryAccess, load: MemoryAccess) -> bool:
+    """Whether different lanes may touch one element, as far as the indices tell."""
+    if _are_exclusive(store, load):
         return False
     if store.op.index is load.op.index and _is_data(store):
-        return False  # a lane's own place, wherever it is
+        return False  # taken as the lane's own element, wherever it is
     if isinstance(store.index, Unknown) or isinstance(load.index, Unknown):
         return not (store.lanes or load.lanes or store.guards or load.guards)
-    return not hazards.same_lane(store, load)
+    return not dependence.disjoint_between_lanes(store, load)
 
 
 def _is_data(access: MemoryAccess) -> bool:
-    return isinstance(access.index, Unknown) or bool(access.form.part(SymbolKind.VALUE).terms)
+    return isinstance(access.index, Unknown) or bool(access.expr.terms_of(SymbolKind.VALUE).terms)
 
 
-def _exclude(store: MemoryAccess, load: MemoryAccess) -> bool:
-    """Whether a workgroup makes one of the two at most: under a condition, and under its opposite."""
-    taken = {(guard.value, guard.holds) for guard in store.guards if guard.level <= Level.WORKGROUP}
-    return any((guard.value, not guard.holds) in taken for guard in load.guards)
+def _are_exclusive(store: MemoryAccess, load: MemoryAccess) -> bool:
+    """Whether a workgroup makes only one of the two: they are under opposite uniform conditions."""
+    conditions = {(guard.value, guard.holds) for guard in store.guards if guard.level <= Level.WORKGROUP}
+    return any((guard.value, not guard.holds) in conditions for guard in load.guards)

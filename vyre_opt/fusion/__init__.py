@@ -1,14 +1,26 @@
-"""Whether and how launches are joined: the pressure of a chain, and plans of groups.
+"""Whether and how launches are joined.
 
-    pressure        fusion_pressure, should_fuse_chain: a chain of hand-offs as a tensor train
-    power_compare   the exact comparison under should_fuse_chain
-    launch_groups   stages, groups, plans and their errors
-    launch_plan     plan_launch_fusion, and its greedy strategy
-    windows         which stages of a line may share a group
-    group_starts    the best way to cut a line of stages, whatever a stage is
-    launch_optimal  its use for plain stages
-    pipeline_plan   its use for stages with named buffers, as passes have them
+What pays, by numbers alone:
 
-docs/fusion.md has the formulae.  Nothing here knows a Program of the user's: passes turn theirs
-into these stages.
+    pressure          fusion_pressure, should_fuse_chain: a chain of hand-offs as a tensor train
+    power_compare     the exact comparison in should_fuse_chain
+    launch_groups     stages, groups, plans and their errors
+    launch_plan       plan_launch_fusion, its greedy and its optimal strategy
+    pipeline_plan     the optimal plan for stages with named buffers, as passes have them
+    group_budget      which neighbouring stages fit the byte budget together
+    partition         the optimal cuts of a line of stages, whatever a stage is
+
+What may be joined, by proof, and joining it:
+
+    pair_legality     whether one launch may follow another in one program, and needs a barrier
+    group_legality    whether a stretch of launches may be one program
+    veto              the note that forbids joining
+    halo_plan         whether workgroups may compute their neighbours' elements again, and at what cost
+    halo_recompute    the rewriting for that
+    join              several programs as one
+    remarks           what launch_fusion says of all this
+    workgroup_tile    a buffer of storage as a workgroup tile
+    workgroup_memory  the bytes of workgroup memory that a target has
+
+docs/fusion.md has the formulae and the proofs.
 """

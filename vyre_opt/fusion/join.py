@@ -1,4 +1,4 @@
-"""Joining: programs that are launched one after the other over one grid become one program.
+"""Joins programs that are launched one after the other over one grid into one program.
 
     launch @a (@x, @mid)            program @a_then_b {
     launch @b (@mid, @y)   ->         buffer @x, @mid, @y      one for each buffer of the pipeline
@@ -7,7 +7,7 @@
                                       body of @b
                                     }
 
-Whether that is the same is not asked here; see join_proofs.
+Whether that computes the same is not checked here; see pair_legality and group_legality.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ..ir.equal_values import merge_equal
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone
-from .halo_tile import Tile, recomputed, retarget
+from .halo_recompute import HaloTile, rebase, recompute
 
-__all__ = ["Member", "barrier", "fresh_name", "join", "joined_name"]
+__all__ = ["BoundProgram", "barrier", "fresh_name", "join", "joined_name"]
 
 MAX_NAME = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A launch to be joined: its program, and what it passes, in the order of the bindings."""
+class BoundProgram:
+    """A program with the pipeline's buffers that a launch passes to it, in the order of the bindings."""
 
     program: Program
     buffers: tuple[str, ...]
 
     @property
-    def formals(self) -> list[tuple[Buffer, str]]:
-        """The program's bound buffers, each with the name of what is passed for it."""
+    def bindings(self) -> list[tuple[Buffer, str]]:
+        """The program's bound buffers, each with the name of the buffer passed for it."""
         return list(zip(self.program.bound_buffers, self.buffers, strict=True))
 
     @property
@@ -43,52 +43,53 @@ class Member:
         return sum(b.size_bytes or 0 for b in self.program.buffers.values() if b.is_workgroup)
 
 
-def joined_name(members: Sequence[Member], taken: Container[str]) -> str:
-    """`a_then_b`; of many or long names the first and the last."""
+def joined_name(members: Sequence[BoundProgram], used: Container[str]) -> str:
+    """`a_then_b`; `a_to_z` if that is too long."""
     names = [member.program.name for member in members]
     name = "_then_".join(names)
     if len(name) > MAX_NAME:
         name = f"{names[0]}_to_{names[-1]}"
-    return fresh_name(name, taken)
+    return fresh_name(name, used)
 
 
-def fresh_name(name: str, taken: Container[str]) -> str:
-    number, found = 0, name
-    while found in taken:
+def fresh_name(name: str, used: Container[str]) -> str:
+    """`name`, or `name_1`, `name_2`, ..., the first that is not used."""
+    number, fresh = 0, name
+    while fresh in used:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        fresh = f"{name}_{number}"
+    return fresh
 
 
 def join(
     name: str,
-    members: Sequence[Member],
+    members: Sequence[BoundProgram],
     lengths: Mapping[str, int | None],
     grid: Dim3 | None,
     barriers: Collection[int],
     *,
     internal: Collection[str] = (),
-    filled: Collection[str] = (),
-    tiles: Iterable[Tile] = (),
-    renewed: Collection[str] = (),
+    initialized: Collection[str] = (),
+    tiles: Iterable[HaloTile] = (),
+    rewritten: Collection[str] = (),
 ) -> Program:
-    """The bodies of `members` in one program, which no module knows yet.
+    """The bodies of `members` in one program, which belongs to no module yet.
 
-    `lengths`: elements of the pipeline's buffers.  `barriers`: the members before which one stands.
-    `internal`: buffers that nobody else touches, which become transient ones of the program.
-    `filled`: those that are read only where the program itself wrote before.
-    `tiles`: the hand-offs that a workgroup computes for itself, neighbours' elements included.
-    `renewed`: buffers that launches between the members write; a load before a barrier of
-    `barriers` and one after it are two values then.
+    `lengths`: elements of the pipeline's buffers.  `barriers`: members that get a barrier before them.
+    `internal`: buffers that nobody else uses, which become transient ones of the program.
+    `initialized`: those that are read only where the program itself wrote before, so not live-in.
+    `tiles`: hand-offs that each workgroup computes itself, its neighbours' elements included.
+    `rewritten`: buffers that launches between the members write: loads of one index before and after a
+    barrier of `barriers` are then not merged into one value.
     """
     by_buffer = {tile.buffer: tile for tile in tiles}
     program = Program(name, members[0].program.workgroup, grid, loc=members[0].program.loc)
-    passed: dict[str, list[Buffer]] = {}
+    formals_of: dict[str, list[Buffer]] = {}
     for member in members:
-        for formal, actual in member.formals:
-            passed.setdefault(actual, []).append(formal)
-    for actual, formals in passed.items():
-        buffer = _merged(actual, formals, lengths[actual], actual in filled)
+        for formal, actual in member.bindings:
+            formals_of.setdefault(actual, []).append(formal)
+    for actual, formals in formals_of.items():
+        buffer = _merged(actual, formals, lengths[actual], actual in initialized)
         if actual in by_buffer:
             buffer.count, buffer.access = by_buffer[actual].size, AccessMode.WORKGROUP
         if actual in by_buffer or actual in internal:
@@ -98,43 +99,43 @@ def join(
         if actual in internal:
             buffer.access = AccessMode.READ_WRITE
         program.buffers[actual] = buffer
-    borders: dict[Op, Collection[str]] = {}
-    for place, member in enumerate(members):
-        if place in barriers:
+    boundaries: dict[Op, Collection[str]] = {}
+    for number, member in enumerate(members):
+        if number in barriers:
             program.body.ops.append(barrier(member.program))
-            borders[program.body.ops[-1]] = renewed
-        program.body.ops += _body(member, place, program, by_buffer)
+            boundaries[program.body.ops[-1]] = rewritten
+        program.body.ops += _body(member, number, program, by_buffer)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
-    merge_equal(program, borders)
+    merge_equal(program, boundaries)
     return program
 
 
 def barrier(before: Program) -> Op:
-    """The workgroup barrier between two parts, located at the second."""
+    """A workgroup barrier to stand before the body of a program, with its location."""
     return Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=before.loc)
 
 
-def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_filled: bool) -> Buffer:
-    """One buffer for what several programs call theirs: it may be used in all of their ways."""
+def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_initialized: bool) -> Buffer:
+    """One buffer that stands for those of several programs, and allows all that each of them allows."""
     count = next((b.count for b in formals if b.count is not None), None) if length is None else length
-    holds = any(b.live_in for b in formals)
+    is_input = any(b.live_in for b in formals)
     reads = any(b.access is AccessMode.READ for b in formals)
-    alike = {b.access for b in formals}
-    access = alike.pop() if len(alike) == 1 else AccessMode.READ_WRITE
+    modes = {b.access for b in formals}
+    access = modes.pop() if len(modes) == 1 else AccessMode.READ_WRITE
     is_output = any(b.live_out or b.access is AccessMode.WRITE for b in formals)
     if access is AccessMode.READ_WRITE:
-        live_in, live_out = holds or (reads and not is_filled), is_output
+        live_in, live_out = is_input or (reads and not is_initialized), is_output
     else:
-        live_in, live_out = holds, any(b.live_out for b in formals)
+        live_in, live_out = is_input, any(b.live_out for b in formals)
     return Buffer(
         name, formals[0].dtype, count, access, None, live_in=live_in, live_out=live_out, loc=formals[0].loc
     )
 
 
-def _body(member: Member, place: int, program: Program, tiles: Mapping[str, Tile]) -> list[Op]:
-    """A copy of the member's body that speaks of the joined program's buffers, its own ones added."""
-    names = {formal.name: actual for formal, actual in member.formals}
+def _body(member: BoundProgram, number: int, program: Program, tiles: Mapping[str, HaloTile]) -> list[Op]:
+    """A copy of the member's body with the joined program's buffers; the member's own buffers are added to it."""
+    names = {formal.name: actual for formal, actual in member.bindings}
     for buffer in member.program.buffers.values():
         if buffer.binding is None:
             own = replace(buffer, name=fresh_name(buffer.name, program.buffers))
@@ -145,8 +146,8 @@ def _body(member: Member, place: int, program: Program, tiles: Mapping[str, Tile
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
     for tile in tiles.values():
-        if tile.producer == place:  # before the tile is found by the workgroup's own id
-            ops = recomputed(ops, tile, member.program)
+        if tile.producer == number:  # first: `rebase` adds workgroup ids, which must stay the real ones
+            ops = recompute(ops, tile, member.program)
         if tile.buffer in member.buffers:
-            ops = retarget(ops, tile)
+            ops = rebase(ops, tile)
     return ops

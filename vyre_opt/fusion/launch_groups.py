@@ -142,8 +142,8 @@ class LaunchFusionStage:
                 object.__setattr__(self, name, byte_count(value, f"stage {self.id}: {name}"))
         flag = self.requires_host_materialization
         if type(flag) is not bool:
-            named = f"stage {self.id}: requires_host_materialization"
-            object.__setattr__(self, "requires_host_materialization", is_flag(flag, named))
+            label = f"stage {self.id}: requires_host_materialization"
+            object.__setattr__(self, "requires_host_materialization", is_flag(flag, label))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +186,8 @@ def check_sum(total: int, field: str) -> None:
 
 def check_unique(ids: Sequence[int]) -> None:
     """Raises DuplicateStage for the first id that was there before."""
-    seen: set[int] = set()
+    visibility: set[int] = set()
     for each in ids:
-        if each in seen:
+        if each in visibility:
             raise DuplicateStage(each)
-        seen.add(each)
+        visibility.add(each)

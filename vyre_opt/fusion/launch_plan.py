@@ -1,4 +1,4 @@
-"""plan_launch_fusion: which neighbouring launches become one.
+"""plan_launch_fusion: which launches of a line become one.
 
 The greedy strategy walks once from left to right and appends while the next stage fits:
 
@@ -6,13 +6,24 @@ The greedy strategy walks once from left to right and appends while the next sta
     next stage  required + its scratch + output   <= budget, equal layout, no host before it
                 avoids the bytes of the output before it
 
-It takes every stage for the only reader of the stage before it.  `launch_optimal` counts closer.
+It takes every stage for the only reader of the stage before it.
+
+The optimal strategy finds the fewest launches, then the fewest bytes moved.  The same stages may share a
+group, but their bytes are counted more closely.  With stage k before stage l,
+
+    handed(l) = min(output of k, input of l)       what l takes from k; it is held once
+    required  = first input + outputs + (input - handed) of the others + the largest scratch
+    avoided   = handed, unless k requires host materialization: then the host sees its output
+
+so an input that the stage before does not produce counts, and scratch is reused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
+from .group_budget import StageMemory, check_each_fits, earliest_starts, required_bytes
 from .launch_groups import (
     U64_MAX,
     ByteCountOverflow,
@@ -25,9 +36,11 @@ from .launch_groups import (
     byte_count,
     check_sum,
     check_unique,
+    plan_of,
 )
+from .partition import Span, group_starts, group_totals
 
-__all__ = ["plan_launch_fusion"]
+__all__ = ["make_groups", "plan_launch_fusion"]
 
 STRATEGIES = ("greedy", "optimal")
 
@@ -38,11 +51,12 @@ def plan_launch_fusion(
     """The groups that `stages`, in order, are launched in, each of at most `max_group_bytes`.
 
     `strategy`: "greedy", one pass in linear time, or "optimal": the fewest launches, and of
-    such plans one that moves the fewest bytes (see `launch_optimal.plan_optimal`).
+    such plans one that moves the fewest bytes (see above).
 
     Raises, in this order: ZeroBudget; DuplicateStage for the first id that repeats; then, from
     left to right, ByteCountOverflow for what a group requires beyond u64 and StageOverBudget for a
-    stage that does not fit alone; last, ByteCountOverflow for what all groups avoid.  What is no stage, budget or strategy at all is a LaunchFusionError.
+    stage that does not fit alone; last, ByteCountOverflow for what all groups avoid.  Arguments of other
+    types or values, such as an unknown strategy, are a LaunchFusionError.
     """
     if strategy not in STRATEGIES:
         raise LaunchFusionError(f"unknown strategy {strategy!r}; the strategies are {', '.join(STRATEGIES)}")
@@ -52,9 +66,7 @@ def plan_launch_fusion(
     line = _checked_line(stages)
     check_unique([stage.id for stage in line])
     if strategy == "optimal":
-        from .launch_optimal import plan_optimal
-
-        return plan_optimal(line, budget)
+        return _plan_optimal(line, budget)
     return _plan_greedy(line, budget)
 
 
@@ -100,3 +112,58 @@ def _plan_greedy(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusi
         first = end
     check_sum(total_avoided, "avoided_intermediate_bytes")
     return LaunchFusionPlan(groups, len(groups), count - len(groups), total_avoided)
+
+
+def _plan_optimal(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFusionPlan:
+    """The plan for stages with unique ids.  O(n log n) at most.
+
+    Raises, from left to right, ByteCountOverflow and StageOverBudget.
+    """
+    memory, sizes, spans = _chain(stages)
+    ids = [stage.id for stage in stages]
+    check_each_fits(ids, memory, sizes, budget)
+
+    def may_join(first: int, last: int) -> bool:
+        stage = stages[last]
+        return not stage.requires_host_materialization and stage.layout_hash == stages[last - 1].layout_hash
+
+    starts = group_starts(earliest_starts(memory, sizes, budget, may_join), spans)
+    return make_groups(starts, ids, [stage.layout_hash for stage in stages], memory, sizes, spans)
+
+
+def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list[int], list[Span]]:
+    """The stages' memory as buffers: 2k is what stage k alone holds, 2k + 1 what it hands to the next."""
+    handoffs = [min(a.output_bytes, b.input_bytes) for a, b in pairwise(stages)]
+    sizes: list[int] = []
+    memory: list[StageMemory] = []
+    received = 0
+    for k, (stage, sent) in enumerate(zip(stages, [*handoffs, 0], strict=False)):
+        sizes += (stage.input_bytes - received + stage.output_bytes - sent, sent)
+        buffers = (2 * k - 1, 2 * k, 2 * k + 1) if k else (0, 1)
+        memory.append(StageMemory(buffers, stage.scratch_bytes))
+        received = sent
+    spans = [
+        Span(k, k + 1, size, 0) if stages[k].requires_host_materialization else Span(k, k + 1, 2 * size, size)
+        for k, size in enumerate(handoffs)
+        if size
+    ]
+    return memory, sizes, spans
+
+
+def make_groups(
+    starts: Sequence[int],
+    ids: Sequence[int],
+    layouts: Sequence[int],
+    memory: Sequence[StageMemory],
+    sizes: Sequence[int],
+    spans: Sequence[Span],
+) -> LaunchFusionPlan:
+    """The plan with groups that begin at `starts`.  Raises ByteCountOverflow."""
+    groups = []
+    for (start, end), (_, avoided) in zip(
+        pairwise([*starts, len(ids)]), group_totals(starts, spans, len(ids)), strict=True
+    ):
+        required = required_bytes(memory[start:end], sizes)
+        check_sum(required, "required_bytes")
+        groups.append(LaunchFusionGroup(list(ids[start:end]), layouts[start], required, avoided))
+    return plan_of(groups)

@@ -1,7 +1,7 @@
-"""Fusion of stages that read and write named buffers: what a pass makes of a pipeline.
+"""Plans launch fusion for stages that read and write named buffers, as the launches of a pipeline do.
 
-Bytes come from the liveness of the buffers.  A *version* of a buffer is what one stage writes,
-up to the last stage that reads it before the next overwrites it.
+Bytes are counted by the liveness of the buffers.  A *version* of a buffer lives from the stage that
+writes it to the last stage that reads it before the next write.
 
     stage      0          1          2          3
     @mid       write      read                  write
@@ -9,8 +9,8 @@ up to the last stage that reads it before the next overwrites it.
     @table     read       read       read
                |--reread---|--reread--|
 
-A version within one group is not written to memory, unless the host sees the buffer.  What a
-stage reads is not read from memory if a stage of its group has it already.
+A version that lives within one group is not written to memory, unless the host sees the buffer.  What a
+stage reads is not read from memory if an earlier stage of its group has read or written it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..ir.diagnostics import suggest
-from .budget_windows import Holding, check_alone, earliest_starts
-from .group_starts import Span, group_starts, group_totals
+from .group_budget import StageMemory, check_each_fits, earliest_starts
 from .launch_groups import (
     LaunchFusionError,
     LaunchFusionPlan,
@@ -29,7 +28,8 @@ from .launch_groups import (
     byte_count,
     check_unique,
 )
-from .launch_optimal import make_groups
+from .launch_plan import make_groups
+from .partition import Span, group_starts, group_totals
 
 __all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusion"]
 
@@ -38,9 +38,9 @@ __all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusio
 class PipelineStage:
     """A launch, and the buffers it reads and writes.
 
-    A stage that writes only a part of a buffer, so that older contents stay, names it in
-    `reads` too.  `scratch_bytes` is for itself, as workgroup memory is.  Stages of a group have
-    equal `layout_hash`; one that `requires_host_materialization` begins a group.
+    A stage that writes only a part of a buffer, so that older contents remain, names it in `reads` too.
+    `scratch_bytes`: memory of its own, such as workgroup memory.  Stages of a group have equal
+    `layout_hash`; one that `requires_host_materialization` begins a group.
     """
 
     id: int
@@ -52,7 +52,7 @@ class PipelineStage:
 
     @property
     def buffers(self) -> tuple[str, ...]:
-        """All that it touches, each once."""
+        """All that it reads or writes, each once."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
@@ -67,17 +67,16 @@ def plan_pipeline_fusion(
 ) -> LaunchFusionPlan:
     """The plan of fewest launches, and of those one that moves the fewest bytes.
 
-    `buffer_bytes`: the size of every buffer.  `host_visible`: those whose contents are seen from
-    outside the stages; they are never elided.
-    `may_join(first, last)`: whether stage number `last` may follow in a group of the stages
-    `first` to `last - 1`, which may join each other; all may, if it is None.  A stage that may
-    join a group must be able to join any tail of it.  It is asked only where layout, host and
-    budget allow, at most 2 n times.
+    `buffer_bytes`: the size of every buffer.  `host_visible`: those whose contents are used outside of the
+    stages; they are never elided.
+    `may_join(first, last)`: whether stage number `last` may follow in the group of the stages `first` to
+    `last - 1`; if so, it must be able to join any tail of it.  None: always.  It is called only where
+    layout, host and budget allow, at most 2 n times.
     `allow_oversize`: a stage that alone needs more than `max_group_bytes` is a group alone;
     otherwise it is a StageOverBudget.
 
-    A group requires each buffer that it touches once, and the largest scratch.  It avoids
-    the versions that live within it.  Time is O(t log n) for t uses of buffers by n stages.
+    A group requires each of its buffers once, and the largest scratch.  It avoids the versions that
+    live within it.  Time is O(t log n) for t uses of buffers by n stages.
 
     Raises LaunchFusionError as `plan_launch_fusion` does, and for a buffer without a size.
     """
@@ -87,15 +86,15 @@ def plan_pipeline_fusion(
     ids = [stage.id for stage in stages]
     check_unique(ids)
     numbers, sizes = _numbered(stages, buffer_bytes)
-    line = [
-        Holding(
+    memory = [
+        StageMemory(
             tuple(numbers[name] for name in stage.buffers),
             byte_count(stage.scratch_bytes, f"stage {stage.id}: scratch_bytes"),
         )
         for stage in stages
     ]
     if not allow_oversize:
-        check_alone(ids, line, sizes, budget)
+        check_each_fits(ids, memory, sizes, budget)
 
     def joins(first: int, last: int) -> bool:
         if stages[last].requires_host_materialization:
@@ -105,8 +104,8 @@ def plan_pipeline_fusion(
         return may_join is None or may_join(first, last)
 
     spans = list(_spans(stages, buffer_bytes, host_visible))
-    starts = group_starts(earliest_starts(line, sizes, budget, joins), spans)
-    return make_groups(starts, ids, [stage.layout_hash for stage in stages], line, sizes, spans)
+    starts = group_starts(earliest_starts(memory, sizes, budget, joins), spans)
+    return make_groups(starts, ids, [stage.layout_hash for stage in stages], memory, sizes, spans)
 
 
 def bytes_moved(
@@ -116,7 +115,7 @@ def bytes_moved(
     *,
     host_visible: Collection[str] = (),
 ) -> int:
-    """Bytes that a plan for the stages reads from memory and writes to it, by what buffers hold."""
+    """Bytes of memory traffic, reads and writes, of a plan for the stages."""
     each_alone = sum(
         buffer_bytes[name] for stage in stages for names in (stage.reads, stage.writes) for name in set(names)
     )
@@ -130,9 +129,9 @@ def bytes_moved(
 def bytes_at_cuts(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], *, host_visible: Collection[str] = ()
 ) -> list[int]:
-    """For each two neighbours, the bytes moved only because they are in different groups.
+    """For each two neighbours, the memory traffic that a cut between them costs.
 
-    That is, of all that would stay within one group of all the stages, what has this cut in it.
+    That is: what one group of all the stages would keep on chip, and this cut alone would move.
     """
     changes = [0] * (len(stages) + 1)
     for first, last, moved, _ in _spans(stages, buffer_bytes, host_visible):
@@ -146,7 +145,7 @@ def bytes_at_cuts(
 def _numbered(
     stages: Iterable[PipelineStage], buffer_bytes: Mapping[str, int]
 ) -> tuple[dict[str, int], list[int]]:
-    """Each touched buffer's number, and the sizes by number."""
+    """The number of each buffer in use, and the sizes by number."""
     numbers: dict[str, int] = {}
     sizes: list[int] = []
     for stage in stages:
@@ -166,26 +165,26 @@ def _numbered(
 def _spans(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], host_visible: Collection[str]
 ) -> Iterator[Span]:
-    """What one stage leaves for another: contents to read again, and versions that end."""
-    seen = frozenset(host_visible)
-    touched: dict[str, int] = {}  # by name, the last stage that touched it
+    """What one stage leaves for another: contents to read again, and the lifetimes of versions."""
+    visible = frozenset(host_visible)
+    last_use: dict[str, int] = {}  # by name, the last stage that read or wrote it
     version: dict[str, tuple[int, int]] = {}  # by name, the stage that wrote it and its last reader
 
-    def ended(name: str) -> Iterator[Span]:
+    def end_version(name: str) -> Iterator[Span]:
         written, read = version.pop(name, (0, 0))
-        if read > written and name not in seen:
+        if read > written and name not in visible:
             yield Span(written, read, buffer_bytes[name], buffer_bytes[name])
 
     for number, stage in enumerate(stages):
         for name in set(stage.reads):
-            if name in touched:
-                yield Span(touched[name], number, buffer_bytes[name], 0)
+            if name in last_use:
+                yield Span(last_use[name], number, buffer_bytes[name], 0)
             if name in version:
                 version[name] = (version[name][0], number)
-            touched[name] = number
+            last_use[name] = number
         for name in set(stage.writes):
-            yield from ended(name)
+            yield from end_version(name)
             version[name] = (number, number)
-            touched[name] = number
+            last_use[name] = number
     for name in list(version):
-        yield from ended(name)
+        yield from end_version(name)

@@ -1,8 +1,8 @@
-"""Is a product of many numbers at most a power?  Exact, and near linear in their count.
+"""Whether a product of many numbers is at most a power: exact, in nearly linear time.
 
-Both sides are computed as intervals of integers of PRECISION bits and an exponent, rounded
-outwards, so an answer from intervals that do not overlap is certain.  Sides closer than that
-are in practice equal; only they are multiplied out.
+Both sides are computed by interval arithmetic, on integers of PRECISION bits with an exponent, rounded
+outwards.  If the intervals do not overlap, the answer is certain.  Sides closer than that are mostly
+equal; only they are multiplied out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PRECISION = 256
 
 
 class _Interval(NamedTuple):
-    """From `low` to `high`, both positive, times 2^exponent."""
+    """[low, high] * 2^exponent, with positive low and high."""
 
     low: int
     high: int
@@ -35,7 +35,7 @@ class _Interval(NamedTuple):
 
 
 def _interval(factors: Sequence[int]) -> _Interval:
-    """The product; eight factors of u32 make about one number of PRECISION bits."""
+    """The product.  Eight u32 factors have about PRECISION bits, so each such product is rounded once."""
     result = _Interval(1, 1, 0)
     for i in range(0, len(factors), 8):
         exact = prod(factors[i : i + 8])
@@ -63,7 +63,7 @@ def _is_greater(x: int, x_exponent: int, y: int, y_exponent: int) -> bool:
 
 
 def product(factors: Sequence[int]) -> int:
-    """The product, of factors multiplied in pairs, so that big numbers meet big numbers."""
+    """The product, by a balanced tree: large factors of equal size multiply fastest."""
     level = list(factors) or [1]
     while len(level) > 1:
         level = [prod(level[i : i + 2]) for i in range(0, len(level), 2)]
@@ -73,23 +73,24 @@ def product(factors: Sequence[int]) -> int:
 def is_within_power(factors: Iterable[int], base: Fraction, exponent: int) -> bool:
     """product(factors) <= base^exponent, for positive factors and a positive base.
 
-    Time is linear in the count of factors, but for sides that agree in their first 200 bits
-    or so: those are multiplied out.  What all exponents have in common is divided out before
-    that, so that equal factors cost nothing.
+    Time is linear in the number of factors, except for sides that agree in their first 200 bits or so,
+    which are multiplied out.  Before that the exponents are divided by their common divisor, so that a
+    chain of equal factors costs nothing.
     """
-    counted = Counter(factors)
-    alike: dict[int, list[int]] = {}  # by how often they are there
-    for factor, times in counted.items():
-        alike.setdefault(times, []).append(factor)
+    counts = Counter(factors)
+    by_count: dict[int, list[int]] = {}
+    for factor, times in counts.items():
+        by_count.setdefault(times, []).append(factor)
     left = _power(_interval([base.denominator]), exponent)
-    for times, group in alike.items():
+    for times, group in by_count.items():
         left = left.times(_power(_interval(group), times))
     right = _power(_interval([base.numerator]), exponent)
     if _is_greater(left.low, left.exponent, right.high, right.exponent):
         return False
     if not _is_greater(left.high, left.exponent, right.low, right.exponent):
         return True
-    common = gcd(exponent, *counted.values())
-    whole = product([factor ** (times // common) for factor, times in counted.items()])
+    common = gcd(exponent, *counts.values())
+    whole = product([factor ** (times // common) for factor, times in counts.items()])
     links = exponent // common
-    return whole * base.denominator**links <= base.numerator**links
+    is_within: bool = whole * base.denominator**links <= base.numerator**links
+    return is_within

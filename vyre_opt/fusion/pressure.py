@@ -1,14 +1,14 @@
 """Fusion pressure: how strongly the neighbours of a chain are tied by what they hand over.
 
-A chain of regions or launches is a tensor train.  Rank i is the count of elements in the
-buffer that neighbours i and i+1 share; every core is all ones.  Contracted, it gives the
-product of the ranks:
+A chain of regions or launches is taken as a tensor train.  Rank i is the number of elements in the
+buffer that neighbours i and i+1 share, and every core is all ones, so the contraction is the product of
+the ranks:
 
     [1] -> 1 x r0 of ones -> r0 x r1 of ones -> ... -> r(n-1) x 1 of ones  =  r0 r1 ... r(n-1)
 
-The contraction is run, not assumed: each step is a dispatch of the compiler's own
-tt.contract_step in 16.16, where an accumulator of u32 starts as [1] and a core holds 1 << 16,
-so each step multiplies exactly for as long as the product is a u32.
+`fusion_pressure` really runs it: each step is a dispatch of the compiler's own tt.contract_step in 16.16
+fixed point.  The u32 accumulator starts as [1] and a core holds 1.0 = 1 << 16, so each step is exact as
+long as the product is a u32.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["MAX_CELLS", "checked_ranks", "fusion_pressure", "pressure_of", "shou
 
 U32_MAX = (1 << 32) - 1
 MAX_CELLS = 1 << 20
-"""Of a core, in elements: 4 MiB."""
-ONE = 1 << 16
+"""Most elements of a core: 4 MiB."""
+ONE = 1 << 16  # 1.0 in 16.16
 REMEDY = "shard the chain or lower the ranks"
 
 
@@ -44,11 +44,11 @@ def fusion_pressure(
 
     `ranks`: u32 numbers, as ints or a NumPy array of integers.  No ranks give 0.0 without a
     dispatch; ranks that are all zero give 1.0.
-    `scratch`: storage to keep between calls: the cores' elements, and what the backend keeps.
+    `scratch`: storage reused between calls, for the cores and by the backend.
 
-    Raises BadInputs before anything is allocated or dispatched for what is no rank, a product
-    beyond u32, or a core of more than MAX_CELLS cells; BackendError for an output that does not
-    have exactly the elements of its step.
+    Raises BadInputs, before anything is allocated or dispatched, for a rank that is no u32, a product
+    beyond u32, or a core of more than MAX_CELLS cells; BackendError for an output with other elements
+    than those of its step.
     """
     links = checked_ranks(ranks)
     if not links:
@@ -59,9 +59,9 @@ def fusion_pressure(
 
 
 def pressure_of(ranks: Iterable[int]) -> int:
-    """What `fusion_pressure` gives, in closed form and of any size: exact, and 0 for no ranks.
+    """The result of `fusion_pressure` in closed form, exact and of any size; 0 for no ranks.
 
-    Python prints no int of more than 4300 digits; show such a one by its `bit_length()`.
+    Python prints no int of more than 4300 digits; show a larger one by its `bit_length()`.
     """
     links = checked_ranks(ranks)
     return product([rank for rank in links if rank]) if links else 0
@@ -74,11 +74,11 @@ def should_fuse_chain(
 ) -> bool:
     """Whether the pressure is at most threshold_per_link^n, n the count of all ranks, zeros included.
 
-    That is ln(pressure) / n <= ln(threshold), decided in rationals, so that no rounding of a
-    logarithm takes part.  No ranks: False.  An infinite threshold fuses every chain.
+    That is ln(pressure) / n <= ln(threshold), but compared exactly, in rationals.  No ranks: False.  An
+    infinite threshold fuses every chain.
 
-    With a `dispatcher` the pressure is the one it computes, within its limits (see
-    `fusion_pressure`); without one it is the closed form, of any size.  Both decide alike.
+    With a `dispatcher` the pressure is computed there, within the limits of `fusion_pressure`; without one
+    it is the closed form, of any size.  Both decide the same.
 
     Raises BadInputs for a threshold that is not a number above zero, also where there are no ranks.
     """
@@ -95,8 +95,8 @@ def should_fuse_chain(
 
 def checked_ranks(ranks: Iterable[int]) -> list[int]:
     """The ranks as ints.  Raises BadInputs for what is not a sequence of u32 numbers."""
-    found = items_of(ranks, "ranks are a sequence of u32 numbers")
-    return [_checked_rank(rank, position) for position, rank in enumerate(found)]
+    items = items_of(ranks, "ranks are a sequence of u32 numbers")
+    return [_checked_rank(rank, position) for position, rank in enumerate(items)]
 
 
 def _checked_rank(rank: Any, position: int) -> int:
@@ -107,7 +107,7 @@ def _checked_rank(rank: Any, position: int) -> int:
 
 
 def _checked_threshold(threshold: Any) -> Fraction | None:
-    """As a fraction; None if it is infinite."""
+    """The threshold as a fraction; None if it is infinite."""
     advice = "threshold_per_link is an int, a float or a Fraction above zero"
     if isinstance(threshold, bool) or not isinstance(threshold, Real):
         raise BadInputs(f"{advice}, not {threshold!r}")
@@ -125,7 +125,7 @@ def _checked_threshold(threshold: Any) -> Fraction | None:
 
 
 def _check_size(bonds: Sequence[int]) -> None:
-    """Raises BadInputs for a chain that the contraction cannot hold."""
+    """Raises BadInputs for a chain that is too large to contract."""
     pressure = 1
     for rank in bonds:
         pressure *= rank
@@ -150,12 +150,12 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
     backend = target(dispatcher)
     if not hasattr(backend, "dispatch"):
         raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
-    # Other people's dispatchers need not know of scratch: it goes along only where it is given.
+    # a dispatcher from elsewhere need not know the parameter: it is passed only where the caller gave one
     options: dict[str, Any] = {} if scratch is None else {"scratch": scratch}
     ones = _ones(max(rows * columns for rows, columns in pairwise(bonds)), scratch)
     accumulator = np.ones(1, np.uint32)
     for rows, columns in pairwise(bonds):
-        # An array, not a Room, for the same reason.
+        # an array as the output, which every dispatcher takes
         inputs = [accumulator, ones[: rows * columns], np.zeros(columns, np.uint32)]
         grid = (contract_step_grid(schedule, columns), 1, 1)
         outputs = backend.dispatch(program, inputs, grid, **options)
@@ -164,13 +164,13 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
 
 
 def _ones(cells: int, scratch: Scratch | None) -> np.ndarray:
-    """At least `cells` elements of 1.0 in 16.16; kept in `scratch` under a name that no buffer has."""
+    """At least `cells` elements of 1.0 in 16.16; cached in `scratch` under a name that no buffer can have."""
     import numpy as np
 
-    kept = scratch.storage.get("cores of ones") if scratch is not None else None
-    if isinstance(kept, np.ndarray) and len(kept) >= cells:
-        return kept
-    made = np.full(cells, ONE, np.uint32)
+    cached = scratch.storage.get("cores of ones") if scratch is not None else None
+    if isinstance(cached, np.ndarray) and len(cached) >= cells:
+        return cached
+    ones = np.full(cells, ONE, np.uint32)
     if scratch is not None:
-        scratch.storage["cores of ones"] = made
-    return made
+        scratch.storage["cores of ones"] = ones
+    return ones

@@ -1,10 +1,11 @@
-"""How much workgroup memory a program may use."""
+"""The workgroup memory that a program may use, by target."""
 
 from __future__ import annotations
 
 __all__ = ["DEFAULT_BUDGET", "workgroup_budget"]
 
 DEFAULT_BUDGET = 16_384
+"""Bytes that every target has."""
 
 # Workgroup memory a block may have, by target: CUDA C++ Programming Guide, table of
 # technical specifications per compute capability ("maximum amount of shared memory per thread block").
@@ -16,5 +17,5 @@ TARGET_BUDGET = {
 
 
 def workgroup_budget(target: str) -> int:
-    """Bytes for the workgroup buffers of a program on `target` (`sm_90a`, say); what all have, if it is none."""
+    """Bytes for all workgroup buffers of a program on `target`, such as `sm_90a`; DEFAULT_BUDGET for other targets."""
     return TARGET_BUDGET.get(target.rstrip("af"), DEFAULT_BUDGET)

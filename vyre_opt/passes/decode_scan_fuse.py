@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.footprint import Footprints
-from ..analysis.locality import Local, Refusal, prove_local, stores_meet
+from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses
-from ..fusion.tile import move_to_tile
+from ..analysis.refusal import Refusal
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
+from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
 from .manager import Context
@@ -46,7 +47,7 @@ class Decision:
     """What becomes of one buffer: a tile (`local` is None where nothing touches it), or a refusal."""
 
     buffer: Buffer
-    local: Local | None = None
+    local: TileProof | None = None
     refusal: Refusal | None = None
     dtype: DataType | None = None
     count: int = 0
@@ -104,6 +105,7 @@ def decide(
                 "over-budget",
                 f"@{decision.buffer.name}: its tile of {decision.bytes} bytes and the {used} in use pass the "
                 f"budget of {budget}",
+                decision.buffer.name,
                 decision.buffer.loc,
                 {"tile_bytes": decision.bytes, "used_bytes": used, "budget_bytes": budget},
             )
@@ -116,16 +118,18 @@ def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refus
     """What rules a buffer out before its accesses are looked at."""
     name = f"@{buffer.name}"
     if buffer.access is not AccessMode.READ_WRITE:
-        return Refusal("not-a-handoff", f"{name} is {buffer.access}: a hand-off is read_write", buffer.loc)
+        return Refusal(
+            "not-a-handoff", f"{name} is {buffer.access}: a hand-off is read_write", buffer.name, buffer.loc
+        )
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
-        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.loc)
+        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.name, buffer.loc)
     if buffer.count is None:
-        return Refusal("open-size", f"{name} has an open size", buffer.loc)
+        return Refusal("open-size", f"{name} has an open size", buffer.name, buffer.loc)
     if buffer.dtype.element_bytes is None:
-        return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.loc)
+        return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.name, buffer.loc)
     if buffer.size_bytes == 0:
-        return Refusal("empty", f"{name} has no elements", buffer.loc)
+        return Refusal("empty", f"{name} has no elements", buffer.name, buffer.loc)
     return _seen_by_pipelines(buffer, program, uses) if uses is not None else None
 
 
@@ -143,7 +147,7 @@ def _seen_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses) -> 
             host = outside or passed in uses.host[pipeline]
             who = "the host reads" if host else "another launch uses"
             message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
-            return Refusal("host-use" if host else "shared", message, launch.loc)
+            return Refusal("host-use" if host else "shared", message, buffer.name, launch.loc)
     return None
 
 
@@ -151,7 +155,7 @@ def _judge(
     decision: Decision,
     program: Program,
     footprints: Footprints,
-    verdict: Local | Refusal | None,
+    verdict: TileProof | Refusal | None,
     narrow: bool,
 ) -> None:
     """Settle a buffer that is transient: its tile, or what its accesses lack."""
@@ -159,7 +163,7 @@ def _judge(
     kernel = next((op for op in footprints.kernels if buffer.name in op.attrs["buffers"]), None)
     if kernel is not None:
         message = f"@{buffer.name} is used by {kernel.name}; run expand_kernels first"
-        decision.refusal = Refusal("named-kernel", message, kernel.loc)
+        decision.refusal = Refusal("named-kernel", message, buffer.name, kernel.loc)
         return
     if verdict is None:  # nothing touches it
         decision.dtype, decision.count = buffer.dtype, buffer.count or 0
@@ -169,15 +173,15 @@ def _judge(
         message = (
             f"@{buffer.name}: the program synchronises its whole grid, so workgroups may exchange values"
         )
-        decision.refusal = Refusal("grid-wide", message, sync.loc)
+        decision.refusal = Refusal("grid-wide", message, buffer.name, sync.loc)
     elif isinstance(verdict, Refusal):
         decision.refusal = verdict
     else:
         decision.local = verdict
-        narrowed = narrow_element(buffer, verdict, footprints.forms.ranges) if narrow else None
+        narrowed = narrow_element(buffer, verdict, footprints.affine.ranges) if narrow else None
         decision.dtype = narrowed or buffer.dtype
         decision.count = verdict.extent.high - verdict.extent.low + 1 if verdict.extent else buffer.count or 0
-        decision.is_unordered = stores_meet(verdict, program.grid)
+        decision.is_unordered = stores_overlap(verdict, program.grid)
 
 
 def _grid_sync(program: Program) -> Op | None:
@@ -205,7 +209,7 @@ class DecodeScanFuse(Pass):
                 _drop_argument(uses, program, decision.buffer)
             if promoted:
                 tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
-                move_to_tile(program, tiles, footprints)
+                promote_to_tile(program, tiles, footprints)
                 changed = True
             ctx.count("buffers promoted", len(promoted))
         return changed
@@ -215,7 +219,7 @@ def _remark(ctx: Context, program: Program, decision: Decision) -> None:
     buffer, refusal = decision.buffer, decision.refusal
     facts: dict[str, Any] = {"program": program.name, "buffer": buffer.name}
     if refusal is not None:
-        facts |= {"reason": refusal.code, **refusal.facts}
+        facts |= {"reason": refusal.reason, **refusal.facts}
         ctx.remark("refused", refusal.message, refusal.loc or buffer.loc, **facts)
         return
     shown = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"

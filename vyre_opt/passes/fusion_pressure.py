@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ..analysis.launch_flow import Flows, LaunchRun
+from ..analysis.launch_flow import LaunchDataflow, RunDataflow
 from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
+from ..fusion.veto import veto_of
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
@@ -89,7 +90,7 @@ class Edge:
 
     @property
     def is_vetoed(self) -> bool:
-        return _is_veto(self.second)
+        return _has_user_veto(self.second)
 
     def notes(self) -> dict[str, Note]:
         if self.ends:
@@ -124,7 +125,7 @@ class FusionPressure(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         if not module.pipelines:
             return False
-        flows = Flows(module)
+        flows = LaunchDataflow(module)
         contraction = _Contraction(self.options, ctx)
         changed = False
         for pipeline in module.pipelines.values():
@@ -142,7 +143,7 @@ class FusionPressure(Pass):
 # --- edges
 
 
-def _edges(pipeline: Pipeline, flows: Flows) -> list[list[Edge]]:
+def _edges(pipeline: Pipeline, flows: LaunchDataflow) -> list[list[Edge]]:
     """The edges of each run of launches, in order."""
     counts = flows.counts(pipeline)
     sizes: dict[str, int | None] = {}
@@ -153,16 +154,16 @@ def _edges(pipeline: Pipeline, flows: Flows) -> list[list[Edge]]:
     return [_edges_of(run, counts, sizes) for run in runs]
 
 
-def _edges_of(run: LaunchRun, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
-    stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.flows)]
+def _edges_of(run: RunDataflow, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
+    stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.effects)]
     known = {name: size or 0 for name, size in sizes.items()}
     unknown = {name: int(size is None) for name, size in sizes.items()}
-    moved = bytes_at_cuts(stages, known, host_visible=run.outside)
-    open_at = bytes_at_cuts(stages, unknown, host_visible=run.outside)
+    moved = bytes_at_cuts(stages, known, host_visible=run.escaping)
+    open_at = bytes_at_cuts(stages, unknown, host_visible=run.escaping)
     edges = []
     for i, second in enumerate(run.launches[1:]):
-        taken = set(run.flows[i + 1].reads)
-        buffers = tuple(name for name in run.flows[i].writes if name in taken)
+        taken = set(run.effects[i + 1].reads)
+        buffers = tuple(name for name in run.effects[i].writes if name in taken)
         edge = Edge(run.launches[i], second, buffers, moved[i], open_at[i] > 0)
         _rank(edge, counts)
         edges.append(edge)
@@ -265,9 +266,9 @@ def _noted_threshold(launch: Launch) -> int | float:
     raise DiagnosticError([Diagnostic("error", message, launch.loc)])
 
 
-def _is_veto(launch: Launch) -> bool:
-    """Whether a person forbids to join a launch with the one before: no pass takes that away."""
-    return launch.notes.get("fuse") is False and "threshold" not in launch.notes
+def _has_user_veto(launch: Launch) -> bool:
+    veto = veto_of(launch)
+    return veto is not None and veto.is_from_user
 
 
 # --- what is said of it
@@ -279,7 +280,7 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
     changed = False
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
-            new = wanted.get(id(stage)) or ({"fuse": False} if _is_veto(stage) else {})
+            new = wanted.get(id(stage)) or ({"fuse": False} if _has_user_veto(stage) else {})
             old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
             if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
                 changed = True

@@ -1,9 +1,9 @@
 """Launch fusion: launches of a pipeline that follow each other become one program and one launch.
 
-    runs      launches between borders: host reads, repeats, named kernels      (launch_flow)
-    windows   which stretches of a run may be one program, by proof             (join_windows)
-    plan      the fewest launches, then the fewest bytes moved                  (vyre_opt.fusion)
-    join      one body, with barriers where values are handed over              (join)
+    runs      launches between borders: host reads, repeats, named kernels      (analysis.launch_flow)
+    windows   which stretches of a run may be one program, by proof             (fusion.group_legality)
+    plan      the fewest launches, then the fewest bytes moved                  (fusion.pipeline_plan)
+    join      one body, with barriers where values are handed over              (fusion.join)
 
 A buffer that only one group touches, and reads only where the same workgroup wrote before, is
 taken out of the pipeline; decode_scan_fuse then makes a tile of it.
@@ -17,13 +17,28 @@ from itertools import pairwise
 from typing import Any
 
 from ..analysis.footprint import Footprints
-from ..analysis.launch_flow import BufferUses, consecutive
-from ..analysis.locality import Local, Refusal, prove_local
-from ..fusion.group_remarks import Group, border_refusal, refuse, remark_cut, remark_joined, remark_kept
+from ..analysis.launch_flow import BufferUses, launch_runs
+from ..analysis.locality import TileProof, prove_local
+from ..analysis.refusal import Refusal
+from ..fusion.group_legality import (
+    GroupLegality,
+    Halo,
+    LaunchNode,
+    PairProofs,
+    launch_node,
+    with_placeholders,
+)
 from ..fusion.join import join, joined_name
-from ..fusion.join_windows import Halo, JoinProofs, Link, Windows, canonical, link_of
+from ..fusion.pair_legality import (
+    fill_placeholders,
+    placeholder,
+    static_grid,
+    verify_program,
+    with_buffer_names,
+)
 from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
-from ..fusion.proofs import Refused, named, placeholder, static_grid, verify_program
+from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
+from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import fold, lengths_of
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
@@ -32,7 +47,6 @@ from .manager import Context
 from .registry import Pass, register
 
 NO_LIMIT = (1 << 64) - 1
-VETO = ("fuse", "threshold")
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class LaunchFusion(Pass):
     Options = LaunchFusionOptions
 
     def run(self, module: Module, ctx: Context) -> bool:
-        proofs = JoinProofs(module)
+        proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         work = _Fusion(module, ctx, proofs, self.options, budget)
         for pipeline in module.pipelines.values():
@@ -82,23 +96,29 @@ class LaunchFusion(Pass):
 
 class _Fusion:
     def __init__(
-        self, module: Module, ctx: Context, proofs: JoinProofs, options: LaunchFusionOptions, budget: int
+        self, module: Module, ctx: Context, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
-        self.drafts: dict[Any, tuple[str | None, dict[str, Local | Refusal]]] = {}
+        self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.made: dict[Any, Program] = {}
         self.saved = 0
         self.internal = 0
 
     def pipeline(self, pipeline: Pipeline) -> None:
         uses = BufferUses(pipeline)
-        groups: list[Group] = []
-        for run in consecutive(pipeline.stages):
-            if run.border is not None:
-                refuse(self.ctx, pipeline, run.border.before, run.border.after, border_refusal(run.border))
+        groups: list[FusionGroup] = []
+        for run in launch_runs(pipeline.stages):
+            if run.separator is not None:
+                refuse(
+                    self.ctx,
+                    pipeline,
+                    run.separator.before,
+                    run.separator.after,
+                    separator_refusal(run.separator),
+                )
             if len(run.launches) > 1:
-                links = [link_of(self.module, launch, uses.lengths) for launch in run.launches]
-                groups += self.groups(pipeline, uses, links)
+                nodes = [launch_node(self.module, launch, uses.lengths) for launch in run.launches]
+                groups += self.groups(pipeline, uses, nodes)
         _choose_internal(uses, groups)
         for group in groups:
             self.carry_out(pipeline, uses, group)
@@ -107,15 +127,17 @@ class _Fusion:
 
     # --- planning ---------------------------------------------------------------------------
 
-    def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[Link]) -> list[Group]:
+    def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[LaunchNode]) -> list[FusionGroup]:
         """The groups of two and more launches, drafted and verified; remarks on all cuts."""
         options = self.options
-        windows = Windows(run, self.proofs, uses, self.budget, options.max_group, options.max_group_bytes)
+        windows = GroupLegality(
+            run, self.proofs, uses, self.budget, options.max_group, options.max_group_bytes
+        )
         cuts = self.plan(uses, run, windows)
-        found: list[Group] = []
+        found: list[FusionGroup] = []
         for start, end in pairwise([*cuts, len(run)]):
             group = self.draft(windows, run, start, end) if end - start > 1 else None
-            if isinstance(group, Refused):
+            if isinstance(group, Refusal):
                 refuse(self.ctx, pipeline, run[start].launch, run[end - 1].launch, group)
             elif group is not None:
                 found.append(group)
@@ -123,7 +145,7 @@ class _Fusion:
             remark_cut(self.ctx, pipeline, windows, start, cut)
         return found
 
-    def plan(self, uses: BufferUses, run: Sequence[Link], windows: Windows) -> list[int]:
+    def plan(self, uses: BufferUses, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
         """The places in the run at which groups begin."""
         if self.options.strategy == "greedy":
             starts = [0]
@@ -131,79 +153,85 @@ class _Fusion:
                 if not windows.may_join(starts[-1], at):
                     starts.append(at)
             return starts
-        outside = uses.outside([link.launch for link in run])
+        escaping = uses.escaping([node.launch for node in run])
         stages = [
             PipelineStage(
-                at, tuple(sorted(link.reads)), tuple(sorted(link.writes)), link.member.workgroup_bytes
+                at, tuple(sorted(node.reads)), tuple(sorted(node.writes)), node.member.workgroup_bytes
             )
-            for at, link in enumerate(run)
+            for at, node in enumerate(run)
         ]
         sizes = {name: buffer.size_bytes or 0 for name, buffer in uses.pipeline.buffers.items()}
         plan = plan_pipeline_fusion(
-            stages, sizes, NO_LIMIT, host_visible=outside, may_join=windows.may_join, allow_oversize=True
+            stages, sizes, NO_LIMIT, host_visible=escaping, may_join=windows.may_join, allow_oversize=True
         )
         return [group.stage_ids[0] for group in plan.groups]
 
-    def draft(self, windows: Windows, run: Sequence[Link], start: int, end: int) -> Group | Refused:
+    def draft(
+        self, windows: GroupLegality, run: Sequence[LaunchNode], start: int, end: int
+    ) -> FusionGroup | Refusal:
         """The group of launches `start` to `end - 1`, with what its joined program proves."""
-        links = run[start:end]
+        nodes = run[start:end]
         halos = [h for at in range(start, end) for h in windows.halos.get(at, ()) if h.producer >= start]
         tiles = [replace(h.tile, producer=h.producer - start) for h in halos]
-        group = Group(links, halos, tiles, frozenset(self.barriers(windows, links, halos, start)))
-        members, names = canonical(group.members)
+        group = FusionGroup(nodes, halos, tiles, frozenset(self.barriers(windows, nodes, halos, start)))
+        members, names = with_placeholders(group.members)
         lengths = windows.lengths
         canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
         known = {placeholder(at): lengths[name] for at, name in enumerate(names)}
-        key = (members, tuple(known.values()), links[0].grid, group.barriers, tuple(canonical_tiles))
+        key = (members, tuple(known.values()), nodes[0].grid, group.barriers, tuple(canonical_tiles))
         if key not in self.drafts:
             program = join(
-                "draft", members, known, static_grid(links[0].grid), group.barriers, tiles=canonical_tiles
+                "draft", members, known, static_grid(nodes[0].grid), group.barriers, tiles=canonical_tiles
             )
             problem = verify_program(self.module, program)
             self.drafts[key] = (problem, {} if problem else _handed(program))
-        problem, handed = self.drafts[key]
+        problem, handoffs = self.drafts[key]
         if problem is not None:
-            return Refused("verify", f"joined, they would not verify: {named(problem, names)}")
-        passed_on = _passed_on(links)
-        for at, verdict in handed.items():
-            name = named(at, names)
+            return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
+        passed_on = _passed_on(nodes)
+        for at, verdict in handoffs.items():
+            name = fill_placeholders(at, names)
             if name in passed_on:
-                group.handed[name] = _spoken(verdict, names)
+                group.handoffs[name] = (
+                    with_buffer_names(verdict, names) if isinstance(verdict, Refusal) else verdict
+                )
         return group
 
     def barriers(
-        self, windows: Windows, links: Sequence[Link], halos: Sequence[Halo], start: int
+        self, windows: GroupLegality, nodes: Sequence[LaunchNode], halos: Sequence[Halo], start: int
     ) -> Iterator[int]:
         """The members before which a barrier stands: where what one wrote meets another's access."""
         since = 0  # members that no barrier parts from those that come
-        for j in range(1, len(links)):
+        for j in range(1, len(nodes)):
             for i in range(since, j):
                 made = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
-                if made or windows.pair(start + i, start + j)[0].ordered:
+                if made or windows.pair(start + i, start + j)[0].needs_barrier:
                     yield j
                     since = j
                     break
 
     # --- carrying out -----------------------------------------------------------------------
 
-    def carry_out(self, pipeline: Pipeline, uses: BufferUses, group: Group) -> None:
+    def carry_out(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
         """Make the program, unless a group alike has made it, and put its launch for the first one's."""
         lengths = uses.lengths
-        members, names = canonical(group.members)
+        members, names = with_placeholders(group.members)
         internal = [placeholder(names.index(name)) for name in group.internal]
         tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
         known = tuple(lengths[name] for name in names)
-        key = (members, known, group.links[0].grid, group.barriers, tuple(internal), tuple(tiles))
+        key = (members, known, group.nodes[0].grid, group.barriers, tuple(internal), tuple(tiles))
         program = self.made.get(key)
         if program is None:
             program = join(
                 joined_name(group.members, self.module.programs),
                 group.members,
                 lengths,
-                static_grid(group.links[0].grid),
+                static_grid(group.nodes[0].grid),
                 group.barriers,
                 internal=group.internal,
-                filled=[name for name, verdict in group.handed.items() if isinstance(verdict, Local)],
+                initialized=[
+                    name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)
+                ],
                 tiles=group.tiles,
             )
             self.made[key] = program
@@ -211,12 +239,12 @@ class _Fusion:
         remark_joined(self.ctx, pipeline, group, program)
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
-        first = group.links[0].launch
+        first = group.nodes[0].launch
         # what is said of the edge before the group goes on to hold
-        kept = {key: first.notes[key] for key in VETO if key in first.notes}
-        first.program, first.notes = program.name, kept if kept.get("fuse") is False else {}
+        veto = veto_of(first)
+        first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
-        self.saved += len(group.links) - 1
+        self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
 
     def put_before_pipelines(self, program: Program) -> None:
@@ -227,7 +255,7 @@ class _Fusion:
         order.insert(first, order.pop())
 
 
-def _handed(program: Program) -> dict[str, Local | Refusal]:
+def _handed(program: Program) -> dict[str, TileProof | Refusal]:
     """The verdicts for the bound buffers that a program may read and write."""
     both = [
         b.name
@@ -237,43 +265,36 @@ def _handed(program: Program) -> dict[str, Local | Refusal]:
     return prove_local(Footprints(program), both) if both else {}
 
 
-def _spoken(verdict: Local | Refusal, names: Sequence[str]) -> Local | Refusal:
-    """A refusal with the pipeline's names of buffers."""
-    return (
-        replace(verdict, message=named(verdict.message, names)) if isinstance(verdict, Refusal) else verdict
-    )
-
-
-def _passed_on(links: Sequence[Link]) -> set[str]:
+def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
     """The buffers that one launch writes and a later one reads."""
     written: set[str] = set()
     found: set[str] = set()
-    for link in links:
-        found |= written & link.reads
-        written |= link.writes
+    for node in nodes:
+        found |= written & node.reads
+        written |= node.writes
     return found
 
 
-def _choose_internal(uses: BufferUses, groups: Sequence[Group]) -> None:
+def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
     """Settle which buffers leave the pipeline: those that groups alone touch, each for itself."""
     local: dict[int, set[str]] = {}
     for group in groups:
-        names = {name for name, verdict in group.handed.items() if isinstance(verdict, Local)}
-        local |= {id(link.launch): names for link in group.links}
+        names = {name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)}
+        local |= {id(node.launch): names for node in group.nodes}
     for group in groups:
         group.internal = [
             name
-            for name, verdict in group.handed.items()
-            if isinstance(verdict, Local)
+            for name, verdict in group.handoffs.items()
+            if isinstance(verdict, TileProof)
             and uses.pipeline.buffers[name].size_bytes
-            and uses.seen(name) is None
+            and uses.visibility(name) is None
             and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
         ]
 
 
-def _replace(pipeline: Pipeline, groups: Sequence[Group]) -> None:
+def _replace(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
     """Take out the launches and the buffers that are no more; grids keep lengths as numbers."""
-    gone = {id(link.launch) for group in groups for link in group.links[1:]}
+    gone = {id(node.launch) for group in groups for node in group.nodes[1:]}
     dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
     lengths = {name: pipeline.buffers.pop(name).count for name in dropped}
 

@@ -8,7 +8,7 @@
 A group is moved together: loads up to the first of them, stores down to the last.  That
 needs facts, and a remark names the one that is missing:
 
-    neighbours   the indices differ by constants (`LinearForms`), so the elements are known apart
+    neighbours   the indices differ by constants (`LinearAnalysis`), so the elements are known apart
     alignment    the first index is a multiple of the lanes: the vector is aligned, buffers starting
                  at multiples of 16 bytes, and an index that wraps around wraps around between vectors
     one block    all of them run if one does, so the vector reaches no element that they did not
@@ -24,7 +24,7 @@ from itertools import pairwise
 
 from ..analysis.alignment import Alignment
 from ..analysis.effects import Effects, effects_of, summarize
-from ..analysis.linear import LinearForms, Terms
+from ..analysis.linear import LinearAnalysis, Terms
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Program, Value
 from ..ir.types import DataType
@@ -98,7 +98,7 @@ class _Access:
 class _Walk:
     def __init__(self, program: Program, ctx: Context, width: int) -> None:
         self.program, self.ctx, self.width = program, ctx, width
-        self.forms = LinearForms(program, Alignment(program))
+        self.linear = LinearAnalysis(program, Alignment(program))
         self.effects = summarize(program.body)[1]
         self.seen: dict[_Base, list[_Access]] = {}
         self.open: dict[_Base, _Group] = {}
@@ -137,7 +137,7 @@ class _Walk:
         buffer = self.program.buffers[op.attrs["buffer"]]
         if moved is not buffer.dtype or not (moved.is_int or moved.is_float):
             return None, 0
-        terms, const = self.forms.of(op.index)
+        terms, const = self.linear.of(op.index)
         return _Base(op.name == "store", buffer.name, moved, op.index.type, terms), const
 
     def meet(self, base: _Base, offset: int) -> None:
@@ -208,7 +208,7 @@ class _Walk:
     def fits(self, group: _Group, offset: int, lanes: int) -> bool:
         """Whether a vector of `lanes` may start at `offset`: aligned, and its index known in time."""
         first = group.by_offset[offset][0]
-        if lanes > 1 << self.forms.zeros(first.op.index):
+        if lanes > 1 << self.linear.zeros(first.op.index):
             return False
         if group.base.is_store:
             return True
@@ -231,7 +231,7 @@ class _Walk:
             first.loc,
             buffer=base.buffer,
             lanes=len(accesses),
-            multiple=1 << min(self.forms.zeros(first.index), 63),
+            multiple=1 << min(self.linear.zeros(first.index), 63),
         )
 
     def explain(self) -> None:
@@ -259,7 +259,7 @@ class _Walk:
             return "the neighbours from a multiple on are no power of two, and one is left"
         if self.width < 2 * (one.group.base.dtype.size_bytes or self.width):
             return f"two of them are wider than width={self.width}"
-        if self.forms.zeros(one.op.index) == 0:
+        if self.linear.zeros(one.op.index) == 0:
             return f"%{one.op.index.name} is not known to be even, and a vector starts at a multiple of its lanes"
         return f"%{one.op.index.name}, at which a vector would start, is computed after the first of them"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..analysis.launch_flow import Flows
+from ..analysis.launch_flow import LaunchDataflow
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid, show_extent
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
@@ -90,11 +90,11 @@ class PipelinePicture:
 
 def pictures(module: Module) -> dict[str, PipelinePicture]:
     """Pictures of all pipelines of a module, by name."""
-    flows = Flows(module)
+    flows = LaunchDataflow(module)
     return {name: _picture(pipeline, flows) for name, pipeline in module.pipelines.items()}
 
 
-def _picture(pipeline: Pipeline, flows: Flows) -> PipelinePicture:
+def _picture(pipeline: Pipeline, flows: LaunchDataflow) -> PipelinePicture:
     counts = flows.counts(pipeline)
     buffers = {name: _buffer(buffer, counts[name]) for name, buffer in pipeline.buffers.items()}
     picture = PipelinePicture(pipeline.name, pipeline.loc, buffers)
@@ -114,7 +114,7 @@ def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
 
 
 def _add_stages(
-    picture: PipelinePicture, stages: Sequence[Stage], flows: Flows, times: int, depth: int
+    picture: PipelinePicture, stages: Sequence[Stage], flows: LaunchDataflow, times: int, depth: int
 ) -> None:
     for stage in stages:
         if isinstance(stage, Repeat):
@@ -132,7 +132,7 @@ def _add_stages(
             picture.stages.append(_stage(stage, flows, times))
 
 
-def _stage(stage: Launch | KernelStage, flows: Flows, times: int) -> StagePicture:
+def _stage(stage: Launch | KernelStage, flows: LaunchDataflow, times: int) -> StagePicture:
     flow = flows.of(stage)
     if isinstance(stage, KernelStage):
         params = ", ".join(f"{key} = {value}" for key, value in stage.attrs.items())
@@ -144,7 +144,7 @@ def _stage(stage: Launch | KernelStage, flows: Flows, times: int) -> StagePictur
     return StagePicture("launch", stage.program, shape, flow.reads, flow.writes, times, tiles, stage.loc)
 
 
-def _tiles(program: Program, flows: Flows) -> Iterator[tuple[str, int]]:
+def _tiles(program: Program, flows: LaunchDataflow) -> Iterator[tuple[str, int]]:
     read, written = flows.used(program)
     for buffer in program.buffers.values():
         if buffer.is_workgroup and buffer.name in read | written:

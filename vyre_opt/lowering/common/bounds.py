@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...analysis.affine import Affine, Range, Symbol, SymbolKind
+from ...analysis.affine import AffineExpr, Range, Symbol, SymbolKind
 from ...ir import arith
 from ...ir.loops import bounds
 from ...ir.ops import AXES
@@ -40,10 +40,10 @@ class BoundsProofs:
         self.program = program
         self.specs = specs or {}
         self.proven: set[Op] = set()
-        self.forms: dict[Value, Affine] = {}
+        self.forms: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
         self.same: dict[Value, Value] = {}
-        self.facts: list[Affine] = []
+        self.facts: list[AffineExpr] = []
         self._block(program.body)
 
     # --- the walk: facts of the branches and loops around -------------------------------
@@ -62,7 +62,7 @@ class BoundsProofs:
             elif "buffer" in op.attrs and op.operands and self._is_inside(op):
                 self.proven.add(op)
 
-    def _within(self, block: Block, facts: list[Affine]) -> None:
+    def _within(self, block: Block, facts: list[AffineExpr]) -> None:
         kept = len(self.facts)
         self.facts += facts
         self._block(block)
@@ -75,13 +75,13 @@ class BoundsProofs:
         end = condition.terminator
         self._within(body, self._holding(end.operands[0], True) if end is not None else [])
 
-    def _counting(self, loop: Op) -> list[Affine]:
+    def _counting(self, loop: Op) -> list[AffineExpr]:
         """lower <= counter < upper."""
         counter = self.form(loop.regions[0].args[0])
-        lower, upper, _ = (Affine(b) if isinstance(b, int) else self.form(b) for b in bounds(loop))
-        return [counter - lower, upper - counter - Affine(1)]
+        lower, upper, _ = (AffineExpr(b) if isinstance(b, int) else self.form(b) for b in bounds(loop))
+        return [counter - lower, upper - counter - AffineExpr(1)]
 
-    def _holding(self, value: Value, holds: bool) -> list[Affine]:
+    def _holding(self, value: Value, holds: bool) -> list[AffineExpr]:
         """What is not negative where the condition `value` is `holds`."""
         op = value.owner
         if not isinstance(op, Op):
@@ -95,7 +95,7 @@ class BoundsProofs:
         a, b = (self.form(operand) for operand in op.operands)
         relation = op.name if holds else _NEGATED[op.name]
         less, equal = b - a, relation in ("le", "ge", "eq")
-        slack = Affine(0 if equal else -1)
+        slack = AffineExpr(0 if equal else -1)
         return {
             "lt": [less + slack], "le": [less], "gt": [-less + slack], "ge": [-less],
             "eq": [less, -less], "ne": [],
@@ -103,7 +103,7 @@ class BoundsProofs:
 
     # --- forms: exact as integers, not modulo anything ---------------------------------
 
-    def form(self, value: Value) -> Affine:
+    def form(self, value: Value) -> AffineExpr:
         value = self.same.get(value, value)
         found = self.forms.get(value)
         if found is None:
@@ -115,7 +115,7 @@ class BoundsProofs:
             self.forms[value] = found
         return found
 
-    def _here(self, value: Value, depth: int) -> Affine:
+    def _here(self, value: Value, depth: int) -> AffineExpr:
         """The form of a value by what the facts around say too: `%i - 1` does not wrap where %i > 0."""
         found = self.form(value)
         op = self.same.get(value, value).owner
@@ -126,20 +126,22 @@ class BoundsProofs:
             return found
         least, most = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
-        fits = all(_prove(room, facts, MAX_DEPTH) for room in (made - Affine(least), Affine(most) - made))
+        fits = all(
+            _prove(room, facts, MAX_DEPTH) for room in (made - AffineExpr(least), AffineExpr(most) - made)
+        )
         return made if fits else found
 
-    def _derived(self, value: Value, form: Callable[[Value], Affine]) -> Affine | None:
+    def _derived(self, value: Value, form: Callable[[Value], AffineExpr]) -> AffineExpr | None:
         """The form of an op's result if nothing wraps, from those of its operands."""
         op = value.owner
         if not isinstance(op, Op) or not value.type.is_int:
             return None
         name = op.name
         if name == "const":
-            return Affine(op.attrs["value"])
+            return AffineExpr(op.attrs["value"])
         if name == "spec":
             given = self.specs.get(op.attrs["spec"])
-            return Affine(given) if isinstance(given, int) else None
+            return AffineExpr(given) if isinstance(given, int) else None
         if name == "global_id":
             axis = AXES.index(op.attrs["axis"])
             return self._id("workgroup_id", axis).scaled(self.program.workgroup[axis]) + self._id(
@@ -162,21 +164,23 @@ class BoundsProofs:
             return a.scaled(1 << (b.const % (value.type.bits or 1))) if b.is_const else None
         return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
 
-    def _id(self, name: str, axis: int) -> Affine:
+    def _id(self, name: str, axis: int) -> AffineExpr:
         size, grid = self.program.workgroup[axis], self.program.grid
         groups = grid[axis] if grid else (1 << 32) // size
         most = (size if name == "local_id" else groups) - 1
-        return Affine.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis))) if most else Affine(0)
+        return (
+            AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis))) if most else AffineExpr(0)
+        )
 
-    def length(self, buffer: str, bits: int) -> Affine:
+    def length(self, buffer: str, bits: int) -> AffineExpr:
         """What `len` gives in a type of `bits`: the count, or less where it wraps."""
         count, most = self.program.buffers[buffer].count, (1 << bits) - 1
         if count is not None:
-            return Affine(count & most)
-        return Affine.of(_symbol(f"len @{buffer}", (0, most), ("len", buffer, bits)))
+            return AffineExpr(count & most)
+        return AffineExpr.of(_symbol(f"len @{buffer}", (0, most), ("len", buffer, bits)))
 
-    def _atom(self, value: Value) -> Affine:
-        return Affine.of(_symbol(f"%{value.name}", self._range(value), value))
+    def _atom(self, value: Value) -> AffineExpr:
+        return AffineExpr.of(_symbol(f"%{value.name}", self._range(value), value))
 
     def _range(self, value: Value) -> Range:
         found = self.ranges.get(value)
@@ -198,13 +202,13 @@ class BoundsProofs:
             return rule(*(form.range() for form in self._operands(owner)))
         return None
 
-    def _operands(self, op: Op) -> list[Affine]:
+    def _operands(self, op: Op) -> list[AffineExpr]:
         """Forms of the integer operands; a known shift amount as what it comes to, modulo the width."""
         forms = [self.form(v) for v in op.operands if v.type.is_int]
         if op.name == "shr":
             low, high = forms[1].range()
             if low == high:
-                forms[1] = Affine(low % (op.results[0].type.bits or 1))
+                forms[1] = AffineExpr(low % (op.results[0].type.bits or 1))
         return forms
 
     # --- the search ---------------------------------------------------------------------
@@ -219,14 +223,14 @@ class BoundsProofs:
         facts = [*facts, *self._implied([form, *facts])]
         if not _prove(form, facts, MAX_DEPTH):
             return False
-        counts = [Affine(buffer.count)] if buffer.count is not None else []
+        counts = [AffineExpr(buffer.count)] if buffer.count is not None else []
         if not counts:
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
-        return any(_prove(count - Affine(width) - form, facts, MAX_DEPTH) for count in counts)
+        return any(_prove(count - AffineExpr(width) - form, facts, MAX_DEPTH) for count in counts)
 
-    def _implied(self, forms: list[Affine]) -> list[Affine]:
+    def _implied(self, forms: list[AffineExpr]) -> list[AffineExpr]:
         """What min, max, rem, div, shr and and say of the atoms of forms, and of those in that."""
-        found: list[Affine] = []
+        found: list[AffineExpr] = []
         waiting = [symbol for form in forms for symbol in form.terms]
         seen: set[Symbol] = set()
         while waiting and len(found) < MAX_FACTS:
@@ -235,7 +239,7 @@ class BoundsProofs:
             if symbol in seen or not isinstance(op, Op) or op.name not in _PROPERTIES:
                 continue
             seen.add(symbol)
-            for fact in _PROPERTIES[op.name](Affine.of(symbol), *self._operands(op)):
+            for fact in _PROPERTIES[op.name](AffineExpr.of(symbol), *self._operands(op)):
                 found.append(fact)
                 waiting += fact.terms
         return found
@@ -245,7 +249,7 @@ def _symbol(name: str, span: Range, identity: object) -> Symbol:
     return Symbol(SymbolKind.GROUP, name, span, identity=identity)
 
 
-def _prove(goal: Affine, facts: list[Affine], depth: int) -> bool:
+def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:
     """Whether `goal` is never negative: by its range, or less a multiple of a fact that cancels a term."""
     if goal.range()[0] >= 0:
         return True
@@ -308,24 +312,24 @@ _RANGES: dict[str, Callable[..., Range | None]] = {
 }  # fmt: skip
 
 
-def _remainder(r: Affine, a: Affine, b: Affine) -> list[Affine]:
+def _remainder(r: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     if a.range()[0] < 0:
         return []
-    return [a - r, *([b - r - Affine(1)] if b.range()[0] > 0 else [])]
+    return [a - r, *([b - r - AffineExpr(1)] if b.range()[0] > 0 else [])]
 
 
-def _quotient(q: Affine, a: Affine, b: Affine) -> list[Affine]:
+def _quotient(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     """b * q <= a < b * q + b for a constant b."""
     if a.range()[0] < 0 or not b.is_const or b.const < 1:
         return []
-    return [a - q.scaled(b.const), q.scaled(b.const) + Affine(b.const - 1) - a]
+    return [a - q.scaled(b.const), q.scaled(b.const) + AffineExpr(b.const - 1) - a]
 
 
-def _shifted(q: Affine, a: Affine, b: Affine) -> list[Affine]:
-    return _quotient(q, a, Affine(1 << b.const)) if b.is_const else []
+def _shifted(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
+    return _quotient(q, a, AffineExpr(1 << b.const)) if b.is_const else []
 
 
-_PROPERTIES: dict[str, Callable[..., list[Affine]]] = {
+_PROPERTIES: dict[str, Callable[..., list[AffineExpr]]] = {
     "min": lambda m, a, b: [a - m, b - m],
     "max": lambda m, a, b: [m - a, m - b],
     "and": lambda m, a, b: [x - m for x in (a, b) if x.range()[0] >= 0],

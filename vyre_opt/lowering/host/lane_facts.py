@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...analysis.affine import Affine, Symbol, SymbolKind
+from ...analysis.affine import AffineExpr, Symbol, SymbolKind
 from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir import arith
 from ...ir.loops import bounds, inits
@@ -46,7 +46,7 @@ class Facts:
         self.guards = Guards(program, specs)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
-        self.forms = footprints.forms
+        self.affine = footprints.affine
         self.proven = {e.op for e in footprints.events if isinstance(e, MemoryAccess) and self._in_bounds(e)}
         self.strides: dict[Value, int | None] = {}
         self.axis_strides = [_axis_stride(program, axis) for axis in range(3)]
@@ -76,7 +76,7 @@ class Facts:
     def _in_bounds(self, access: MemoryAccess) -> bool:
         """The index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
         count = self.program.buffers[access.buffer].count
-        if count is None or not isinstance(access.index, Affine):
+        if count is None or not isinstance(access.index, AffineExpr):
             return False
         op = access.op
         index = op.index
@@ -194,7 +194,7 @@ class Facts:
         if target.bits <= source.bits:
             return stride
         small = abs(stride) < 1 << (source.bits - 7)
-        return stride if small and self.forms.exact(op.operands[0]) is not None else None
+        return stride if small and self.affine.exact(op.operands[0]) is not None else None
 
     def _divided(self, op: Op, constant: int) -> int | None:
         """Dividing an id that starts at a multiple of 32 by a multiple of 32."""
@@ -215,10 +215,10 @@ class Facts:
 
     def _from_form(self, value: Value) -> int | None:
         """The stride that an affine form of the local ids has."""
-        form = self.forms.known.get(value)
-        if not isinstance(form, Affine):
+        form = self.affine.exprs.get(value)
+        if not isinstance(form, AffineExpr):
             return None
-        ids, rest = form.by_id()
+        ids, rest = form.local_id_coefficients()
         steps = [(self.axis_strides[AXES.index(axis)], coefficient) for axis, coefficient in ids.items()]
         steps += [(self._symbol_stride(symbol), coefficient) for symbol, coefficient in rest.items()]
         total = 0

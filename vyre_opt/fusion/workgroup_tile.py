@@ -1,30 +1,31 @@
-"""Moves buffers into workgroup tiles: rebases the indices of their accesses, converts narrowed elements."""
+"""Promotes storage buffers to workgroup tiles: rebases the indices of accesses, and narrows elements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.affine import Affine, Digit, SymbolKind
+from ..analysis.affine import AffineExpr, Digit, SymbolKind
+from ..analysis.affine_analysis import LoopCounter
 from ..analysis.footprint import Footprints, MemoryAccess
-from ..analysis.forms import Counter
-from ..analysis.locality import Local
+from ..analysis.locality import TileProof
 from ..ir.arith import wrap
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
 
-__all__ = ["move_to_tile"]
+__all__ = ["promote_to_tile"]
 
-Tile = tuple[Buffer, Local | None, DataType, int]
+Promotion = tuple[Buffer, TileProof | None, DataType, int]
+"""A buffer, its tile (None if nothing accesses it), and the type and the number of the tile's elements."""
 
 
-def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints) -> None:
-    """Make each buffer a workgroup buffer of its tile's count and type, and rewrite its accesses."""
+def promote_to_tile(program: Program, promotions: Sequence[Promotion], footprints: Footprints) -> None:
+    """Make each buffer a workgroup buffer with its tile's element count and type, and rewrite its accesses."""
     rewrite = _Rewrite(program, footprints)
-    for buffer, local, dtype, count in tiles:
+    for buffer, local, dtype, count in promotions:
         if local is not None:
             for access in local.accesses:
-                rewrite.plan[access.op] = (access, local, buffer.dtype, dtype)
+                rewrite.accesses[access.op] = (access, local, buffer.dtype, dtype)
         if local is not None and buffer.count is not None:
             rewrite.counts[buffer.name] = buffer.count
         buffer.access, buffer.binding = AccessMode.WORKGROUP, None
@@ -35,15 +36,15 @@ def move_to_tile(program: Program, tiles: Sequence[Tile], footprints: Footprints
 class _Rewrite:
     def __init__(self, program: Program, footprints: Footprints) -> None:
         self.program = program
-        self.counters = footprints.forms.counters
-        self.plan: dict[Op, tuple[MemoryAccess, Local, DataType, DataType]] = {}
-        self.counts: dict[str, int] = {}  # what `len` was
+        self.counters = footprints.affine.counters
+        self.accesses: dict[Op, tuple[MemoryAccess, TileProof, DataType, DataType]] = {}
+        self.counts: dict[str, int] = {}  # of the storage buffers: `len` keeps its value
         self.ids: dict[str, Value] = {}  # local ids by axis
-        self.header: list[Op] = []  # ids made for the top of the body
+        self.header: list[Op] = []  # new local ids, for the top of the body
 
     def run(self) -> None:
-        for op in self.program.body.ops:  # ids that come before the first access can serve it
-            if op in self.plan or op.regions:
+        for op in self.program.body.ops:  # ids before the first access can be reused
+            if op in self.accesses or op.regions:
                 break
             if op.name == "local_id":
                 self.ids.setdefault(op.attrs["axis"], op.result)
@@ -55,7 +56,7 @@ class _Rewrite:
         for op in block.ops:
             for inner in op.regions:
                 self.block(inner)
-            if op in self.plan:
+            if op in self.accesses:
                 self.access(op, ops)
             elif op.name == "len" and op.attrs["buffer"] in self.counts:
                 count = wrap(self.counts[op.attrs["buffer"]], op.result.type)
@@ -65,11 +66,11 @@ class _Rewrite:
         block.ops = ops
 
     def access(self, op: Op, ops: list[Op]) -> None:
-        access, local, wide, narrow = self.plan[op]
-        form = access.form - local.base - Affine(local.extent.low)
+        access, local, wide, narrow = self.accesses[op]
+        expr = access.expr - local.base - AffineExpr(local.extent.low)
         index = access.op.index
-        if form != access.form:
-            index = self.emit(form, index, op, ops)
+        if expr != access.expr:
+            index = self.emit(expr, index, op, ops)
         if op.name == "load":
             op.operands = (index,)
             if narrow is not wide:
@@ -81,11 +82,11 @@ class _Rewrite:
         ops.append(op)
 
     def widen(self, op: Op, wide: DataType, narrow: DataType, ops: list[Op]) -> None:
-        """Load the narrow element; the cast takes over the load's result."""
+        """Load the narrow element and cast it to the result of the old load."""
         result = op.result
-        loaded = Value(f"{result.name}_{narrow}", narrow, op)
-        op.results = (loaded,)
-        ops += [op, Op(OPS["cast"], (loaded,), (result,), loc=op.loc)]
+        narrow_value = Value(f"{result.name}_{narrow}", narrow, op)
+        op.results = (narrow_value,)
+        ops += [op, Op(OPS["cast"], (narrow_value,), (result,), loc=op.loc)]
 
     def narrowed(self, value: Value, narrow: DataType, op: Op, ops: list[Op]) -> Value:
         owner = value.owner
@@ -95,17 +96,17 @@ class _Rewrite:
         ops.append(cast)
         return cast.result
 
-    # --- forms to ops -----------------------------------------------------------------
+    # --- affine expressions to ops -----------------------------------------------------------------
 
-    def emit(self, form: Affine, index: Value, op: Op, ops: list[Op]) -> Value:
-        """The value of a form in local ids and loop counters, as u32; `index` lends its name."""
+    def emit(self, expr: AffineExpr, index: Value, op: Op, ops: list[Op]) -> Value:
+        """The value of an expression in local ids, loop counters and lane values, as u32, named after `index`."""
         terms: list[tuple[Value, int]] = []
-        constant = Affine(form.const)
-        for symbol, coefficient in form.terms.items():
+        constant = AffineExpr(expr.const)
+        for symbol, coefficient in expr.terms.items():
             if symbol.kind is SymbolKind.LOOP:
-                constant += self.counted(self.counters[symbol], coefficient, terms, op, ops)
-        local = constant + form.part(SymbolKind.LOCAL, SymbolKind.VALUE)
-        ids, rest = local.by_id()
+                constant += self.add_iterations(self.counters[symbol], coefficient, terms, op, ops)
+        local = constant + expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
+        ids, rest = local.local_id_coefficients()
         terms += [(self.local_id(axis, op), c) for axis, c in ids.items()]
         for symbol, coefficient in rest.items():
             if symbol.digit is not None:
@@ -114,18 +115,18 @@ class _Rewrite:
                 terms.append((self.cast(symbol.identity, DataType.U32, op, ops), coefficient))
         return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
 
-    def counted(
-        self, counter: Counter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
-    ) -> Affine:
-        """Put `coefficient * iterations done` into `terms`; what remains of it is returned.
+    def add_iterations(
+        self, counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
+    ) -> AffineExpr:
+        """Add `coefficient * iteration number` to `terms`; returns what is left of it as an expression.
 
-        The iterations done are (counter - lower) / step.
+        The iteration number is (counter - lower) / step.
         """
         times, rest = divmod(coefficient, counter.step)
         if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
             terms.append((self.cast(counter.value, DataType.U32, op, ops), times))
             return counter.lower.scaled(-times)
-        # u32 will do modulo 2^32, but not for a division
+        # sums and products are right modulo 2^32, but a division needs the exact difference
         dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
         value = self.cast(counter.value, dtype, op, ops)
         if counter.lower_value is not None:
@@ -136,7 +137,7 @@ class _Rewrite:
             value = self.put("div", value, self.const(counter.step, op, ops, dtype), "done", op, ops)
             times = coefficient
         terms.append((self.cast(value, DataType.U32, op, ops), times))
-        return Affine()
+        return AffineExpr()
 
     def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
         total: Value | None = None
@@ -158,15 +159,15 @@ class _Rewrite:
         return self.put("add", total, self.const(constant, op, ops), name, op, ops)
 
     def put(self, kind: str, a: Value, b: Value, name: str, op: Op, ops: list[Op]) -> Value:
-        made = Op(OPS[kind], (a, b), (Value(name, a.type),), loc=op.loc)
-        ops.append(made)
-        return made.result
+        new_op = Op(OPS[kind], (a, b), (Value(name, a.type),), loc=op.loc)
+        ops.append(new_op)
+        return new_op.result
 
     def const(self, number: int, op: Op, ops: list[Op], dtype: DataType = DataType.U32) -> Value:
         encoded = wrap(number, dtype)
-        made = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, loc=op.loc)
-        ops.append(made)
-        return made.result
+        new_op = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, loc=op.loc)
+        ops.append(new_op)
+        return new_op.result
 
     def cast(self, value: Value, dtype: DataType, op: Op, ops: list[Op]) -> Value:
         if value.type is dtype:
@@ -176,7 +177,7 @@ class _Rewrite:
         return cast.result
 
     def digit(self, digit: Digit, op: Op, ops: list[Op]) -> Value:
-        """A local id / stride % radix."""
+        """local id / stride % radix."""
         value = self.local_id(digit.axis, op)
         if digit.stride > 1:
             value = self.put("div", value, self.const(digit.stride, op, ops), "digit", op, ops)
@@ -185,11 +186,11 @@ class _Rewrite:
         return value
 
     def local_id(self, axis: str, op: Op) -> Value:
-        """A local id, at the top of the body if no op before the first access gives it."""
+        """The local id of an axis; a new op at the top of the body if none before the first access is it."""
         if axis not in self.ids:
-            made = Op(
+            new_op = Op(
                 OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc
             )
-            self.header.append(made)
-            self.ids[axis] = made.result
+            self.header.append(new_op)
+            self.ids[axis] = new_op.result
         return self.ids[axis]

@@ -1,11 +1,11 @@
-"""The best way to cut a line of stages into groups: fewest groups, then fewest bytes moved.
+"""The optimal partition of a line of stages into groups: fewest groups, then fewest bytes moved.
 
-What a group may hold is given by `earliest[j]`, the first stage that a group which ends with
-stage j may begin with.  Any later start is allowed too: a part of a group is a group.
+Which groups are allowed is given by `earliest[j]`: a group that ends with stage j may begin with stage
+earliest[j] or any later one.
 
-What a cut costs is given by spans.  A span is something that stage `first` leaves for stage
-`last`; it costs its `moved` bytes if the two are in different groups.  So the cost of a plan is
-the weight of the spans that have at least one cut in them:
+What a cut costs is given by spans.  A span is data that stage `first` leaves for stage `last`; it costs
+its `moved` bytes if the two are in different groups.  The cost of a plan is the sum over the spans with
+at least one cut in them:
 
     stages    0   1   2   3   4
     spans     |---|       |---|       each pays if a cut is between its ends
@@ -24,8 +24,8 @@ __all__ = ["Span", "group_starts", "group_totals"]
 class Span(NamedTuple):
     """From stage `first` to stage `last` > `first`.
 
-    `moved`: bytes through memory that a group with both ends saves; `elided`: bytes of the
-    intermediate result that does not exist in memory then.
+    `moved`: bytes of memory traffic that a group with both ends saves.  `elided`: bytes of the
+    intermediate result that then does not exist in memory.
     """
 
     first: int
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 def group_starts(earliest: Sequence[int], spans: Sequence[Span]) -> list[int]:
-    """The first stage of each group; of equal plans the one whose leading groups are longest.
+    """The first stage of each group; of equally good plans, that with the longest leading groups.
 
     `earliest` never decreases, and earliest[j] <= j.  O((n + spans) log n): see `_Plans`.
     """
@@ -76,18 +76,18 @@ def group_totals(starts: Sequence[int], spans: Sequence[Span], stages: int) -> l
 
 
 class _Plans:
-    """The best plans for the stages before each cut, found from left to right.
+    """Dynamic program: the best plan for the stages before each cut, from left to right.
 
     Cut c is before stage c.  The fewest groups up to a cut never decrease from left to right, so
-    cuts with the same number lie in one stretch, a *level*, and the cut before c in a best plan
-    is of the level of earliest[c - 1], anywhere from there to the level's end.  Along those
+    cuts with the same number are consecutive, a *level*, and the cut before c in a best plan is
+    in the level of earliest[c - 1], anywhere from there to the level's end.  Along those
     candidates p,
 
         cost(c) = min over p of (cost(p) + spans that contain c and do not contain p)
 
-    where such a span begins at or after p.  A span that opens or closes thus changes a prefix
-    of the candidates, mostly all of them (`offset`), and a minimum over what the window has
-    left of the level is the root of a tree.
+    where such a span begins at or after p.  So a span that opens or closes changes a prefix of the
+    candidates, mostly all of them (`offset`), and the minimum over the candidates that are left is
+    the root of a tree.
     """
 
     def __init__(self, stages: int) -> None:
@@ -95,17 +95,17 @@ class _Plans:
         self.before = [0] * (stages + 1)
         self.open_from = [0] * stages  # bytes of open spans, by first stage
         self.level = range(1)
-        self.gone = 0  # candidates below this one are out of the window
+        self.removed = 0  # candidates below this one are no longer in the window
         self.offset = 0
         self.tree = _PrefixMinimum([0])
 
     def open(self, first: int, moved: int) -> None:
-        """Spans of `moved` bytes in all contain the next cut, and begin at the stage before it."""
+        """Spans of `moved` bytes in all begin at the stage before the next cut."""
         self.open_from[first] += moved
         self.offset += moved
 
     def close(self, first: int, moved: int) -> None:
-        """A span that began at `first` does not contain the next cut."""
+        """A span that begins at `first` ends before the next cut."""
         self.open_from[first] -= moved
         if first >= self.level[-1]:
             self.offset -= moved
@@ -116,15 +116,15 @@ class _Plans:
         """The best plan up to `cut`, whose last group begins at `earliest` or later."""
         if earliest > self.level[-1]:
             self._next_level(range(self.level[-1] + 1, cut))
-        while self.gone < earliest:
-            self.tree.remove(self.gone - self.level[0])
-            self.gone += 1
-        cost, place = self.tree.best()
+        while self.removed < earliest:
+            self.tree.remove(self.removed - self.level[0])
+            self.removed += 1
+        cost, position = self.tree.best()
         self.cost[cut] = cost + self.offset + adjacent
-        self.before[cut] = self.level[0] + place
+        self.before[cut] = self.level[0] + position
 
     def _next_level(self, level: range) -> None:
-        self.level, self.offset, self.gone = level, 0, level[0]
+        self.level, self.offset, self.removed = level, 0, level[0]
         costs, open_bytes = [], 0
         for candidate in reversed(level):
             open_bytes += self.open_from[candidate]
@@ -132,19 +132,19 @@ class _Plans:
         self.tree = _PrefixMinimum(costs[::-1])
 
     def starts(self) -> list[int]:
-        found, cut = [], len(self.cost) - 1
+        starts, cut = [], len(self.cost) - 1
         while cut:
             cut = self.before[cut]
-            found.append(cut)
-        return found[::-1]
+            starts.append(cut)
+        return starts[::-1]
 
 
 class _PrefixMinimum:
-    """Numbers in a row: the minimum of those that are left, its last place, and additions to a prefix.
+    """A list of numbers with removal, addition to a prefix, and the last position of the minimum, in O(log n).
 
-    A binary tree in a list, node i above 2i and 2i + 1.  A leaf is number * count + (places
-    after it), so that of equal numbers the last is least; `added` is what counts for a whole
-    subtree and is in the node, but not in those below.
+    A segment tree in a list: node i is the parent of 2i and 2i + 1.  A leaf is number * count +
+    (positions after it), so that of equal numbers the last is least.  `added` applies to a whole subtree;
+    it is included in the subtree's root, but not in the nodes below.
     """
 
     REMOVED = 1 << 256  # above all sums of u64 that fit in memory
@@ -152,26 +152,26 @@ class _PrefixMinimum:
     def __init__(self, numbers: Sequence[int]) -> None:
         count = len(numbers)
         self.count, self.leaves = count, 1 << (count - 1).bit_length()
-        row = [number * count + count - 1 - place for place, number in enumerate(numbers)]
-        self.node = [0] * self.leaves + row + [self.REMOVED] * (self.leaves - count)
+        leaves = [number * count + count - 1 - position for position, number in enumerate(numbers)]
+        self.node = [0] * self.leaves + leaves + [self.REMOVED] * (self.leaves - count)
         self.added = [0] * self.leaves
         for i in range(self.leaves - 1, 0, -1):
             self.node[i] = min(self.node[2 * i], self.node[2 * i + 1])
 
     def best(self) -> tuple[int, int]:
-        """The least number and its place."""
+        """The least number and its last position."""
         number, after = divmod(self.node[1], self.count)
         return number, self.count - 1 - after
 
-    def remove(self, place: int) -> None:
-        leaf = place + self.leaves
+    def remove(self, position: int) -> None:
+        leaf = position + self.leaves
         self.node[leaf] = self.REMOVED
-        self._mend(leaf)
+        self._update_above(leaf)
 
-    def add(self, place: int, amount: int) -> None:
-        """Add to the numbers up to and with `place`."""
+    def add(self, position: int, amount: int) -> None:
+        """Add to the numbers at all positions up to `position`, included."""
         amount *= self.count
-        i = place + self.leaves
+        i = position + self.leaves
         self.node[i] += amount
         while i > 1:
             if i & 1:
@@ -181,8 +181,8 @@ class _PrefixMinimum:
             i >>= 1
             self.node[i] = min(self.node[2 * i], self.node[2 * i + 1]) + self.added[i]
 
-    def _mend(self, i: int) -> None:
-        """Minima above node i, as far as they change."""
+    def _update_above(self, i: int) -> None:
+        """Recompute the minima above node i, up to the first that does not change."""
         node, added = self.node, self.added
         while i > 1:
             i >>= 1

@@ -1,4 +1,4 @@
-"""Affine forms say what values are: each form, evaluated, equals what the interpreter computes."""
+"""Affine expressions say what values are: each, evaluated, equals what the interpreter computes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vyre_opt import dispatcher, parse
-from vyre_opt.analysis.affine import Affine, SymbolKind
+from vyre_opt.analysis.affine import AffineExpr, SymbolKind
+from vyre_opt.analysis.affine_analysis import Unknown
 from vyre_opt.analysis.footprint import Footprints
-from vyre_opt.analysis.forms import Unknown
 from vyre_opt.ir.program import Program
 
 HEAD = """vyre 1
@@ -54,8 +54,8 @@ AFFINE = [
 ]
 
 
-def evaluate(form: Affine, program: Program) -> np.ndarray:
-    """The form at every invocation, in the order of the output."""
+def evaluate(expr: AffineExpr, program: Program) -> np.ndarray:
+    """The expr at every invocation, in the order of the output."""
     assert program.grid is not None
     (lx, ly, _), (gx, gy, _) = program.workgroup, program.grid
     y, x = np.meshgrid(np.arange(ly * gy), np.arange(lx * gx), indexing="ij")
@@ -65,8 +65,8 @@ def evaluate(form: Affine, program: Program) -> np.ndarray:
         "workgroup_id.x": x // lx,
         "workgroup_id.y": y // ly,
     }
-    total = np.full(x.shape, form.const, dtype=object)
-    for symbol, coefficient in form.terms.items():
+    total = np.full(x.shape, expr.const, dtype=object)
+    for symbol, coefficient in expr.terms.items():
         total = total + coefficient * values[symbol.name].astype(object)
     return total.reshape(-1)
 
@@ -77,16 +77,16 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
     facts = Footprints(program)
     store = facts.accesses("out")[0].op
     value = store.operands[0]
-    form = facts.forms.form(value)
-    assert isinstance(form, Affine), body
+    expr = facts.affine.expr(value)
+    assert isinstance(expr, AffineExpr), body
     assert program.grid is not None
     (got,) = dispatcher("ref").dispatch(program, [np.zeros(192, np.uint32)], program.grid)
-    expected = evaluate(form, program)
+    expected = evaluate(expr, program)
     np.testing.assert_array_equal(got, (expected % (1 << 32)).astype(np.uint32))
-    low, high = form.range()
+    low, high = expr.range()
     assert low <= expected.min(), "the range covers every value"
     assert expected.max() <= high
-    exact = facts.forms.exact(value)
+    exact = facts.affine.exact(value)
     assert (exact is not None) == (0 <= low and high < 1 << 32)
 
 
@@ -101,7 +101,7 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
 def test_what_is_not_affine_has_no_form(body: str) -> None:
     program = parse(HEAD + body + TAIL).programs["p"]
     facts = Footprints(program)
-    assert isinstance(facts.forms.form(facts.accesses("out")[0].op.operands[0]), Unknown)
+    assert isinstance(facts.affine.expr(facts.accesses("out")[0].op.operands[0]), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_what_is_not_affine_has_no_form(body: str) -> None:
 def test_a_value_of_small_range_is_a_symbol_of_that_range(body: str, limits: tuple[int, int]) -> None:
     program = parse(HEAD + body + TAIL).programs["p"]
     facts = Footprints(program)
-    form = facts.forms.form(facts.accesses("out")[0].op.operands[0])
-    assert isinstance(form, Affine)
-    ((symbol, coefficient),) = form.terms.items()
+    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    assert isinstance(expr, AffineExpr)
+    ((symbol, coefficient),) = expr.terms.items()
     assert (symbol.kind, coefficient, symbol.range) == (SymbolKind.VALUE, 1, limits)
 
 
 def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:
-    """Equal pure ops on equal forms are one symbol, whether or not cse ran."""
+    """Equal pure ops on equal expressions are one symbol, whether or not cse ran."""
     body = """
       %a = mul %wx, %nx : u32
       %b = mul %wx, %wy : u32
@@ -133,7 +133,7 @@ def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:
       %x = add %d, %a : u32"""
     program = parse(HEAD + body + TAIL).programs["p"]
     facts = Footprints(program)
-    form = facts.forms.form(facts.accesses("out")[0].op.operands[0])
-    assert isinstance(form, Affine)
-    assert {s.kind for s in form.terms} == {SymbolKind.GROUP}
-    assert re.fullmatch(r"\d+\*workgroup_id.x", str(form)), "b - c cancels"
+    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    assert isinstance(expr, AffineExpr)
+    assert {s.kind for s in expr.terms} == {SymbolKind.GROUP}
+    assert re.fullmatch(r"\d+\*workgroup_id.x", str(expr)), "b - c cancels"

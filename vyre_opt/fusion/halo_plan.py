@@ -1,7 +1,7 @@
-"""Halos: a workgroup reads what its neighbours made, and makes that itself instead.
+"""Planning halos: a workgroup that reads elements of its neighbours computes them again itself.
 
-`plan_tile` asks whether the first of two launches may be run again for a neighbour's elements,
-and `worth` whether that costs less than a launch.  halo_tile carries it out.
+`plan_tile` decides whether the first of two launches may be run again for the neighbours' elements, and
+`is_profitable` whether that costs less than a launch.  halo_recompute rewrites the program.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis.affine import Affine, SymbolKind
+from ..analysis.affine import AffineExpr, SymbolKind
+from ..analysis.affine_analysis import Unknown
 from ..analysis.congruence import is_in_bounds_value
+from ..analysis.dependence import workgroup_axis
 from ..analysis.footprint import MemoryAccess
-from ..analysis.forms import Unknown
-from ..analysis.hazards import workgroup_axis
+from ..analysis.refusal import Refusal
 from ..ir.loops import bounds, trip_count
 from ..ir.program import MAX_NESTING, AccessMode, Block, Op, Program, Value
-from .halo_tile import Tile
-from .proofs import PairFacts, Refused, static_grid
+from .halo_recompute import HaloTile
+from .pair_legality import PairAccesses, static_grid
 
-__all__ = ["LAUNCH_US", "Cost", "plan_tile", "worth"]
+__all__ = ["LAUNCH_US", "Cost", "plan_tile", "is_profitable"]
 
 LAUNCH_US = 5.0
-"""What a launch costs, in microseconds."""
+"""Assumed cost of a launch, in microseconds."""
 
 BYTES_PER_US = 2.0e6
 OPS_PER_US = 1.0e7
-"""2 TB/s and 10^13 ops/s: of the order of what large GPUs have.  The decision depends on them weakly."""
+"""2 TB/s and 10^13 ops/s, the order of magnitude of large GPUs.  The decision depends on them weakly."""
 
 MIN_INDEX_BITS = 32
 
@@ -36,8 +37,9 @@ MIN_INDEX_BITS = 32
 class Cost:
     """What recomputing a halo costs, and what it saves.
 
-    `own`, `extra`: invocations of the producer a workgroup runs for itself, and for its neighbours.
-    `ops`, `bytes`: what those of all workgroups do again.  `saved_bytes`: of the hand-off.
+    `own`, `extra`: producer invocations that a workgroup runs for its own elements, and for its neighbours'.
+    `ops`, `bytes`: ops and loaded bytes of the extra invocations of all workgroups.
+    `saved_bytes`: the hand-off, written and read.
     """
 
     own: int
@@ -73,45 +75,44 @@ class Cost:
         )
 
 
-def worth(cost: Cost) -> bool:
-    """Whether recomputing is cheaper.
+def is_profitable(cost: Cost) -> bool:
+    """Whether recomputing is cheaper than a launch and the hand-off through memory.
 
-    A workgroup that computes more for others than for itself is refused whatever the time: it
-    holds a tile of more than twice its share, and runs the producer in three rounds or more, one
-    after the other, which sums over the whole device do not show.
+    Not if a workgroup would compute more for its neighbours than for itself: its tile would be more than
+    twice its share, and it would run the producer three times or more in sequence, a latency that sums
+    over the whole device do not show.
     """
     return cost.extra <= cost.own and cost.spent_us < cost.saved_us
 
 
-def plan_tile(facts: PairFacts, buffer: str) -> tuple[Tile, Cost] | Refused:
-    """The tile of `buffer` that a workgroup of the second launch needs, made by the first (member 0).
+def plan_tile(pair: PairAccesses, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
+    """The tile of `buffer` that a workgroup of the second launch needs, computed by the first (member 0).
 
-    A refusal is `halo-producer` where the first cannot make it, `raw` where it is no tile.
+    Refused with `halo-producer` if the first cannot be run again, with `raw` if what is needed is no tile.
     """
-    producer = facts.members[0].program
-    problem = _exchanges(facts, buffer) or _shape(facts, buffer)
+    producer = pair.members[0].program
+    problem = _why_not_rerunnable(pair, buffer) or _why_no_shape(pair, buffer)
     if problem is None:
-        made, read = facts.accesses(0, buffer), facts.accesses(1, buffer)
-        window = _window(facts, buffer, made, read)
-        if isinstance(window, Tile):
-            return window, _cost(facts, buffer, window)
-        if isinstance(window, Refused):
-            return window
-        problem = window
+        tile = _needed_tile(pair, buffer, pair.accesses(0, buffer), pair.accesses(1, buffer))
+        if isinstance(tile, HaloTile):
+            return tile, _cost(pair, buffer, tile)
+        if isinstance(tile, Refusal):
+            return tile
+        problem = tile
     message = (
         f"@{producer.name} cannot be run again for the elements of @{buffer} that neighbours read: {problem}"
     )
-    return Refused("halo-producer", message, buffer)
+    return Refusal("halo-producer", message, buffer)
 
 
-# --- is what an invocation of the producer makes a function of its global id?
+# --- what an invocation of the producer writes must be a function of its global id alone
 
 
-def _exchanges(facts: PairFacts, buffer: str) -> str | None:
-    producer = facts.members[0]
+def _why_not_rerunnable(pair: PairAccesses, buffer: str) -> str | None:
+    producer = pair.members[0]
     if producer.program.workgroup[1:] != (1, 1):
         return "its workgroup has more than one dimension"
-    for formal, actual in producer.formals:
+    for formal, actual in producer.bindings:
         if actual != buffer and formal.access is not AccessMode.READ:
             return f"it also writes @{actual}"
     for op in producer.program.walk():
@@ -122,13 +123,13 @@ def _exchanges(facts: PairFacts, buffer: str) -> str | None:
             return f"it has a {op.name}"
     if any(b.binding is None for b in producer.program.buffers.values()):
         return "it has buffers of its own"
-    if any(not a.is_write for a in facts.accesses(0, buffer)):
+    if any(not a.is_write for a in pair.accesses(0, buffer)):
         return f"it reads @{buffer} too"
     return _depends_on_data(producer.program)
 
 
 def _depends_on_data(program: Program) -> str | None:
-    """Whether it depends on loaded values if a store happens: then a workgroup may miss an element."""
+    """Whether a store happens must not depend on loaded values: the tile would lack elements."""
     data: set[Value] = set()
     guarded_store = False
 
@@ -155,17 +156,17 @@ def _depends_on_data(program: Program) -> str | None:
     return "whether it stores an element depends on data that it loads" if guarded_store else None
 
 
-def _shape(facts: PairFacts, buffer: str) -> str | None:
-    grid = static_grid(facts.grid)
+def _why_no_shape(pair: PairAccesses, buffer: str) -> str | None:
+    grid = static_grid(pair.grid)
     if grid is None:
         return "the number of workgroups is not known"
     if grid[1:] != (1, 1):
         return "the grid has more than one dimension"
-    if facts.program.buffers[buffer].count is None:
+    if pair.program.buffers[buffer].count is None:
         return f"the size of @{buffer} is not known"
-    if facts.program.buffers[buffer].dtype.size_bytes is None:
-        return f"elements of {facts.program.buffers[buffer].dtype} have no size of whole bytes"
-    if _height(facts.members[0].program.body) + 2 > MAX_NESTING:
+    if pair.program.buffers[buffer].dtype.size_bytes is None:
+        return f"elements of {pair.program.buffers[buffer].dtype} have no size of whole bytes"
+    if _height(pair.members[0].program.body) + 2 > MAX_NESTING:
         return "its blocks nest too deep"
     return None
 
@@ -174,53 +175,55 @@ def _height(block: Block) -> int:
     return 1 + max((_height(inner) for op in block.ops for inner in op.regions), default=0)
 
 
-# --- which ids make the elements that a workgroup reads?
+# --- the global ids that write the elements that a workgroup reads
 
 
-def _window(
-    facts: PairFacts, buffer: str, made: Sequence[MemoryAccess], read: Sequence[MemoryAccess]
-) -> Tile | Refused | str:
-    grid = static_grid(facts.grid)
-    length = facts.program.buffers[buffer].count
+def _needed_tile(
+    pair: PairAccesses, buffer: str, writes: Sequence[MemoryAccess], reads: Sequence[MemoryAccess]
+) -> HaloTile | Refusal | str:
+    """The tile; a Refusal if the reads are no tile's, or in words why the producer cannot compute it."""
+    grid = static_grid(pair.grid)
+    length = pair.program.buffers[buffer].count
     assert grid is not None and length is not None
-    lanes = facts.members[0].program.workgroup[0]
+    lanes = pair.members[0].program.workgroup[0]
     strides: set[int] = set()
     offsets: list[int] = []
-    for access in made:
-        found = _by_id(access, lanes, grid[0])
-        if found is None or not _is_element(access, length):
+    for access in writes:
+        pattern = _store_pattern(access, lanes, grid[0])
+        if pattern is None or not _is_element(access, length):
             return f"the index of {access.describe()} is not a multiple of the global id and a constant"
-        strides.add(found[0])
-        offsets += found[1:]
+        strides.add(pattern[0])
+        offsets += pattern[1:]
     if len(strides) != 1:
         return f"its stores to @{buffer} have different strides"
     stride = strides.pop()
     needed: list[int] = []
-    for access in read:
+    for access in reads:
         if access.is_write:
-            return Refused("raw", f"@{facts.members[1].program.name} writes @{buffer} as well", buffer)
-        reach = _reach(access, stride * lanes if grid[0] > 1 else 0)
-        if reach is None or not _is_element(access, length):
-            return Refused("raw", f"{access.describe()} is not near what its own workgroup makes", buffer)
-        needed += reach
+            return Refusal("raw", f"@{pair.members[1].program.name} writes @{buffer} as well", buffer)
+        bounds_read = _read_bounds(access, stride * lanes if grid[0] > 1 else 0)
+        if bounds_read is None or not _is_element(access, length):
+            return Refusal("raw", f"{access.describe()} is not near what its own workgroup makes", buffer)
+        needed += bounds_read
+    # id i writes elements stride * i + [low, high]; both ids are counted from the workgroup's first
     low, high = min(offsets), max(offsets)
-    first = -((high - min(needed)) // stride)  # the least id whose elements reach the first one needed
-    last = (max(needed) - low) // stride
+    first = -((high - min(needed)) // stride)  # the least id that may write the first element needed
+    last = (max(needed) - low) // stride  # the largest one that may write the last
     invocations = grid[0] * lanes
     count = last - first + 1
     if count < 1 or invocations + max(-first, 0) + max(last, 0) >= 1 << 32:
         return "its ids would pass 32 bits"
     begin, end = stride * first + low, stride * last + high
-    return Tile(buffer, 0, first, count, invocations, stride * lanes, begin, end - begin + 1, length)
+    return HaloTile(buffer, 0, first, count, invocations, stride * lanes, begin, end - begin + 1, length)
 
 
-def _by_id(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, int, int] | None:
-    """(s, low, high) of a store to `s * global_id + c`, c in [low, high]."""
+def _store_pattern(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, int, int] | None:
+    """(s, low, high) of a store to `s * global_id + c` with c in [low, high]; None for any other."""
     if isinstance(access.index, Unknown):
         return None
-    ids, rest = access.form.by_id()
+    ids, rest = access.expr.local_id_coefficients()
     stride = 0
-    low = high = access.form.const
+    low = high = access.expr.const
     for symbol, coefficient in rest.items():
         if workgroup_axis(symbol) == 0:
             stride = coefficient
@@ -232,18 +235,19 @@ def _by_id(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, int, int
             return None
     per_lane = ids.get("x", stride if lanes == 1 else 0)
     moves = per_lane * lanes if groups > 1 else 0
+    # workgroups must move by what their lanes span, or the index is no multiple of the global id
     if per_lane < 1 or stride != moves or None in access.loops:
         return None
     return per_lane, low, high + access.width - 1
 
 
-def _reach(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
-    """The elements read, counted from `stride * workgroup_id`; `stride` is 0 if there is one workgroup."""
+def _read_bounds(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
+    """Bounds of the elements read, counted from `stride * workgroup_id` (stride 0 for one workgroup), or None."""
     if isinstance(access.index, Unknown):
         return None
-    low = high = access.form.const
+    low = high = access.expr.const
     moves = 0
-    for symbol, coefficient in access.form.terms.items():
+    for symbol, coefficient in access.expr.terms.items():
         if workgroup_axis(symbol) == 0:
             moves = coefficient
             continue
@@ -257,29 +261,29 @@ def _reach(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
 
 
 def _is_element(access: MemoryAccess, length: int) -> bool:
-    """Whether the form of an index in bounds is the element."""
+    """Whether the expression of an index that is in bounds is equal to it as an integer."""
     dtype = access.op.index.type
-    if not isinstance(access.index, Affine) or (dtype.bits or 0) < MIN_INDEX_BITS:
+    if not isinstance(access.index, AffineExpr) or (dtype.bits or 0) < MIN_INDEX_BITS:
         return False
-    return is_in_bounds_value(access.form.range(access.lanes), dtype, length)
+    return is_in_bounds_value(access.expr.range(access.lanes), dtype, length)
 
 
 # --- what it costs
 
 
-def _cost(facts: PairFacts, buffer: str, tile: Tile) -> Cost:
-    producer = facts.members[0].program
+def _cost(pair: PairAccesses, buffer: str, tile: HaloTile) -> Cost:
+    producer = pair.members[0].program
     lanes = producer.workgroup[0]
     extra = max(0, tile.count - lanes)
     groups = tile.invocations // lanes
     ops, moved = _work(producer)
-    dtype = facts.program.buffers[buffer].dtype
+    dtype = pair.program.buffers[buffer].dtype
     whole = tile.length * (dtype.size_bytes or 0)
     return Cost(lanes, extra, groups * extra * ops, groups * extra * moved, 2 * whole)
 
 
 def _work(program: Program) -> tuple[int, int]:
-    """Ops and loaded bytes of one invocation; a loop of unknown trips counts as one."""
+    """Ops and loaded bytes of one invocation; a loop of unknown trip count is taken to run once."""
 
     def block(inner: Block) -> tuple[int, int]:
         ops = moved = 0

@@ -1,0 +1,198 @@
+"""Dependence tests: whether two accesses of one body may touch one element from different workgroups or lanes.
+
+When two launches become one body, one after the other, the end of the first launch no longer orders
+them; only the order within a workgroup is left.  So for an access of the first part and one of the
+second, one of which writes, the question is whether they can touch the same element *from different
+workgroups*.  Three arguments exclude it:
+
+  ids       The element determines the workgroup.  Both indices have the same strides from one
+            workgroup to the next, and the remaining terms span less than a stride:
+
+                @h[64*workgroup_id.x + local_id.x]  and  @h[64*workgroup_id.x - local_id.x + 63]
+                stride 64, the rest within [0, 63]
+
+  disjoint  The element sets have nothing in common: their bounds do not overlap, or they differ
+            modulo what divides all strides (the GCD test).
+
+  covered   (in coverage)  The workgroup that makes one access surely writes the same element in the
+            other part.  An access of it by another workgroup would be a race in that part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..ir.ops import AXES
+from ..ir.program import Value
+from ..ir.uniformity import Level, Uniformity
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .congruence import modulus
+from .footprint import Footprints, MemoryAccess
+
+__all__ = ["Extents", "DependenceTest", "workgroup_axis"]
+
+MAX_COUNT = 1 << 32  # of invocations along an axis: ids are u32
+
+Extents = tuple[int | None, int | None, int | None]
+"""Workgroups of a dispatch along each axis; None where unknown."""
+
+
+def workgroup_axis(symbol: Symbol) -> int | None:
+    """0, 1 or 2 for a workgroup id, None for any other symbol."""
+    if (
+        symbol.kind is SymbolKind.GROUP
+        and symbol.identity is None
+        and symbol.name.startswith("workgroup_id.")
+    ):
+        return AXES.index(symbol.name[-1])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexParts:
+    """The terms of an index, by what they vary with.
+
+    `strides`: the coefficient of each coordinate.  Coordinates are the workgroup ids (`wx`, `wy`, `wz`)
+    and local ids (`lx`, `ly`, `lz`).  `shared`: the terms that are one number for the whole dispatch.
+    `rest`: bounds of all other terms.
+    """
+
+    strides: Mapping[str, int]
+    shared: AffineExpr
+    rest: Range
+
+
+class DependenceTest:
+    """For the accesses of one body, run over `extents` workgroups.  True means proven, False unknown."""
+
+    def __init__(self, footprints: Footprints, extents: Extents) -> None:
+        self.uniformity: Uniformity = footprints.uniformity
+        lanes = footprints.program.workgroup
+        counts = [MAX_COUNT // size if n is None else n for n, size in zip(extents, lanes, strict=True)]
+        self.groups = {f"w{axis}": n for axis, n in zip(AXES, counts, strict=True) if n > 1}
+        self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
+
+    def disjoint_between_workgroups(self, p: MemoryAccess, q: MemoryAccess) -> bool:
+        """No element is touched by `p` in one workgroup and by `q` in another."""
+        return self.disjoint(p, q) or self._element_determines_ids(p, q, self.groups)
+
+    def disjoint_between_lanes(self, p: MemoryAccess, q: MemoryAccess) -> bool:
+        """No element is touched by `p` in one invocation and by `q` in another."""
+        return self.disjoint(p, q) or self._element_determines_ids(p, q, {**self.groups, **self.lanes})
+
+    def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
+        """No element is touched by both, in any workgroups."""
+        difference = self._difference(p, q, {})
+        if difference is None:
+            return False
+        (low, high), const, strides = difference
+        # equal elements have expressions that are equal only modulo this, so bounds that are apart as
+        # integers prove nothing if the difference can reach it
+        wrap = modulus(p.residue, q.residue)
+        if (low > 0 or high < 0) and (not wrap or max(-low, high) < wrap):
+            return True
+        unit = math.gcd(*strides, wrap)
+        if unit < 2:
+            return False
+        # the elements of two vectors meet at any of these offsets
+        return all((const + offset) % unit for offset in range(1 - q.width, p.width))
+
+    # --- the element determines the coordinates ---------------------------------------------
+
+    def _element_determines_ids(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
+        """Whether equal elements have equal coordinates; `counts`: how many values each coordinate takes.
+
+        If the coordinates differ by d, the elements differ by sum(stride * d) + rest.  Of the coordinates
+        that differ, take the one with the largest stride: if its stride exceeds all that the smaller
+        strides and the rest can add up to, the elements differ.
+        """
+        difference = self._difference(p, q, counts)
+        if difference is None:
+            return False
+        (low, high), _, _ = difference
+        strides = self._index_parts(p, counts).strides
+        fixed = {name for name in counts if _is_single_lane(p, q, name)}  # cannot differ at all
+        reach = max(-low, high)
+        for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
+            stride = abs(strides.get(name, 0))
+            if stride <= reach:
+                return False
+            reach += stride * (counts[name] - 1)
+        # numbers that are equal modulo `wrap` and differ by less than it are equal
+        wrap = modulus(p.residue, q.residue)
+        return not wrap or reach < wrap
+
+    def _difference(
+        self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]
+    ) -> tuple[Range, int, list[int]] | None:
+        """Elements of `p` minus those of `q` at equal coordinates: bounds, the constant, and all strides.
+
+        None where an expression is missing, or the two have different strides for the coordinates `counts`.
+        """
+        if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
+            return None
+        a, b = self._index_parts(p, counts), self._index_parts(q, counts)
+        if a.strides != b.strides:
+            return None
+        shared = a.shared - b.shared  # equal symbols cancel, however large they may be
+        least, most = (shared - AffineExpr(shared.const)).range()
+        low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
+        high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
+        strides = [*shared.terms.values()]
+        for expr in (p.expr, q.expr):
+            strides += [c for symbol, c in expr.terms.items() if not self._is_shared(symbol)]
+        return (low, high), shared.const, strides
+
+    def _index_parts(self, access: MemoryAccess, counts: Mapping[str, int]) -> _IndexParts:
+        strides: dict[str, int] = {}
+        shared, low, high = AffineExpr(access.expr.const), 0, 0
+        ids = access.expr.local_id_coefficients()[0] if any(name in self.lanes for name in counts) else {}
+        strides.update({f"l{axis}": c for axis, c in ids.items() if f"l{axis}" in counts})
+        for symbol, coefficient in access.expr.terms.items():
+            axis = workgroup_axis(symbol)
+            if axis is not None and f"w{AXES[axis]}" in counts:
+                strides[f"w{AXES[axis]}"] = coefficient
+            elif symbol.digit is not None and f"l{symbol.digit.axis}" in strides:
+                continue
+            elif self._is_shared(symbol):
+                shared += AffineExpr(0, {symbol: coefficient})
+            else:
+                least, most = self._range(access, symbol)
+                low += min(coefficient * least, coefficient * most)
+                high += max(coefficient * least, coefficient * most)
+        return _IndexParts(strides, shared, (low, high))
+
+    def _range(self, access: MemoryAccess, symbol: Symbol) -> Range:
+        axis = workgroup_axis(symbol)
+        if axis is not None:
+            return 0, self.groups.get(f"w{AXES[axis]}", 1) - 1
+        least, most = access.lanes.get(symbol, symbol.range)
+        return least, max(least, most)  # an empty range: no lane gets here
+
+    def _is_shared(self, symbol: Symbol) -> bool:
+        """Whether the symbol is one number for the whole dispatch.
+
+        GROUP symbols may differ between workgroups, so being one of them is not enough.
+        """
+        if symbol.kind is not SymbolKind.GROUP or symbol.loops or workgroup_axis(symbol) is not None:
+            return False
+        value = symbol.identity
+        return isinstance(value, Value) and self.uniformity.level(value) is Level.GRID
+
+
+def _is_single_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
+    """Whether one and the same local id along an axis makes both accesses."""
+    if not name.startswith("l"):
+        return False
+    first, second = (set(_fixed_local_ids(access, name[1])) for access in (p, q))
+    return len(first) == 1 and first == second
+
+
+def _fixed_local_ids(access: MemoryAccess, axis: str) -> Iterator[int]:
+    """The local id along an axis that the guards narrow the access to; a fixed digit alone is not one."""
+    for symbol, (least, most) in access.lanes.items():
+        digit = symbol.digit
+        if digit is not None and digit.axis == axis and digit.radix == digit.size and least == most:
+            yield least

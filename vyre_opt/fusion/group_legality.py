@@ -1,0 +1,320 @@
+"""Which stretches of a run of launches may become one program: `GroupLegality.may_join`.
+
+A launch may join a stretch if it may follow each launch of it (see pair_legality), or reads a halo of
+one that can be run again (see halo_plan).  Every condition that holds for a stretch holds for its
+tails, as the planners require.  Proofs are cached by what two launches do with each other's buffers, not
+by which buffers those are, so a long line of similar launches needs few.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..analysis.launch_flow import BufferUses
+from ..analysis.refusal import Refusal
+from ..ir.grids import Grid, fold
+from ..ir.pipeline import Launch
+from ..ir.program import AccessMode, Module
+from .halo_plan import Cost, is_profitable, plan_tile
+from .halo_recompute import HaloTile
+from .join import BoundProgram
+from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_buffer_names
+from .veto import veto_of
+
+__all__ = ["Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
+
+
+@dataclass(eq=False, slots=True)
+class LaunchNode:
+    """A launch of a run, with what the proofs and the planners need of it.
+
+    `reads`, `writes`: the pipeline's buffers, as the program declares its own; its ops may do less.
+    `grid`: with all known lengths put in.
+    """
+
+    launch: Launch
+    member: BoundProgram
+    grid: Grid
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+    @property
+    def touched(self) -> frozenset[str]:
+        return self.reads | self.writes
+
+    @property
+    def is_aliased(self) -> bool:
+        """Whether it passes one buffer for two of the program's."""
+        return len(self.touched) < len(self.launch.buffers)
+
+
+def launch_node(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> LaunchNode:
+    """`lengths`: the elements of the pipeline's buffers."""
+    member = BoundProgram(module.programs[launch.program], launch.buffers)
+    reads = {actual for formal, actual in member.bindings if formal.access is not AccessMode.WRITE}
+    writes = {actual for formal, actual in member.bindings if formal.access is not AccessMode.READ}
+    x, y, z = (fold(extent, lengths) for extent in launch.grid)
+    return LaunchNode(launch, member, (x, y, z), frozenset(reads), frozenset(writes))
+
+
+@dataclass(frozen=True, slots=True)
+class Halo:
+    """A hand-off that the consumer's workgroups compute again; `producer`, `consumer`: positions in the run."""
+
+    producer: int
+    consumer: int
+    tile: HaloTile
+    cost: Cost
+    bytes: int
+
+
+def with_placeholders(members: Sequence[BoundProgram]) -> tuple[tuple[BoundProgram, ...], list[str]]:
+    """The members with placeholders for the buffers they pass, and the buffers by placeholder number."""
+    numbers: dict[str, int] = {}
+    renamed = []
+    for member in members:
+        passed = [numbers.setdefault(name, len(numbers)) for name in member.buffers]
+        renamed.append(BoundProgram(member.program, tuple(map(placeholder, passed))))
+    return tuple(renamed), list(numbers)
+
+
+class PairProofs:
+    """A cache of verdicts on pairs of launches, and of tiles for their halos."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.verdicts: dict[Any, Verdict] = {}
+        self.tiles: dict[Any, tuple[HaloTile, Cost] | Refusal] = {}
+
+    def pair(
+        self, a: LaunchNode, b: LaunchNode, lengths: Mapping[str, int | None], rewritten: Collection[str]
+    ) -> tuple[Verdict, list[str], Any]:
+        """The verdict, in placeholders; the buffers they stand for; and the verdict's key in the cache.
+
+        `rewritten`: buffers that both only read, and that a launch between them writes.
+        """
+        if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
+            key: Any = (a.member.program, b.member.program, a.grid, b.grid)
+            if key not in self.verdicts:
+                self.verdicts[key] = Verdict(incompatible(a.member, b.member, (a.grid, b.grid)))
+            return self.verdicts[key], [], key
+        members, names = with_placeholders((a.member, b.member))
+        counts = tuple(lengths[name] for name in names)
+        changed = frozenset(placeholder(names.index(name)) for name in rewritten)
+        key = (*members, counts, a.grid, b.grid, changed)
+        if key not in self.verdicts:
+            by_placeholder = {placeholder(number): count for number, count in enumerate(counts)}
+            first, second = members
+            grids = (a.grid, b.grid)
+            self.verdicts[key] = prove_pair(self.module, first, second, by_placeholder, grids, changed)
+        return self.verdicts[key], names, key
+
+    def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
+        """The halo's tile for a pair that `pair` refused with the reason `raw` for this buffer."""
+        assert verdict.accesses is not None
+        if (key, buffer) not in self.tiles:
+            self.tiles[key, buffer] = plan_tile(verdict.accesses, buffer)
+        return self.tiles[key, buffer]
+
+
+class GroupLegality:
+    """The stretches of one run that may become one program.
+
+    A stretch has at most `max_group` launches, `budget` bytes of workgroup memory, and `max_group_bytes`
+    bytes of buffers; 0 is no limit on the last.
+    """
+
+    def __init__(
+        self,
+        run: Sequence[LaunchNode],
+        proofs: PairProofs,
+        uses: BufferUses,
+        budget: int,
+        max_group: int,
+        max_group_bytes: int = 0,
+    ) -> None:
+        self.run = run
+        self.proofs = proofs
+        self.uses = uses
+        self.budget = budget
+        self.max_group = max_group
+        self.max_group_bytes = max_group_bytes
+        self.lengths = uses.lengths
+        self.halos: dict[int, list[Halo]] = {}
+        """By consumer, those found so far.  One matters only for groups that have its producer too."""
+        self.refusals: dict[int, tuple[int, Refusal]] = {}
+        """By launch, the nearest earlier one that it may not be in a group with, and why."""
+        self._earliest = [0] * len(run)  # by launch, where a group with it may begin at the earliest
+        self._checked_from = list(range(len(run)))  # by launch, the earliest one it was checked against
+        self._memory = [0]  # prefix sums of the launches' workgroup memory
+        self._writers: dict[str, list[int]] = {}
+        for position, node in enumerate(run):
+            self._memory.append(self._memory[-1] + node.member.workgroup_bytes)
+            for name in node.writes:
+                self._writers.setdefault(name, []).append(position)
+
+    def may_join(self, first: int, last: int) -> bool:
+        """Whether launch `last` may follow in the group of `first` to `last - 1`, which may be one."""
+        if last == first:
+            return True
+        # from the nearest to the farthest: the first refusal settles all groups that begin before it
+        while self._checked_from[last] > first and self._earliest[last] <= first:
+            earlier = self._checked_from[last] - 1
+            self._checked_from[last] = earlier
+            refusal = self._pair_refusal(earlier, last)
+            if refusal is not None:
+                self.refusals[last] = (earlier, refusal)
+                self._earliest[last] = earlier + 1
+        return self._earliest[last] <= first and not self.over_limit(first, last)
+
+    def over_limit(self, first: int, last: int) -> Refusal | None:
+        """Why a stretch has too many launches or needs too much memory; None if it does not."""
+        if last - first >= self.max_group:
+            return Refusal("max-group", f"a group has at most {self.max_group} launches")
+        tiles = [
+            h.bytes for at in range(first, last + 1) for h in self.halos.get(at, ()) if h.producer >= first
+        ]
+        needed = self._memory[last + 1] - self._memory[first] + sum(tiles)
+        if needed <= self.budget:
+            return self._over_group_bytes(first, last) if self.max_group_bytes else None
+        message = f"together they need {needed} bytes of workgroup memory, the budget is {self.budget}"
+        return Refusal("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
+
+    def _over_group_bytes(self, first: int, last: int) -> Refusal | None:
+        """Whether the launches hold more than max_group_bytes, each buffer counted once, with the largest scratch."""
+        nodes = self.run[first : last + 1]
+        buffers = self.uses.pipeline.buffers
+        held = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in nodes)))
+        held += max(node.member.workgroup_bytes for node in nodes)
+        if held <= self.max_group_bytes:
+            return None
+        message = f"together they hold {held} bytes, max_group_bytes is {self.max_group_bytes}"
+        facts = {"required_bytes": held, "max_group_bytes": self.max_group_bytes}
+        return Refusal("max-group-bytes", message, facts=facts)
+
+    def rewrites_between(self, i: int, j: int) -> dict[str, int]:
+        """The buffers that launches i and j both only read, each with the first launch between that writes it."""
+        a, b = self.run[i], self.run[j]
+        rewrites: dict[str, int] = {}
+        for name in sorted((a.reads & b.reads) - a.writes - b.writes):
+            writers = self._writers.get(name, [])
+            at = bisect_right(writers, i)
+            if at < len(writers) and writers[at] < j:
+                rewrites[name] = writers[at]
+        return rewrites
+
+    def pair(self, i: int, j: int) -> tuple[Verdict, list[str], Any]:
+        """The verdict on launches i and j, given those between them: see `PairProofs.pair`."""
+        return self.proofs.pair(self.run[i], self.run[j], self.lengths, self.rewrites_between(i, j))
+
+    def _pair_refusal(self, i: int, j: int) -> Refusal | None:
+        """Why launches i and j may not be in one group; None if they may."""
+        a, b = self.run[i], self.run[j]
+        veto = veto_of(b.launch)
+        if veto is not None:
+            if veto.is_from_user:
+                return Refusal("pressure", f"@{b.launch.program} has the note fuse = false")
+            message = (
+                f"the fusion pressure before @{b.launch.program} is above {veto.threshold} elements a link"
+            )
+            return Refusal("pressure", message, facts={"threshold": veto.threshold})
+        verdict, names, key = self.pair(i, j)
+        # a halo makes workgroups run the producer again, later than before: what it reads must be as it was
+        for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
+            overwritten = b.writes & a.reads
+            if overwritten:
+                name = min(overwritten)
+                message = (
+                    f"@{b.launch.program} writes @{name}, which @{a.launch.program} reads again for a halo"
+                )
+                return Refusal("halo-producer", message, halo.tile.buffer)
+        if verdict.refusal is None:
+            return None
+        refusal = with_buffer_names(verdict.refusal, names)
+        self._explain_rewrites(refusal, i, j)
+        if refusal.reason == "raw" and refusal.buffer is not None:
+            return self._plan_halo(i, j, verdict, names, key, refusal)
+        return refusal
+
+    def _explain_rewrites(self, refusal: Refusal, i: int, j: int) -> None:
+        """Add to the message if the two could be joined but for a launch between that writes what both load."""
+        changed = self.rewrites_between(i, j)
+        if not changed or self.proofs.pair(self.run[i], self.run[j], self.lengths, ())[0].refusal is not None:
+            return
+        writers = {name: self.run[at].launch.program for name, at in changed.items()}
+        refusal.message += "; " + " and ".join(f"@{by} writes @{name}" for name, by in writers.items())
+        refusal.message += " between them, so what they load from it need not be the same"
+        refusal.facts["renewed"] = {f"@{name}": f"@{by}" for name, by in writers.items()}
+
+    # --- halos ----------------------------------------------------------------------------
+
+    def _plan_halo(
+        self, i: int, j: int, verdict: Verdict, names: list[str], key: Any, raw: Refusal
+    ) -> Refusal | None:
+        """Let launch j compute itself what it reads of launch i.  Returns why it may not; None if it may."""
+        buffer = raw.buffer
+        assert buffer is not None
+        others = self._other_users(i, j, buffer)
+        if others is not None:
+            raw.message += f"; it cannot compute that itself, since {others}"
+            return raw
+        planned = self.proofs.tile(key, verdict, placeholder(names.index(buffer)))
+        if isinstance(planned, Refusal):
+            refusal = with_buffer_names(planned, names)
+            refusal.message = f"{raw.message}; {refusal.message}"
+            refusal.facts = dict(raw.facts)
+            return refusal
+        tile, cost = replace(planned[0], buffer=buffer), planned[1]
+        if not is_profitable(cost):
+            message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
+            return Refusal("halo-cost", message, buffer, facts=cost.facts())
+        size = self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0
+        needed = tile.size * size
+        own = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
+        if needed + own > self.budget:
+            message = (
+                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {own}"
+            )
+            message += f", the budget is {self.budget}"
+            return Refusal("budget", message, buffer, facts={"required_bytes": needed + own})
+        return self._admit_halo(Halo(i, j, tile, cost, needed))
+
+    def _other_users(self, i: int, j: int, buffer: str) -> str | None:
+        """Who else uses the buffer: the tiles of a halo exist only within the two launches."""
+        visibility = self.uses.visibility(buffer)
+        if visibility is not None:
+            return f"@{buffer} is seen from outside ({visibility})"
+        pair = (self.run[i].launch, self.run[j].launch)
+        if any(not any(stage is launch for launch in pair) for stage in self.uses.stages[buffer]):
+            return f"another stage uses @{buffer} too"
+        return None
+
+    def _admit_halo(self, halo: Halo) -> Refusal | None:
+        """Record a halo, unless a launch from its producer to its consumer writes what the producer reads."""
+        i, j = halo.producer, halo.consumer
+        reads = self.run[i].reads
+        writer = next((k for k in range(i, j + 1) if self.run[k].writes & reads), None)
+        if writer is not None:
+            name = min(self.run[writer].writes & reads)
+            message = (
+                f"@{self.run[i].launch.program} would be run again for a halo of @{halo.tile.buffer}, but "
+                f"@{self.run[writer].launch.program} writes @{name}, which it reads"
+            )
+            return Refusal("halo-producer", message, halo.tile.buffer)
+        self.halos.setdefault(j, []).append(halo)
+        # In a group that begins before a writer of what the producer reads, a workgroup would run the producer
+        # again on elements that other workgroups have not written yet.
+        for k in range(i - 1, max(-1, i - self.max_group), -1):
+            if self.run[k].writes & reads:
+                self._earliest[j] = max(self._earliest[j], k + 1)
+                name = min(self.run[k].writes & reads)
+                message = (
+                    f"@{self.run[k].launch.program} writes @{name}, which @{self.run[i].launch.program} reads "
+                    f"again for a halo of @{halo.tile.buffer}"
+                )
+                self.refusals.setdefault(j, (k, Refusal("halo-producer", message, halo.tile.buffer)))
+                break
+        return None

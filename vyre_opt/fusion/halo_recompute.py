@@ -1,0 +1,174 @@
+"""Rewriting for halos: each workgroup computes a hand-off itself, its neighbours' elements that it reads included.
+
+    elements of the hand-off    ... |---- of workgroup w ----| ...
+    what workgroup w reads       |lo|                        |hi|      the halo
+    what it computes             '-------- its tile ---------'
+
+The producer's invocations exchange nothing (halo_plan checks that), so each is a function of its global
+id, and a workgroup may run it under any global ids; its other ids are quotients and remainders of that
+one.  Its body goes into a loop over the ids that write the tile:
+
+    for %t = local_id to count step workgroup_size {
+      %id = workgroup_id * workgroup_size + first + %t
+      if %id < global_size { body, with %id in place of global_id }
+    }
+
+The tile is in workgroup memory.  In storage, two workgroups writing one element would be a race.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.arith import wrap
+from ..ir.diagnostics import Location
+from ..ir.ops import OPS, SUBGROUP_SIZE
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import substitute
+from ..ir.types import DataType
+
+__all__ = ["HaloTile", "rebase", "recompute"]
+
+
+@dataclass(frozen=True, slots=True)
+class HaloTile:
+    """The tile of `buffer`, computed by member number `producer` of a group.
+
+    `first`, `count`: the global ids that a workgroup runs the producer under, counted from its own first.
+    `invocations`: global ids of the dispatch.
+    `stride`: elements between the tiles of neighbouring workgroups.
+    `low`, `size`: the tile's first element, counted from stride * workgroup id, and its element count.
+    `length`: elements of the whole buffer.
+    """
+
+    buffer: str
+    producer: int
+    first: int
+    count: int
+    invocations: int
+    stride: int
+    low: int
+    size: int
+    length: int
+
+
+class _Emitter:
+    """Appends ops with a location to a list."""
+
+    def __init__(self, ops: list[Op], loc: Location | None) -> None:
+        self.ops = ops
+        self.loc = loc
+
+    def const(self, number: int, dtype: DataType = DataType.U32) -> Value:
+        encoded = wrap(number, dtype)
+        new_op = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, (), self.loc)
+        self.ops.append(new_op)
+        return new_op.result
+
+    def op(self, kind: str, name: str, *operands: Value, dtype: DataType | None = None) -> Value:
+        new_op = Op(OPS[kind], operands, (Value(name, dtype or operands[0].type),), loc=self.loc)
+        self.ops.append(new_op)
+        return new_op.result
+
+    def identity(self, kind: str, name: str) -> Value:
+        new_op = Op(OPS[kind], (), (Value(name, DataType.U32),), {"axis": "x"}, (), self.loc)
+        self.ops.append(new_op)
+        return new_op.result
+
+
+def rebase(ops: list[Op], tile: HaloTile) -> list[Op]:
+    """The ops with their indices of the buffer rebased to the tile's first element."""
+    rebased: list[Op] = []
+    for op in ops:
+        for block in op.regions:
+            block.ops = rebase(block.ops, tile)
+        if op.attrs.get("buffer") != tile.buffer:
+            rebased.append(op)
+        elif op.name == "len":
+            count = wrap(tile.length, op.result.type)
+            rebased.append(Op(OPS["const"], (), op.results, {"value": count}, (), op.loc))
+        else:
+            index = _rebased_index(op.index, tile, rebased, op.loc)
+            op.operands = (*op.operands[:-1], index)
+            rebased.append(op)
+    return rebased
+
+
+def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | None) -> Value:
+    """`index - (stride * workgroup id + low)`, which is right modulo 2^bits and lies in the tile."""
+    emit = _Emitter(ops, loc)
+    dtype = index.type
+    workgroup = emit.identity("workgroup_id", "workgroup")
+    if dtype is not DataType.U32:
+        workgroup = emit.op("cast", "workgroup", workgroup, dtype=dtype)
+    base = emit.op("mul", "tile_base", workgroup, emit.const(tile.stride, dtype))
+    start = emit.op("add", "tile_start", base, emit.const(tile.low, dtype))
+    return emit.op("sub", f"{index.name}_tile", index, start)
+
+
+def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
+    """The producer's `ops`, run under each id of the tile that is an id of the dispatch."""
+    lanes = producer.workgroup[0]
+    outer = _Emitter([], producer.loc)
+    local = outer.identity("local_id", "local")
+    workgroup = outer.identity("workgroup_id", "workgroup")
+    own = outer.op("mul", "own", workgroup, outer.const(lanes))
+    start = outer.op("add", "start", own, outer.const(tile.first))
+    ids = outer.const(tile.invocations)
+
+    counter = Value("t", DataType.U32)
+    inner = _Emitter([], producer.loc)
+    global_id = inner.op("add", "id", start, counter)
+    exists = inner.op("lt", "exists", global_id, ids, dtype=DataType.BOOL)
+    identities = _Emitter([], producer.loc)
+    _rename_ids(ops, _Identities(identities, global_id, lanes), {})
+    ops = [*identities.ops, *ops]
+    inner.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), ops),), loc=producer.loc))
+    bounds = {"lower": None, "upper": tile.count, "step": lanes}
+    loop = Op(OPS["for"], (local,), (), bounds, (Block((counter,), inner.ops),), producer.loc)
+    return [*outer.ops, loop]
+
+
+class _Identities:
+    """The values of all ids in the invocation with a given global id, in a dispatch of one dimension."""
+
+    def __init__(self, emit: _Emitter, global_id: Value, lanes: int) -> None:
+        self.emit = emit
+        self.global_id = global_id
+        self.lanes = lanes
+        self.values: dict[tuple[str, str], Value] = {}
+
+    def value(self, name: str, axis: str) -> Value:
+        if (name, axis) not in self.values:
+            self.values[name, axis] = self.emit.const(0) if axis != "x" else self._along_x(name)
+        return self.values[name, axis]
+
+    def _along_x(self, name: str) -> Value:
+        if name == "global_id":
+            return self.global_id
+        if name == "local_id":
+            return self._part("rem", self.global_id, self.lanes)
+        if name == "workgroup_id":
+            return self._part("div", self.global_id, self.lanes)
+        part = "rem" if name == "lane_id" else "div"
+        return self._part(part, self.value("local_id", "x"), SUBGROUP_SIZE)
+
+    def _part(self, part: str, value: Value, by: int) -> Value:
+        return self.emit.op(part, "part", value, self.emit.const(by))
+
+
+_IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
+
+
+def _rename_ids(ops: list[Op], ids: _Identities, replaced: dict[Value, Value]) -> None:
+    """Replace the ids in `ops`, in place, by those of the given invocation."""
+    remaining: list[Op] = []
+    for op in ops:
+        substitute(op, replaced)
+        if op.name in _IDS:
+            replaced[op.result] = ids.value(op.name, op.attrs.get("axis", "x"))
+            continue
+        for block in op.regions:
+            _rename_ids(block.ops, ids, replaced)
+        remaining.append(op)
+    ops[:] = remaining

@@ -1,0 +1,169 @@
+"""The remarks of launch_fusion: what was joined and what it saves, and why the rest was not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..analysis.launch_flow import BufferUses, Separator
+from ..analysis.locality import TileProof
+from ..analysis.refusal import Refusal
+from ..ir.diagnostics import Location
+from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
+from ..ir.program import Program
+from .group_legality import GroupLegality, Halo, LaunchNode
+from .halo_recompute import HaloTile
+from .join import BoundProgram
+
+__all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
+
+
+class RemarkSink(Protocol):
+    """Receives the remarks of a pass; the pass context is one."""
+
+    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class FusionGroup:
+    """Launches of a run that become one.
+
+    `barriers`: the members that get a barrier before them.  `handoffs`: for each buffer that is passed on
+    between the members, whether each workgroup reads only what it wrote.  `internal`: the buffers that
+    leave the pipeline, apart from those of `tiles`.
+    """
+
+    nodes: Sequence[LaunchNode]
+    halos: Sequence[Halo]
+    tiles: list[HaloTile]
+    barriers: frozenset[int]
+    handoffs: dict[str, TileProof | Refusal] = field(default_factory=dict)
+    internal: list[str] = field(default_factory=list)
+
+    @property
+    def members(self) -> list[BoundProgram]:
+        return [node.member for node in self.nodes]
+
+
+def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program) -> None:
+    """Remark on what was joined, and what it saves."""
+    launches = [node.launch.program for node in group.nodes]
+    removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
+    saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
+    count = len(launches) - 1
+    shown = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
+    message = f"{len(launches)} launches ({shown}) become one of @{program.name}"
+    if removed:
+        message += (
+            f"; {', '.join(f'@{n}' for n in removed)} no longer in the pipeline, {saved} bytes not moved"
+        )
+    for halo in group.halos:
+        message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
+    sink.remark(
+        "applied",
+        message,
+        group.nodes[0].launch.loc,
+        pipeline=pipeline.name,
+        launches=launches,
+        program=program.name,
+        internal=removed,
+        barriers=sorted(group.barriers),
+        halo=[_halo_facts(halo) for halo in group.halos],
+        saved_launches=count,
+        saved_bytes=saved,
+    )
+
+
+def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
+    """Remark on why hand-offs of a group stay in the pipeline."""
+    for name, verdict in group.handoffs.items():
+        if name in group.internal:
+            continue
+        reason, message = _why_kept(uses, group, name, verdict)
+        consumer = next((k for k in group.nodes if name in k.reads), group.nodes[-1])
+        sink.remark(
+            "refused",
+            f"@{name} stays in storage: {message}",
+            consumer.launch.loc,
+            pipeline=pipeline.name,
+            first=group.nodes[0].launch.program,
+            second=consumer.launch.program,
+            buffer=name,
+            reason=reason,
+        )
+
+
+def remark_cut(sink: RemarkSink, pipeline: Pipeline, legality: GroupLegality, start: int, at: int) -> None:
+    """Remark on why the group that begins at launch `start` ends before launch `at`."""
+    earlier, refusal = legality.refusals.get(at, (at - 1, None))
+    # a refusal by a launch before `start` is not what ended this group
+    if refusal is None or earlier < start:
+        limit = legality.over_limit(start, at)
+        earlier, refusal = at - 1, limit or refusal
+    if refusal is None:
+        refusal = Refusal("plan", "the plan with the fewest launches and bytes has a cut here")
+    first = legality.run[earlier].launch
+    refuse(sink, pipeline, first, legality.run[at].launch, refusal)
+
+
+def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, refusal: Refusal) -> None:
+    """Remark on why `second` does not join `first`."""
+    facts: dict[str, Any] = {"pipeline": pipeline.name, "first": first.program, "second": second.program}
+    if refusal.buffer is not None:
+        facts["buffer"] = refusal.buffer
+    message = f"@{second.program} does not join @{first.program}: {refusal.message}"
+    sink.remark("refused", message, second.loc, **facts, reason=refusal.reason, **refusal.facts)
+
+
+def _why_kept(
+    uses: BufferUses, group: FusionGroup, name: str, verdict: TileProof | Refusal
+) -> tuple[str, str]:
+    """The code of the reason, and its message."""
+    visibility = uses.visibility(name)
+    if visibility == "host-read":
+        return visibility, "the host reads it"
+    if visibility is not None:
+        return visibility, f"the pipeline declares it {_declared(uses.pipeline, name)}"
+    own = {id(node.launch) for node in group.nodes}
+    other = next((stage for stage in uses.stages[name] if id(stage) not in own), None)
+    if other is not None:
+        who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
+        return "third-consumer", f"{who} uses it too, in a launch of its own"
+    if isinstance(verdict, Refusal):
+        return verdict.reason, verdict.message
+    return "open-size", "it has an open size, and a buffer of a program alone has a static count"
+
+
+def _declared(pipeline: Pipeline, name: str) -> str:
+    buffer = pipeline.buffers[name]
+    words = [str(buffer.access)] if buffer.access is not None else []
+    words += ["live_in"] * buffer.live_in + ["live_out"] * buffer.live_out
+    return " ".join(words)
+
+
+def separator_refusal(separator: Separator) -> Refusal:
+    """Why the launches before and after a separator are not joined."""
+    if isinstance(separator.stage, HostRead):
+        name = separator.stage.buffer
+        return Refusal("host-read", f"the host reads @{name} between them", name)
+    if isinstance(separator.stage, KernelStage):
+        return Refusal("named-kernel", f"{separator.stage.kernel} is between them; run expand_kernels first")
+    return Refusal("repeat", "a repeat is between them")
+
+
+def _bytes_moved(pipeline: Pipeline, group: FusionGroup, name: str) -> int:
+    """Bytes of a buffer that the launches of a group read and write as separate launches."""
+    times = sum((name in node.reads) + (name in node.writes) for node in group.nodes)
+    return times * (pipeline.buffers[name].size_bytes or 0)
+
+
+def _halo_facts(halo: Halo) -> dict[str, Any]:
+    tile = halo.tile
+    return {
+        "buffer": tile.buffer,
+        "tile": [tile.low, tile.low + tile.size - 1],
+        "stride": tile.stride,
+        "tile_bytes": halo.bytes,
+        **halo.cost.facts(),
+    }
