@@ -60,12 +60,16 @@ class _Hoister(Walker):
         super().__init__()
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.constant_buffers = {b.name for b in buffers if b.access is AccessMode.READ}
-        self.levels: dict[Value, int] = dict.fromkeys(item.body.args, 0)
+        self.levels: dict[Value, int] = {}
+        """The level of each value that is computed in a loop; all others are of level 0."""
         self.loops: list[_Loop] = []
         self.floor = 0
 
     def visit(self, op: Op, out: list[Op]) -> None:
         here = len(self.loops)
+        if not here:
+            out.append(op)
+            return
         level = self.level(op, here)
         if level < here:
             self.loops[level].moved.append(op)
@@ -81,13 +85,14 @@ class _Hoister(Walker):
         """The level where `op` is best computed."""
         level = self.floor
         if not op.definition.is_pure:
-            if op.name != "load" or op.attrs["buffer"] not in self.constant_buffers or not self.loops:
+            if op.name != "load" or op.attrs["buffer"] not in self.constant_buffers:
                 return here
             level = max(level, self.loops[-1].load_floor)
         levels = self.levels
         for operand in op.operands:
-            if levels[operand] > level:
-                level = levels[operand]
+            inner = levels.get(operand, 0)
+            if inner > level:
+                level = inner
         return level
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:

@@ -114,7 +114,8 @@ class _Forwarder(Walker):
 
     def visit(self, op: Op, out: list[Op]) -> None:
         if op.definition.is_pure:
-            self.note_sum(op)
+            if op.definition.name in ("add", "sub"):
+                self.note_sum(op)
         elif op.name == "load":
             if self.forward(op):
                 return
@@ -197,7 +198,7 @@ class _Forwarder(Walker):
 
     def note_sum(self, op: Op) -> None:
         """Remember an index that is another one plus or minus a constant."""
-        if op.name not in ("add", "sub") or not op.result.type.is_int:
+        if not op.result.type.is_int:
             return
         a, b = op.operands
         offset = constant_value(b)
