@@ -10,7 +10,7 @@ from support import Settings, random_program
 from support.campaign import Report, campaign
 from support.properties import baseline, check_pipeline, check_text
 
-from vyre_opt.passes.registry import all_names
+from vyre_opt.passes.registry import pass_names
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
 NOTATION = Settings(statements=5, depth=2, bitcast_nan=True, fastmath=True)
@@ -38,7 +38,7 @@ def test_every_pass_keeps_small_programs() -> None:
     for seed in range(5000, 5008):
         sample = random_program(seed, SMALL)
         before = baseline(sample, seed)
-        for name in all_names():
+        for name in pass_names():
             check_pipeline(sample, name, before)
 
 

@@ -41,15 +41,18 @@ class Walker:
 
     def walk_ops(self, ops: Iterable[Op], out: list[Op]) -> None:
         """Visit `ops` in order, as part of the block that `out` becomes."""
-        replaced, visit = self.replaced, self.visit
+        replaced = self.replaced
+        visit = None if type(self).visit is Walker.visit else self.visit  # a call saved for most ops
         for op in ops:
             # `substitute`, written out: this runs for every op in every pass
             if replaced and not replaced.keys().isdisjoint(op.operands):
                 op.operands = tuple([replaced.get(v, v) for v in op.operands])
             if op.regions:
                 self.visit_structured(op, out)
-            else:
+            elif visit is not None:
                 visit(op, out)
+            else:
+                out.append(op)
 
     def visit(self, op: Op, out: list[Op]) -> None:
         """Append to `out` what an op without regions becomes."""

@@ -70,7 +70,12 @@ class _Hoister(Walker):
         if not here:
             out.append(op)
             return
-        level = self.level(op, here)
+        levels, level = self.levels, self.floor
+        if not op.definition.is_pure:
+            level = max(level, self.loops[-1].load_floor) if self.is_constant_load(op) else here
+        for operand in op.operands:
+            if operand in levels and levels[operand] > level:
+                level = levels[operand]
         if level < here:
             self.loops[level].moved.append(op)
             self.changes += 1
@@ -79,21 +84,10 @@ class _Hoister(Walker):
             if op.name == "trap":
                 self.pin_loads()
         for result in op.results:
-            self.levels[result] = level
+            levels[result] = level
 
-    def level(self, op: Op, here: int) -> int:
-        """The level where `op` is best computed."""
-        level = self.floor
-        if not op.definition.is_pure:
-            if op.name != "load" or op.attrs["buffer"] not in self.constant_buffers:
-                return here
-            level = max(level, self.loops[-1].load_floor)
-        levels = self.levels
-        for operand in op.operands:
-            inner = levels.get(operand, 0)
-            if inner > level:
-                level = inner
-        return level
+    def is_constant_load(self, op: Op) -> bool:
+        return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         here, floor = len(self.loops), self.floor
