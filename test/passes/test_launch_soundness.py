@@ -205,7 +205,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "strides do not matter": (join_proofs.Hazards, "_tells", lambda *_: True),
     "everything is disjoint": (join_proofs.Hazards, "disjoint", lambda *_: True),
     "every lane is by itself": (join_proofs.Hazards, "same_lane", lambda *_: True),
-    "drop the barrier": (launch_fusion._Fusion, "barriers", _no_barriers),
+    "drop the barrier": (launch_fusion._Fuser, "barriers", _no_barriers),
     "ignore the grid": (join_proofs, "grids_differ", _none),
     "ignore the third consumer": (launch_fusion, "_choose_internal", _everything_internal),
     "ignore the third consumer of a halo": (join_windows.Windows, "_others", _none),
