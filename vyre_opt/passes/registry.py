@@ -180,7 +180,8 @@ def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
 
 def option_type(hint: Any) -> type:
     """The type of an option's value by its annotation: `float` for `float | None`."""
-    return next((arg for arg in get_args(hint) if arg is not type(None)), hint)
+    value_type: type = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
+    return value_type
 
 
 def _parse_bool(text: str) -> bool:
