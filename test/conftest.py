@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -64,16 +65,35 @@ def no_gpu() -> str:
 _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", metavar="K/N", help="run the K-th of N shares of the tests, chosen by name")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # What is compiled here is not to be found by the next run, nor in the user's own cache.
     folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
     os.environ["VYRE_CACHE_DIR"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
+    config.addinivalue_line("markers", "slow: a campaign or an exhaustive table; run by `pytest -m slow`")
+
+
+def _share(text: str) -> tuple[int, int]:
+    """`2/5` as numbers.  Raises UsageError."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise pytest.UsageError(f"--share takes K/N, 1 <= K <= N, such as 2/5, not {text}")
+    return int(number), int(count)
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.share:
+        number, count = _share(config.option.share)
+        # by a hash of the name: a new test moves no other from share to share
+        chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number - 1]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
     mine = [item for item in items if item.get_closest_marker("gpu")]
     if mine and no_gpu():
         config.stash[_LEFT_OUT] = len(mine)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 PROGRAM = """vyre 1
 
@@ -28,7 +29,7 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("dtype", ELEMENTS)
-@pytest.mark.parametrize("suffix", [".npy", ".bin"])
+@pytest.mark.parametrize("suffix", quick([".npy", ".bin"]))
 def test_elements_pass_unchanged(dtype, suffix, run_run, tmp_path):
     array, shown = ELEMENTS[dtype]
     source, target = tmp_path / f"x{suffix}", tmp_path / f"y{suffix}"

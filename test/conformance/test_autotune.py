@@ -41,7 +41,11 @@ class Recorder:
         return self.change(outputs) if self.change else outputs
 
 
-@pytest.mark.parametrize("target", [*TARGETS, dispatcher("cpu"), Recorder()], ids=str)
+@pytest.mark.parametrize(
+    "target",
+    [*TARGETS, dispatcher("cpu"), Recorder()],
+    ids=lambda t: t if isinstance(t, str) else type(t).__name__,
+)
 @pytest.mark.parametrize("as_array", [False, True], ids=["ints", "u32"])
 @pytest.mark.parametrize("case", CASES["pick_config_pre_exp_fixed"], ids=lambda c: str(c["pre_exp"]))
 def test_probabilities(case: dict[str, Any], as_array: bool, target: Any) -> None:

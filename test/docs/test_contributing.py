@@ -64,7 +64,7 @@ program @p workgroup(32) {
 
 @pytest.fixture
 def average(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpDef]:
-    """A new row of an existing form: the mean of two integers, rounded down."""
+    """A new row of an existing format: the mean of two integers, rounded down."""
     row = OpDef("average", "binary", "The mean, rounded down.", "int", fold_int=lambda a, b, t: (a + b) // 2,
                 commutative=True, is_pure=True)  # fmt: skip
     monkeypatch.setitem(OPS, row.name, row)

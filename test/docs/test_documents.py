@@ -99,7 +99,7 @@ def test_readme_has_two_commands(root: Path) -> None:
     """Install and run, then test; .ci/run takes them from the README's `sh` blocks and runs them."""
     install, test = (text.strip() for text in blocks(root / "README.md", "sh"))
     assert install.startswith("python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/vyre-opt ")
-    assert test == ".venv/bin/pip install '.[test]' && .venv/bin/pytest"
+    assert test == ".venv/bin/pip install '.[test]' && .venv/bin/pytest -n auto"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import Settings, random_program
+from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse, parse_file, print_program
 
@@ -196,15 +197,16 @@ def mutated(tokens: list[str], words: list[str], rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["short", "generic"])
-def test_mutated_programs_parse_or_are_diagnosed(generic: bool) -> None:
+@pytest.mark.parametrize("seed", quick(range(20, 24)))
+def test_mutated_programs_parse_or_are_diagnosed(seed: int, generic: bool) -> None:
     """A few thousand texts one slip away from a right one; those that still parse print and parse again."""
-    rng = random.Random(20)
+    rng = random.Random(seed)
     small = Settings(statements=2, depth=2, expression_depth=1, fastmath=True)
     programs = [random_program(seed, small).module for seed in range(40)]
     short = sorted((print_program(m, generic=generic) for m in programs), key=len)[:8]
     texts = [TOKEN.findall(text) for text in [SAMPLE, *short]]
     words = [token for tokens in texts for token in tokens]
-    for _ in range(1200):
+    for _ in range(300):
         text = mutated(rng.choice(texts), words, rng)
         if outcome(text) == "":
             again = print_program(parse(text), generic=generic)

@@ -1,20 +1,16 @@
-"""The op table is complete: every row is documented, and every part of the front end knows its form."""
+"""The op table is complete: every row is documented, and every part of the front end knows its format."""
 
 from __future__ import annotations
 
 import pytest
 
 from vyre_opt.ir.arith import int_range
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.formats import FORMATS
 from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.parser.simple_forms import BUILD
-from vyre_opt.ir.printer import STRUCTURED_FORMS
-from vyre_opt.ir.printer_forms import SIMPLE_FORMS
-from vyre_opt.ir.shapes import _COUNTS
-from vyre_opt.ir.type_rules import RULES
 from vyre_opt.ir.types import DataType
 
 ROWS = pytest.mark.parametrize("row", OPS.values(), ids=list(OPS))
-FORMS = {row.form for row in OPS.values()}
 EFFECTS = {"read", "write", "atomic", "sync", "subgroup", "trap", "control"}
 
 
@@ -34,20 +30,21 @@ def test_a_row_is_consistent(row: OpDef) -> None:
     assert row.ulp >= 0
 
 
-@pytest.mark.parametrize("table", [BUILD, RULES, _COUNTS], ids=["parser", "verifier", "shapes"])
-def test_every_form_is_known(table: dict[str, object]) -> None:
-    """A new form must reach the parser, the type rules and the shapes, and none may outlive its rows."""
-    assert set(table) == FORMS
+def test_formats_are_those_of_the_table() -> None:
+    """A format says how an op is parsed, checked and printed, so each op has one, and none outlives its rows."""
+    assert set(FORMATS) == {row.format for row in OPS.values()}
+    assert all(name == format.name for name, format in FORMATS.items())
 
 
-def test_the_printer_knows_every_form() -> None:
-    """Control flow has a layout of its own; every other form is one line."""
-    assert set(SIMPLE_FORMS) | set(STRUCTURED_FORMS) == FORMS
-    assert not set(SIMPLE_FORMS) & set(STRUCTURED_FORMS)
+@pytest.mark.parametrize("name", [n for n, row in OPS.items() if FORMATS[row.format].results == 1])
+def test_an_op_that_gives_a_value_has_a_method(name: str) -> None:
+    """By its format's `build`, or written out in the class."""
+    b = Builder("p")
+    assert callable(getattr(b, name))
 
 
 @pytest.mark.parametrize(
-    "row", [r for r in OPS.values() if r.fold_int and r.form == "binary"], ids=lambda r: r.name
+    "row", [r for r in OPS.values() if r.fold_int and r.format == "binary"], ids=lambda r: r.name
 )
 def test_commutative_rows_commute(row: OpDef) -> None:
     """cse swaps the operands of a commutative op, so its fold may not care about their order."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import ahocorasick
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import PassManager, kernels, parse, print_program
 from vyre_opt.ir.program import Module, Program
@@ -154,7 +155,7 @@ def found_by(
 
 @pytest.mark.parametrize("encoding", SOURCES)
 @pytest.mark.parametrize("schedule", [SearchSchedule(), SearchSchedule(32, 12, lookup=True, near=3)])
-@pytest.mark.parametrize("size", [1, 770, 30000])
+@pytest.mark.parametrize("size", quick([1, 770, 30000], keep=2))
 def test_the_pass_promotes_the_hand_off(
     on: Callable[[str], Dispatcher], target: str, encoding: str, schedule: SearchSchedule, size: int
 ) -> None:

@@ -30,7 +30,13 @@ atexit.register(shutil.rmtree, config.test_exec_root, ignore_errors=True)
 
 scripts = str(Path(sys.executable).parent)
 config.environment["PATH"] = os.pathsep.join([scripts, os.environ.get("PATH", "")])
-for name in ("VYRE_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPYCACHEPREFIX", "COVERAGE_PROCESS_START"):
+for name in (
+    "VYRE_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "PYTHONPATH",
+    "PYTHONPYCACHEPREFIX",
+    "COVERAGE_PROCESS_START",
+):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

@@ -163,16 +163,16 @@ def fold(row: OpDef, dtype: DataType, args: list[int]) -> int:
     if dtype.is_float:
         assert row.fold_float is not None
         value = row.fold_float(*[arith.decode_float(v, dtype) for v in args])
-        return int(value) if row.form == "compare" else arith.encode_float(value, dtype)
+        return int(value) if row.format == "compare" else arith.encode_float(value, dtype)
     assert row.fold_int is not None
     value = row.fold_int(*args, dtype)
-    return int(value) if row.form == "compare" else arith.wrap(int(value), dtype)
+    return int(value) if row.format == "compare" else arith.wrap(int(value), dtype)
 
 
 EXACT = [
     (row, dtype)
     for row in OPS.values()
-    if row.form in ("unary", "binary", "ternary", "compare") and not row.ulp
+    if row.format in ("unary", "binary", "ternary", "compare") and not row.ulp
     for dtype in [*INTS, *FLOATS, DataType.BOOL]
     if row.accepts(dtype)
 ]
@@ -182,14 +182,14 @@ EXACT = [
 @pytest.mark.parametrize(("row", "dtype"), EXACT, ids=[f"{r.name}-{t}" for r, t in EXACT])
 def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
     values = edges(dtype)
-    arity = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[row.form]
+    arity = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[row.format]
     if arity == 1:
         columns = [values]
     elif arity == 2:
         columns = [[a for a in values for _ in values], [b for _ in values for b in values]]
     else:
         columns = [[values[i] for i in RNG.integers(0, len(values), 2000)] for _ in range(3)]
-    if row.form == "compare":
+    if row.format == "compare":
         got = run(jit, shape, [dtype] * 2, DataType.BOOL,
                   lambda w, a: elementwise.compare(w, shape, row.name, dtype, *a), columns)  # fmt: skip
         result = DataType.BOOL

@@ -6,6 +6,7 @@ import pytest
 from support.generator import random_program
 from support.kernel_cases import kernel_cases
 from support.op_programs import op_programs
+from support.quick import quick
 
 from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.ops import OPS
@@ -28,7 +29,7 @@ def test_every_op_of_the_table_has_a_program():
     assert set(OPS) - kernels - seen == {"trap"}, "trap ends a program; the tests of faults have it"
 
 
-@pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
+@pytest.mark.parametrize(("target", "bounds", "level"), quick(OPTIONS))
 @pytest.mark.parametrize("start", PARTS)
 def test_op_programs(assemble, target, bounds, level, start):
     units = [Unit(case.program, case.module) for case in CASES[start : start + BATCH]]
@@ -38,7 +39,7 @@ def test_op_programs(assemble, target, bounds, level, start):
 
 
 @pytest.mark.parametrize(
-    ("target", "bounds", "level", "start"), [(*OPTIONS[k % 3], 50 * k) for k in range(6)]
+    ("target", "bounds", "level", "start"), quick((*OPTIONS[k % 3], 50 * k) for k in range(6))
 )
 def test_random_programs(assemble, target, bounds, level, start):
     samples = [random_program(seed) for seed in range(start, start + 50)]
@@ -53,6 +54,13 @@ def kernel_programs():
     return list({fingerprint(program): program for program in made}.values())
 
 
+def test_one_program_of_each_kernel(assemble):
+    first = {case.kernel: case for case in reversed(kernel_cases())}
+    lowered = lower([Unit(case.make().program) for case in first.values()], gpu("sm_90"), "trap")
+    assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
 @pytest.mark.parametrize("part", range(KERNEL_PARTS))
 def test_kernels(assemble, kernel_programs, target, bounds, level, part):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from support.launch_kinds import BUMP, COUNT, KINDS, MIRROR, REVERSE, TRIPLE, pipeline, stage, window
 from support.launch_pipelines import launch_pipeline
+from support.quick import quick
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.fusion import halo, join, join_windows
@@ -38,7 +39,7 @@ def outcome(text: str, run_pipeline: Run, then: str = "") -> tuple[bool, int]:
     return same, result.statistics.get(("launch_fusion", "launches saved"), 0)
 
 
-@pytest.mark.parametrize("first", range(0, 240, 40))
+@pytest.mark.parametrize("first", quick(range(0, 240, 40)))
 def test_random_pipelines(first: int, run_pipeline: Run) -> None:
     """What is joined stays the same, and a good part of the launches is."""
     saved = 0

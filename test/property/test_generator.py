@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support import Settings, handoff_program, random_inputs, random_program
-from support.expressions import LANES, PURE_FORMS, SCALARS
+from support.expressions import LANES, PURE_FORMATS, SCALARS
 from support.properties import baseline
 
 from vyre_opt import print_program, verify
@@ -28,8 +28,8 @@ def test_every_op_of_the_table_is_generated(many: list[Op]) -> None:
 
 
 def test_every_pure_form_is_known() -> None:
-    """A new form needs a maker in expressions.py, or its ops would be left out in silence."""
-    assert {row.form for row in OPS.values() if row.is_pure} <= PURE_FORMS
+    """A new format needs a maker in expressions.py, or its ops would be left out in silence."""
+    assert {row.format for row in OPS.values() if row.is_pure} <= PURE_FORMATS
 
 
 def test_every_type_is_generated(many: list[Op]) -> None:

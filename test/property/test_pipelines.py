@@ -12,6 +12,7 @@ from support.bound_programs import bound_pipeline
 from support.launch_kinds import KINDS, Kind
 from support.launch_pipelines import launch_pipeline
 from support.pipeline_runs import PASSES, any_inputs, compare_pipelines, difference, see
+from support.quick import quick
 
 from vyre_opt import parse, verify
 from vyre_opt.fusion import proofs as join_proofs
@@ -26,7 +27,7 @@ def test_kind_on_cpu(kind: Kind) -> None:
         assert difference(wanted, see(kind.text, "cpu", inputs, passes)) == ""
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", quick(["ref", "cpu"]))
 def test_random_pipelines(target: str) -> None:
     """Outputs and host reads stay, and launches of both sorts of pipelines are joined."""
     done = compare_pipelines(target, range(24), jobs=1)

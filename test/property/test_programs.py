@@ -6,9 +6,11 @@ A failure shows a reduced program.  For more programs, set VYRE_PROPERTY_PROGRAM
 
 from __future__ import annotations
 
+import pytest
 from support import Settings, random_program
 from support.campaign import Report, campaign
 from support.properties import baseline, check_pipeline, check_text
+from support.quick import quick
 
 from vyre_opt.passes.registry import pass_names
 
@@ -33,13 +35,13 @@ def test_hand_offs_survive_decode_scan_fuse(seeds: range) -> None:
     assert not report.failures, shown(report)
 
 
-def test_every_pass_keeps_small_programs() -> None:
+@pytest.mark.parametrize("seed", quick(range(5000, 5008), keep=2))
+def test_every_pass_keeps_small_programs(seed: int) -> None:
     """Each registered pass by itself; the other tests give a program only one of them."""
-    for seed in range(5000, 5008):
-        sample = random_program(seed, SMALL)
-        before = baseline(sample, seed)
-        for name in pass_names():
-            check_pipeline(sample, name, before)
+    sample = random_program(seed, SMALL)
+    before = baseline(sample, seed)
+    for name in pass_names():
+        check_pipeline(sample, name, before)
 
 
 def test_text_of_every_notation() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from support import differential
 from support.differential import Difference, compare_ops, compare_random, random_cases, smallest
+from support.quick import quick
 
 from vyre_opt.ir.program import Module
 from vyre_opt.runtime.dispatcher import Dispatcher
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
-PART = 500
+PART = 250
 
 
 def shown(found: list[Difference]) -> str:
@@ -30,7 +31,7 @@ def test_every_op() -> None:
     assert not done.found, shown(done.found)
 
 
-@pytest.mark.parametrize("start", range(0, PROGRAMS, PART))
+@pytest.mark.parametrize("start", quick(range(0, PROGRAMS, PART)))
 def test_random_programs(start: int) -> None:
     """In turn with no and with full optimisation; `python -m support --target cpu` does both for each."""
     seeds = range(start, min(start + PART, PROGRAMS))

@@ -43,8 +43,8 @@ def all_ops(rows: list[OpDef], dtype: DataType) -> str:
     """A program that applies each op of `rows` to @a and @b, with an output for each."""
     outputs, body = [], []
     for number, row in enumerate(rows):
-        result = DataType.BOOL if row.form == "compare" else dtype
-        operands = ", ".join(("%a", "%b")[: ELEMENTWISE[row.form]])
+        result = DataType.BOOL if row.format == "compare" else dtype
+        operands = ", ".join(("%a", "%b")[: ELEMENTWISE[row.format]])
         outputs.append(f"buffer @o{number} : {result}[?] write binding({number + 2}) live_out")
         body.append(
             f"%r{number} = {row.name} {operands} : {dtype}\n store %r{number}, @o{number}[%g] : {result}"
@@ -66,7 +66,7 @@ def apply_all(
     ref: Any, rows: list[OpDef], dtype: DataType, pairs: list[tuple[int, int]]
 ) -> Iterator[tuple[OpDef, list[int]]]:
     a, b = (array(list(side), dtype) for side in zip(*pairs, strict=True))
-    results = [DataType.BOOL if row.form == "compare" else dtype for row in rows]
+    results = [DataType.BOOL if row.format == "compare" else dtype for row in rows]
     room = [np.zeros(len(pairs), storage_type(result)) for result in results]
     outputs = ref(all_ops(rows, dtype), [a, b, *room], len(pairs))
     for row, result, output in zip(rows, results, outputs, strict=True):
@@ -88,14 +88,14 @@ def int_pairs(dtype: DataType) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("dtype", [*INTEGERS, DataType.BOOL], ids=str)
 def test_integer_ops(ref: Any, dtype: DataType) -> None:
     """Wrapping, x/0, INT_MIN/-1, shifts past the width, saturation: as the table's folds have them."""
-    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.fold_int and r.accepts(dtype)]
+    rows = [r for r in OPS.values() if r.format in ELEMENTWISE and r.fold_int and r.accepts(dtype)]
     assert len(rows) >= (6 if dtype.is_bool else 30)
     pairs = int_pairs(dtype) if dtype.is_int else list(itertools.product((0, 1), repeat=2))
     for row, found in apply_all(ref, rows, dtype, pairs):
         fold: Callable[..., int] = row.fold_int  # type: ignore[assignment]
-        arguments = [(a,) if row.form == "unary" else (a, b) for a, b in pairs]
+        arguments = [(a,) if row.format == "unary" else (a, b) for a, b in pairs]
         wanted = [fold(*ab, dtype) for ab in arguments]
-        wanted = [int(w) if row.form == "compare" else arith.wrap(w, dtype) for w in wanted]
+        wanted = [int(w) if row.format == "compare" else arith.wrap(w, dtype) for w in wanted]
         assert found == wanted, [
             (row.name, x) for x in zip(arguments, found, wanted, strict=True) if x[1] != x[2]
         ][:3]
@@ -140,15 +140,15 @@ def same_float(found: int, wanted: int, dtype: DataType) -> bool:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_float_ops(ref: Any, dtype: DataType) -> None:
     """One rounding in each type, NaN ignored by min and max, -0 below +0: as the table's folds have them."""
-    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.fold_float and r.accepts(dtype)]
+    rows = [r for r in OPS.values() if r.format in ELEMENTWISE and r.fold_float and r.accepts(dtype)]
     assert len(rows) >= 20
     pairs = list(itertools.product(float_patterns(dtype, 8), repeat=2))
     values = [tuple(arith.decode_float(p, dtype) for p in pair) for pair in pairs]
     for row, found in apply_all(ref, rows, dtype, pairs):
         fold: Callable[..., float] = row.fold_float  # type: ignore[assignment]
         for ab, bits in zip(values, found, strict=True):
-            result = fold(*ab[: ELEMENTWISE[row.form]])
-            if row.form == "compare":
+            result = fold(*ab[: ELEMENTWISE[row.format]])
+            if row.format == "compare":
                 assert bits == int(result), (row.name, ab)
             else:
                 assert same_float(bits, encode(result, dtype), dtype), (row.name, ab, bits)
@@ -214,7 +214,7 @@ def test_fma_rounds_once(ref: Any, dtype: DataType) -> None:
 )
 def test_ops_on_vectors_are_those_on_their_elements(ref: Any, dtype: DataType) -> None:
     """Every elementwise op, on vec<4 x T> and on T, gives the same bits."""
-    rows = [r for r in OPS.values() if r.form in ELEMENTWISE and r.accepts(dtype)]
+    rows = [r for r in OPS.values() if r.format in ELEMENTWISE and r.accepts(dtype)]
     patterns = (
         [0, 1] * 4
         if dtype.is_bool
@@ -227,7 +227,7 @@ def test_ops_on_vectors_are_those_on_their_elements(ref: Any, dtype: DataType) -
     vector = DataType.vec(dtype, 4)
 
     def outputs(of: DataType, count: int) -> list[np.ndarray]:
-        results = [DataType.BOOL if row.form == "compare" else dtype for row in rows]
+        results = [DataType.BOOL if row.format == "compare" else dtype for row in rows]
         text = all_ops(rows, of).replace(": bool[?]", f": {of.with_element(DataType.BOOL)}[?]")
         text = text.replace(": bool\n", f": {of.with_element(DataType.BOOL)}\n")
         return ref(text, [a, b, *(np.zeros(len(a), storage_type(r)) for r in results)], count)

@@ -100,19 +100,19 @@ class Expressions:
         """A new value of `dtype`, by an op chosen among all that give it."""
         rows = [row for row in _GIVERS[dtype] if self.available(row, dtype)]
         row = self.rng.choice(rows)
-        return self.note(_MAKERS[row.form](self, row, dtype, depth + 1))
+        return self.note(_MAKERS[row.format](self, row, dtype, depth + 1))
 
     def available(self, row: OpDef, dtype: DataType) -> bool:
-        form = row.form
+        format = row.format
         if row.ulp and self.settings.exact:
             return False
-        if form == "call":
+        if format == "call":
             return any(dtype in func.results for func in self.b.module.funcs.values())
-        if form in ("id", "size"):
+        if format in ("id", "size"):
             return not self.in_function
-        if form == "len":
+        if format == "len":
             return not self.in_function and bool(self.b.program.buffers)
-        if form == "spec":
+        if format == "spec":
             return not self.in_function and any(s.dtype is dtype for s in self.b.program.specs.values())
         return True
 
@@ -159,7 +159,7 @@ class Expressions:
         if known and rng.random() < 0.5:
             return rng.choice(known)
         if dtype.is_bool:
-            compare = rng.choice([row for row in OPS.values() if row.form == "compare"])
+            compare = rng.choice([row for row in OPS.values() if row.format == "compare"])
             made = getattr(b, compare.name)(self.uniform(DataType.U32), rng.randrange(4))
         elif rng.random() < 0.4:
             made = b.const(rng.randrange(5))
@@ -168,7 +168,7 @@ class Expressions:
         return self.pool.add(made, True)
 
 
-# --- makers: one op of a form that gives `dtype`
+# --- makers: one op of a format that gives `dtype`
 
 
 Maker = Callable[[Expressions, OpDef, DataType, int], Value]
@@ -274,7 +274,7 @@ _MAKERS: dict[str, Maker] = {
     "call": _call,
 }
 
-PURE_FORMS = frozenset(_MAKERS)
+PURE_FORMATS = frozenset(_MAKERS)
 
 _SAME_BITS = {
     t: [s for s in (*SCALARS, *VECTORS) if s.bits == t.bits and not s.element.is_bool]
@@ -284,25 +284,25 @@ _SAME_BITS = {
 
 def _gives(row: OpDef, dtype: DataType) -> bool:
     """Whether some op of `row` has a result of `dtype`."""
-    form = row.form
-    if form in ("unary", "binary", "ternary"):
+    format = row.format
+    if format in ("unary", "binary", "ternary"):
         return row.accepts(dtype)
-    if form == "compare":
+    if format == "compare":
         return dtype.element.is_bool
     if row.name == "bitcast":
         return not dtype.element.is_bool and bool(_SAME_BITS[dtype])
-    if form in ("splat", "vector", "insert"):
+    if format in ("splat", "vector", "insert"):
         return dtype.is_vec
-    if form in ("extract", "spec"):
+    if format in ("extract", "spec"):
         return not dtype.is_vec
-    if form in ("id", "size"):
+    if format in ("id", "size"):
         return dtype is DataType.U32
-    if form == "len":
+    if format == "len":
         return dtype in (DataType.U32, DataType.U64)
     return True
 
 
 _GIVERS = {
-    dtype: [row for row in OPS.values() if row.is_pure and row.form in _MAKERS and _gives(row, dtype)]
+    dtype: [row for row in OPS.values() if row.is_pure and row.format in _MAKERS and _gives(row, dtype)]
     for dtype in (*SCALARS, *VECTORS)
 }

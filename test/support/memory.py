@@ -300,7 +300,7 @@ class Memory:
         track, dtype = storage.track, storage.buffer.dtype
         if track.read or track.atomic or not track.filled or storage.buffer.access == "write":
             return False
-        rows = [row for row in OPS.values() if row.form == "atomic" and row.accepts(dtype)]
+        rows = [row for row in OPS.values() if row.format == "atomic" and row.accepts(dtype)]
         if not rows or dtype.is_vec or dtype.bits not in (32, 64):
             return False
         index = self.own_index(storage, self.rng.choice(sorted(track.filled)))

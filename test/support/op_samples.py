@@ -1,4 +1,4 @@
-"""A small program for each row of the op table, by its form, for tests that go over the whole table."""
+"""A small program for each row of the op table, by its format, for tests that go over the whole table."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ def _kernel(row: OpDef) -> Module:
 
 def _build(b: Builder, row: OpDef, choice: str | None) -> None:
     """One op of `row`, and what it needs around it."""
-    form = row.form
+    format = row.format
     method: Any = getattr(b, row.name, None)
     x: Value = b.const(3, _operand_type(row))
     truth = b.const(True, BOOL)
-    if form in ("unary", "binary", "ternary", "compare"):
-        method(*[x] * {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[form])
-    elif form in ("id", "barrier"):
+    if format in ("unary", "binary", "ternary", "compare"):
+        method(*[x] * {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[format])
+    elif format in ("id", "barrier"):
         method(choice)
-    elif form == "size":
+    elif format == "size":
         method()
-    elif form == "select":
+    elif format == "select":
         b.select(truth, x, x)
-    elif form == "convert":
+    elif format == "convert":
         method(x, F32)
-    elif form == "atomic":
+    elif format == "atomic":
         values = [x, x] if row.name == "atomic_compare_exchange" else [x]
         method("in", 0, *values, order=choice)
-    elif form == "shuffle":
+    elif format == "shuffle":
         b.subgroup_shuffle(x, 1, choice or "")
-    elif form == "reduce":
+    elif format == "reduce":
         b.subgroup_reduce(x, choice or "")
-    elif form == "scan":
+    elif format == "scan":
         b.subgroup_scan(x, choice or "", "max")
     else:
         _SINGLE[row.name](b, x, truth)

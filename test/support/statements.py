@@ -101,9 +101,9 @@ class Statements:
     def subgroup(self) -> bool:
         b, e, rng = self.b, self.e, self.rng
         row = rng.choice([row for row in OPS.values() if "subgroup" in row.effects])
-        if row.form == "ballot":
+        if row.format == "ballot":
             made = b.subgroup_ballot(e.value(DataType.BOOL))
-        elif row.form == "shuffle":
+        elif row.format == "shuffle":
             lane = e.value(DataType.U32) if rng.random() < 0.3 else b.const(rng.randrange(36))
             made = b.subgroup_shuffle(e.value(e.any_type()), lane, rng.choice(("idx", "up", "down", "xor")))
         else:
@@ -111,7 +111,7 @@ class Statements:
             pattern = OPS["and" if combine in ("and", "or", "xor") else "add"]
             dtype = rng.choice([t for t in SCALARS if pattern.accepts(t)])
             value = e.value(dtype)
-            if row.form == "reduce":
+            if row.format == "reduce":
                 made = b.subgroup_reduce(value, combine)
             else:
                 made = b.subgroup_scan(value, rng.choice(("inclusive", "exclusive")), combine)

@@ -50,6 +50,7 @@ def test_default_is_todays_and_near_the_best(path: Path) -> None:
     assert found.truth[found.default] <= 1.15 * found.best
 
 
+@pytest.mark.slow
 def test_default_strategy_ends_near_the_best() -> None:
     """A start on each recording, with a quarter of the measurements, of a third of the configurations at
     most; one may miss, by what the shown rounds do not tell.  Random search ends there from three of four."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import BadInputs, dispatcher, kernel_workload
 from vyre_opt.ir.program import Module
@@ -35,7 +36,9 @@ BOTH = [(name, True) for name in SMALL] + [("softmax", False), ("prefix", False)
 
 
 @pytest.mark.parametrize(
-    ("name", "owns_grid"), BOTH, ids=lambda v: v if isinstance(v, str) else ["body", "stage"][v]
+    ("name", "owns_grid"),
+    quick(BOTH, lambda case: case[0]),
+    ids=lambda v: v if isinstance(v, str) else ["body", "stage"][v],
 )
 def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool) -> None:
     """Three configurations of each space run and are right: the default, the first and the last."""
@@ -52,7 +55,7 @@ def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool)
         assert workload.fault([spoiled]), config
 
 
-@pytest.mark.parametrize("target", ["cpu", "sm_90"])
+@pytest.mark.parametrize("target", quick(["cpu", "sm_90"]))
 @pytest.mark.parametrize("name", SMALL)
 def test_each_program_of_a_space_verifies(name: str, target: str) -> None:
     """A tuner compiles whatever a space holds, and the kernels do not verify what they build."""

@@ -225,7 +225,7 @@ class Footprints:
             effects = op.definition.effects
             if not effects:
                 self.forms.visit(op)
-                if op.definition.form == "compare" or op.name in ("and", "or", "not"):
+                if op.definition.format == "compare" or op.name in ("and", "or", "not"):
                     self.comparisons[op.results[0]] = op
             elif op.definition.kernel is not None:
                 self.kernels.append(op)
@@ -342,7 +342,7 @@ class Footprints:
         form = self.forms.known.get(value)
         known = form if isinstance(form, Affine) else None
         varies = known.loops if known is not None else frozenset(self.forms.loops)
-        if op is None or op.definition.form != "compare" or not op.operands[0].type.is_int:
+        if op is None or op.definition.format != "compare" or not op.operands[0].type.is_int:
             return Guard(value, holds, level, loops=varies, form=known)
         left, right = (self.forms.known.get(operand) for operand in op.operands)
         if not (isinstance(left, Affine) and isinstance(right, Affine)):

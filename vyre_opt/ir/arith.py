@@ -233,8 +233,8 @@ def _encode_int(value: int, target: DataType) -> int:
     precision, _, _ = _FLOATS[target.name]
     excess = abs(value).bit_length() - precision
     if excess > 0:
-        half, rest = 1 << (excess - 1), abs(value) & ((1 << excess) - 1)
-        kept = abs(value) >> excess
-        kept += rest > half or (rest == half and kept & 1)
-        value = (kept << excess) * (-1 if value < 0 else 1)
+        half, remainder = 1 << (excess - 1), abs(value) & ((1 << excess) - 1)
+        significand = abs(value) >> excess
+        significand += remainder > half or (remainder == half and significand & 1)
+        value = (significand << excess) * (-1 if value < 0 else 1)
     return encode_float(float(value), target)

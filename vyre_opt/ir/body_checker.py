@@ -1,47 +1,53 @@
-"""One walk over a body: dominance, terminators, buffer access; see shapes and type_rules for the rest."""
+"""One walk over a body: the shape of its ops, dominance, terminators, buffer access; the rest is by format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from .diagnostics import Diagnostic, Location, suggest
-from .ops import FASTMATH
-from .parse_holes import NO_GAPS, ParseHoles
+from .formats import FORMATS, Problem, lacks_else
+from .ops import FASTMATH, OpDef
+from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
-from .shapes import lacks_else, misshapen
-from .type_rules import RULES
 from .types import UNKNOWN, DataType
 
 
 class BodyChecker:
-    """Checks one body.  `written` and `read` name the buffers its ops touch, with a place.
+    """Checks one body.  `written` and `read` name the buffers that its ops write and read.
 
-    `unknown` are the errors about names that do not exist, by message, for an error a name.
+    `unknown` has the errors about names that do not exist, by message: one error for each name.
     """
 
     def __init__(
-        self, module: Module, owner: Program | Func, found: list[Diagnostic], gaps: ParseHoles = NO_GAPS
+        self,
+        module: Module,
+        owner: Program | Func,
+        diagnostics: list[Diagnostic],
+        holes: ParseHoles = NO_HOLES,
     ) -> None:
         self.module = module
         self.owner = owner
-        self.found = found
-        self.gaps = gaps
+        self.diagnostics = diagnostics
+        self.holes = holes
         self.unknown: dict[str, Diagnostic] = {}
-        self.undeclared = 0  # names of buffers that it uses and nobody declares
+        self.undeclared = 0  # distinct buffer names in the ops that no declaration has
         self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
         self.written: dict[str, Location | None] = {}
         self.read: set[str] = set()
         self.has_sync = False
-        self.is_shaped = True  # every op has its parts, so an analysis can walk the body
+        self.is_well_formed = True  # every op has the parts of its format, so an analysis can walk the body
         self.visible: set[Value] = set()
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
-        made = Diagnostic("error", message, loc or op.loc, help=help)
-        self.found.append(made)
-        return made
+        diagnostic = Diagnostic("error", message, loc or op.loc, help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
 
     def unknown_name(self, op: Op, message: str, name: str, known: Iterable[str], maybe: bool) -> None:
-        """Report `@name`, unless lost text may define it (`maybe`); a name that comes again is only noted."""
+        """Report `@name`, unless text that was not read may define it (`maybe`).
+
+        A second use of the name becomes a note of the first error.
+        """
         where = op.loc.find(f"@{name}") if op.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
@@ -54,27 +60,32 @@ class BodyChecker:
 
     # --- blocks -----------------------------------------------------------------------
 
-    def block(self, block: Block, gives: tuple[DataType, ...] | None, owner: Op | None) -> None:
-        """Check a block that ends in a yield of `gives`: none needed if empty, anything if None."""
+    def block(self, block: Block, types: tuple[DataType, ...] | None, owner: Op | None) -> None:
+        """Check a block that yields `types`; a yield of none may be left out.  None: its end is not checked."""
         visible = self.visible
         visible.update(block.args)
         last = len(block.ops) - 1
-        whole = self.gaps is NO_GAPS
+        is_whole = self.holes is NO_HOLES
         for place, op in enumerate(block.ops):
             for operand in op.operands:
-                if operand not in visible and whole:  # else the parser has looked it up by name
+                # of a text with errors the parser has reported undefined names already
+                if operand not in visible and is_whole:
                     self.undefined(op, operand)
             row = op.definition
-            if row.is_terminator and place != last and not (lacks_else(owner) or self.gaps.doubts(block)):
+            if (
+                row.is_terminator
+                and place != last
+                and not (lacks_else(owner) or self.holes.is_invalid(block))
+            ):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
-            problem: str | tuple[Value, str] | None = misshapen(op)
-            if problem is None and (whole or not self.gaps.doubts(op)):
-                problem = RULES[row.form](self, op)
+            problem: Problem = _misshapen(op)
+            if problem is None and (is_whole or not self.holes.is_invalid(op)):
+                problem = FORMATS[row.format].check(self, op)
             else:
-                self.is_shaped &= problem is None
-                self.parts(op)
-            if problem is not None and not self.follows(op):
-                self.wrong(op, problem)
+                self.is_well_formed &= problem is None
+                self.check_rest(op)
+            if problem is not None and not self.is_consequence(op):
+                self.report(op, problem)
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
                 self.error(op, f"{op.name}: unknown fastmath flag")
             results = op.results
@@ -85,84 +96,88 @@ class BodyChecker:
                     if result in visible:
                         self.error(op, f"%{result.name} is defined twice")
                     visible.add(result)
-        if self.gaps.doubts(block):
-            self.is_shaped &= owner is None or owner.name != "while"
-        elif gives is not None:
-            self.ending(block, gives, owner)
+        if self.holes.is_invalid(block):
+            self.is_well_formed &= owner is None or owner.name != "while"
+        elif types is not None:
+            self.check_terminator(block, types, owner)
         if owner is not None:
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)
 
-    def parts(self, op: Op) -> None:
-        """Check what is in an op about which nothing else can be said."""
+    def check_rest(self, op: Op) -> None:
+        """Check the blocks and the buffer of an op whose own parts are wrong."""
         for region in op.regions:
             self.block(region, None, op)
         if isinstance(op.attrs.get("buffer"), str):
             self.access(op, reads=False, writes=False)
 
-    def follows(self, op: Op) -> bool:
-        """Whether a problem of `op` follows from an error that has been reported."""
-        if self.gaps is NO_GAPS:
+    def is_consequence(self, op: Op) -> bool:
+        """Whether a problem of `op` only follows from an error of the text that has been reported."""
+        if self.holes is NO_HOLES:
             return False
         values = (*op.operands, *op.results, *(arg for region in op.regions for arg in region.args))
-        return self.gaps.doubts(op) or any(value.type is UNKNOWN for value in values)
+        return self.holes.is_invalid(op) or any(value.type is UNKNOWN for value in values)
 
-    def wrong(self, op: Op, problem: str | tuple[Value, str]) -> None:
-        """Report what a rule found, at the operand to blame if it names one."""
+    def report(self, op: Op, problem: str | tuple[Value, str]) -> None:
+        """Report a problem, at the operand to blame if it names one."""
         if isinstance(problem, str):
             self.error(op, f"{op.name}: {problem}")
             return
         value, message = problem
         where = op.loc.find(f"%{value.name}") if op.loc else None
-        made = self.error(op, f"{op.name}: {message}", where)
+        error = self.error(op, f"{op.name}: {message}", where)
         if isinstance(value.owner, Op) and value.owner is not op:
-            made.note(f"%{value.name} is defined here", value.owner.loc)
+            error.note(f"%{value.name} is defined here", value.owner.loc)
 
     def undefined(self, op: Op, operand: Value) -> None:
         where = op.loc.find(f"%{operand.name}") if op.loc else None
-        made = self.error(op, f"%{operand.name} does not dominate this use", where)
+        error = self.error(op, f"%{operand.name} does not dominate this use", where)
         if isinstance(operand.owner, Op):
-            made.note("it is defined here", operand.owner.loc)
-        made.help = "give the value out of its block with yield"
+            error.note("it is defined here", operand.owner.loc)
+        error.help = "give the value out of its block with yield"
 
-    def ending(self, block: Block, gives: tuple[DataType, ...], owner: Op | None) -> None:
+    def check_terminator(self, block: Block, types: tuple[DataType, ...], owner: Op | None) -> None:
         end = block.terminator
-        wanted = (
+        terminator = (
             "condition"
             if owner is not None and block is owner.regions[0] and owner.name == "while"
             else "yield"
         )
         if end is None:
-            if gives:
+            if types:
                 what = f"this {owner.name}" if owner else "the function"
                 loc = owner.loc if owner else self.owner.loc
                 needs = (
-                    "a condition %c : bool" if wanted == "condition" else f"a yield of {len(gives)} values"
+                    "a condition %c : bool"
+                    if terminator == "condition"
+                    else f"a yield of {len(types)} values"
                 )
-                self.found.append(
+                self.diagnostics.append(
                     Diagnostic("error", f"{what} has a block that does not end in {needs}", loc)
                 )
             return
         if owner is None and isinstance(self.owner, Program):
             self.error(end, f"{end.name} outside of a block that gives values")
             return
-        if end.name != wanted:
-            self.error(end, f"this block ends in {wanted}, not {end.name}")
+        if end.name != terminator:
+            self.error(end, f"this block ends in {terminator}, not {end.name}")
             return
-        if len(end.operands) != len(gives):
-            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(gives)} are wanted")
+        if len(end.operands) != len(types):
+            self.error(end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted")
             return
-        for value, dtype in zip(end.operands, gives, strict=True):
+        for value, dtype in zip(end.operands, types, strict=True):
             if value.type is not dtype and not self.poisoned(value.type, dtype):
                 self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
 
     def poisoned(self, *types: DataType) -> bool:
-        return self.gaps is not NO_GAPS and UNKNOWN in types
+        """Whether one of `types` is unknown because of an error that has been reported."""
+        return self.holes is not NO_HOLES and UNKNOWN in types
 
     # --- buffers ------------------------------------------------------------------------
 
     def access(self, op: Op, reads: bool, writes: bool) -> str | None:
+        """Check that the buffer of `op` is declared and allows this access, and note it in `read` and `written`."""
         name = op.attrs["buffer"]
         buffer = self.buffers.get(name)
         if buffer is None:
@@ -170,34 +185,85 @@ class BodyChecker:
                 return "a function cannot touch buffers"
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
-            self.unknown_name(op, message, name, self.buffers, self.gaps.may_define(self.owner, name))
+            self.unknown_name(op, message, name, self.buffers, self.holes.may_define(self.owner, name))
             return None
         if reads:
             self.read.add(name)
-            if buffer.access is AccessMode.WRITE and not self.gaps.doubts(buffer):
-                self.denied(op, buffer, "read", "write-only")
+            if buffer.access is AccessMode.WRITE and not self.holes.is_invalid(buffer):
+                self.wrong_access(op, buffer, "read", "write-only")
         if writes:
             self.written.setdefault(name, op.loc)
-            if buffer.access is AccessMode.READ and not self.gaps.doubts(buffer):
-                self.denied(op, buffer, "written", "read-only")
+            if buffer.access is AccessMode.READ and not self.holes.is_invalid(buffer):
+                self.wrong_access(op, buffer, "written", "read-only")
         return None
 
-    def denied(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
+    def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
-        made = self.error(
+        error = self.error(
             op, f"@{buffer.name} is {verb} here, but it is {mode}", where, "declare it read_write"
         )
-        made.note(f"@{buffer.name} is declared here", buffer.loc)
+        error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
-        """The value moved is an element of the buffer, or a vector of them; the index is an integer."""
+        """Check that a load, store or atomic moves an element of its buffer, or a vector of them, at an integer index."""
         buffer = self.buffers.get(op.attrs["buffer"])
         if not index.type.is_int:
             return index, f"the index %{index.name} is {index.type}, not an integer"
-        if buffer is None or self.gaps.doubts(buffer):
+        if buffer is None or self.holes.is_invalid(buffer):
             return None
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None
+
+
+# --- the shape of an op: how many parts it has, and which attributes
+#
+# The short form of the text gives these by its syntax.  The generic form and programs
+# built in Python may have any, so they are checked before the types are looked at.
+
+
+def _misshapen(op: Op) -> str | None:
+    """What is wrong with the number of an op's parts, or with its attributes."""
+    row = op.definition
+    format = FORMATS[row.format]
+    operands = 3 if row.name == "atomic_compare_exchange" else format.operands
+    if operands is not None and len(op.operands) != operands:
+        return f"takes {_several(operands, 'operand')}, {len(op.operands)} given"
+    if format.results is not None and len(op.results) != format.results:
+        return f"gives {_several(format.results, 'result')}, not {len(op.results)}"
+    if format.blocks is not None and len(op.regions) != format.blocks:
+        return f"has {_several(format.blocks, 'block')}, not {len(op.regions)}"
+    if format.shape is not None:
+        problem = format.shape(op)
+        if problem is not None:
+            return problem
+    return _misattributed(row, op) if op.attrs or row.attrs or row.kernel else None
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _misattributed(row: OpDef, op: Op) -> str | None:
+    attrs = op.attrs
+    if row.kernel is not None:
+        return None if {"buffers", "params"} <= attrs.keys() else "needs its buffers and params"
+    for attr in row.attrs:
+        if attr.name not in attrs:
+            return f"attribute {attr.name} is missing"
+        value = attrs[attr.name]
+        if attr.choices is not None and value not in attr.choices:
+            return f"{attr.name} is {', '.join(attr.choices)}, not {value}"
+        if attr.kind == "int" and not isinstance(value, int) and not (value is None and row.format == "for"):
+            return f"{attr.name} is an integer, not {'dynamic' if value is None else value}"
+    if len(attrs) == len(row.attrs):
+        return None
+    known = {attr.name for attr in row.attrs}
+    extra = next((name for name in attrs if name not in known and name != "fastmath"), None)
+    if extra is not None:
+        return f"has no attribute {extra}"
+    if not FORMATS[row.format].takes_fastmath or not op.operands[-1].type.element.is_float:
+        return "takes no fastmath flags; they are for ops on floats"
+    return None

@@ -9,7 +9,7 @@
     program = b.finish()
 
 A method is called as its op, with an underscore after a Python keyword (`and_`);
-what it takes follows from the op's form (see builder_forms).  A number among the
+what it takes follows from the op's format (see formats.py).  A number among the
 operands becomes a constant of the other operands' type.  Every method takes
 `name=`, the value's name in the text, and gives the value.
 """
@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .builder_forms import METHODS, Number, as_value, encode_constant
+from . import arith
 from .diagnostics import Location, suggest
+from .formats import FORMATS, Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .ops import OPS, OpDef
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
@@ -29,15 +30,13 @@ from .types import DataType
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
 
-Operand = Value | Number
-
 
 class Builder:
-    """Builds one program, and the functions it calls, into a module.
+    """Builds one program, and the functions it calls, in a module.
 
-    `workgroup` and `grid` are one to three extents.  `loc` is given to every op made
-    from then on.  Raises TypeError or ValueError for operands that no op takes; what
-    remains is checked by `finish`.
+    `workgroup` and `grid` are one to three extents.  `loc` becomes the location of
+    every op built after it is set.  Methods raise TypeError or ValueError for operands that no op
+    takes; `finish` runs the verifier for the rest.
     """
 
     def __init__(
@@ -57,9 +56,9 @@ class Builder:
     @classmethod
     def on(cls, program: Program, module: Module | None = None) -> Builder:
         """A builder that adds to a finished program; see `at`."""
-        made = cls(program.name, program.workgroup, program.grid, module)
-        made.program, made._block = program, program.body
-        return made
+        builder = cls(program.name, program.workgroup, program.grid, module)
+        builder.program, builder._block = program, program.body
+        return builder
 
     def finish(self, verify: bool = True) -> Program:
         """The program, now in its module.  Raises DiagnosticError if the module does not verify."""
@@ -87,48 +86,47 @@ class Builder:
         """Declare a buffer; `count` is in elements, None for an open size."""
         if name in self.program.buffers:
             raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
-        made = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
-        self.program.buffers[name] = made
-        return made
+        declared = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
+        self.program.buffers[name] = declared
+        return declared
 
     def spec(
         self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
     ) -> Value:
-        """Declare a specialization constant, unless it is declared, and read it here."""
-        known = self.program.specs.get(name)
-        if known is None:
-            value = None if default is None else encode_constant(default, dtype)
+        """Read a specialization constant; the first use of its name declares it."""
+        declared = self.program.specs.get(name)
+        if declared is None:
+            value = None if default is None else _encode_constant(default, dtype)
             self.program.specs[name] = Spec(name, dtype, value, self.loc)
-        elif known.dtype is not dtype:
-            raise ValueError(f"spec @{name} is {known.dtype}, not {dtype}")
+        elif declared.dtype is not dtype:
+            raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
         return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
 
     # --- ops --------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
-        """The method of an op of the table that gives one value; from then on the class has it."""
+        """The method for an op of the table; it is added to the class, so that it is looked up once."""
         row = OPS.get(name.removesuffix("_"))
-        method = METHODS.get(row.form) if row is not None else None
+        method = FORMATS[row.format].build if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
         setattr(Builder, name, _named(method, row))
-        made: Callable[..., Value] = getattr(self, name)
-        return made
+        bound: Callable[..., Value] = getattr(self, name)
+        return bound
 
     def const(
         self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
     ) -> Value:
         """A constant; a sequence gives the lanes of a vector, a number all of them."""
-        encoded = encode_constant(value, dtype)
+        encoded = _encode_constant(value, dtype)
         return self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result
 
     def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
         """Write an element, or a vector to consecutive ones."""
-        target = self._buffer(buffer)
-        given = as_value(self, value, target.dtype)
-        where = as_value(self, index, DataType.U32)
-        self.emit(OPS["store"], (given, where), (), {"buffer": target.name})
+        target = self.find_buffer(buffer)
+        operands = self.as_value(value, target.dtype), self.as_value(index, DataType.U32)
+        self.emit(OPS["store"], operands, (), {"buffer": target.name})
 
     def barrier(self, scope: str = "workgroup") -> None:
         self.emit(OPS["barrier"], (), (), {"scope": scope})
@@ -139,17 +137,17 @@ class Builder:
     def call(self, func: Func | str, *args: Operand) -> tuple[Value, ...]:
         """Call a function of the module; gives its results."""
         name = func if isinstance(func, str) else func.name
-        known = self.module.funcs.get(name)
-        if known is None:
+        callee = self.module.funcs.get(name)
+        if callee is None:
             raise ValueError(f"the module has no func @{name}")
-        if len(args) != len(known.params):
-            raise TypeError(f"@{name} takes {len(known.params)} operands, {len(args)} given")
-        given = tuple(as_value(self, a, p.type) for a, p in zip(args, known.params, strict=True))
-        return self.emit(OPS["call"], given, known.results, {"callee": name}).results
+        if len(args) != len(callee.params):
+            raise TypeError(f"@{name} takes {len(callee.params)} operands, {len(args)} given")
+        operands = tuple(self.as_value(a, p.type) for a, p in zip(args, callee.params, strict=True))
+        return self.emit(OPS["call"], operands, callee.results, {"callee": name}).results
 
     def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
         """A named kernel, which stands alone in its program."""
-        names = tuple(self._buffer(b).name for b in buffers)
+        names = tuple(self.find_buffer(b).name for b in buffers)
         self.emit(OPS[name], (), (), {"buffers": names, "params": params})
 
     def emit(
@@ -161,38 +159,43 @@ class Builder:
         regions: tuple[Block, ...] = (),
         name: str | None = None,
     ) -> Op:
-        """Put an op of `row` where the builder stands."""
+        """Insert an op of `row` at the insertion point (see `at`)."""
         results = tuple(self.fresh(dtype) for dtype in types)
         if name is not None and results:
             results[0].name = name
-        made = Op(row, operands, results, attrs, regions, self.loc)
+        op = Op(row, operands, results, attrs, regions, self.loc)
         if self._place is None:
-            self._block.ops.append(made)
+            self._block.ops.append(op)
         else:
-            self._block.ops.insert(self._place, made)
+            self._block.ops.insert(self._place, op)
             self._place += 1
-        return made
+        return op
+
+    def as_value(self, operand: Operand, dtype: DataType) -> Value:
+        """`operand`, or the constant of `dtype` that it is."""
+        return operand if isinstance(operand, Value) else self.const(operand, dtype)
 
     def fresh(self, dtype: DataType) -> Value:
-        """A value that no op defines yet, named by number."""
+        """A new value, named by a number, for a result or a block argument."""
         self._count += 1
         return Value(str(self._count - 1), dtype)
 
-    def _buffer(self, buffer: Buffer | str) -> Buffer:
+    def find_buffer(self, buffer: Buffer | str) -> Buffer:
+        """The buffer of the program that `buffer` is or names.  Raises ValueError."""
         name = buffer if isinstance(buffer, str) else buffer.name
-        found = self.program.buffers.get(name)
-        if found is None:
+        declared = self.program.buffers.get(name)
+        if declared is None:
             hint = suggest(name, self.program.buffers, "@")
             raise ValueError(
                 f"program @{self.program.name} has no buffer @{name}" + (f"; {hint}" if hint else "")
             )
-        return found
+        return declared
 
-    # --- where ops go, and blocks -------------------------------------------------------
+    # --- the insertion point, and ops with blocks -----------------------------------------
 
     @contextmanager
     def at(self, block: Block, place: int | None = None) -> Iterator[Block]:
-        """Inside, ops go into `block`: at its end, or before its op number `place`."""
+        """Set the insertion point inside the with block: the end of `block`, or before its op number `place`."""
         before = self._block, self._place
         self._block, self._place = block, place
         try:
@@ -214,15 +217,15 @@ class Builder:
 
         `loop.index` counts, `loop.args` are the carried values inside, `loop.results` after.
         """
-        given: list[Bound] = []
+        limits: list[Bound] = []
         for bound in (lower, upper, step):
             if not isinstance(bound, Value) and not (isinstance(bound, int) and not isinstance(bound, bool)):
                 raise TypeError(f"a loop's bound is an integer or a value, not {bound!r}")
-            given.append(bound)
-        values = [b for b in given if isinstance(b, Value)]
+            limits.append(bound)
+        values = [b for b in limits if isinstance(b, Value)]
         counter = self.fresh(dtype or (values[0].type if values else DataType.U32))
         block = Block((counter, *(self.fresh(v.type) for v in carry)))
-        attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, given, strict=True)}
+        attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, limits, strict=True)}
         loop = Loop(self, [block], block.args[1:])
         with self.at(block):
             yield loop
@@ -244,7 +247,7 @@ class Builder:
     @contextmanager
     def if_(self, condition: Operand) -> Iterator[Branch]:
         """`with b.if_(c) as branch: ...`, then perhaps `with branch.else_(): ...`."""
-        value = as_value(self, condition, DataType.BOOL)
+        value = self.as_value(condition, DataType.BOOL)
         branch = Branch(self, [Block()])
         with self.at(branch.blocks[0]):
             yield branch
@@ -262,10 +265,10 @@ class Builder:
     def func(self, name: str, *params: DataType) -> Iterator[Function]:
         """A function of the module: `with b.func("f", DataType.U32) as f: f.yield_(b.add(f.args[0], 1))`."""
         block = Block(tuple(self.fresh(dtype) for dtype in params))
-        made = Function(self, [block], block.args)
+        function = Function(self, [block], block.args)
         with self.at(block):
-            yield made
-        self.module.add(Func(name, tuple(made.yielded), block, self.loc))
+            yield function
+        self.module.add(Func(name, tuple(function.yielded), block, self.loc))
 
 
 def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
@@ -281,7 +284,7 @@ def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
 
 
 class Nest:
-    """An op with blocks while it is built: `args` inside, `results` after."""
+    """An op with blocks while it is built: `args` exist inside the with block, `results` after it."""
 
     def __init__(self, builder: Builder, blocks: list[Block], args: tuple[Value, ...] = ()) -> None:
         self.builder = builder
@@ -290,12 +293,12 @@ class Nest:
         self.op: Op | None = None
 
     def yield_(self, *values: Value) -> None:
-        """End the block, giving `values`."""
+        """End the block with a yield of `values`."""
         self.builder.emit(OPS["yield"], values)
 
     @property
     def yielded(self) -> list[DataType]:
-        """The types of what the first block gives."""
+        """The types of the values that the first block yields."""
         end = self.blocks[0].terminator
         return [v.type for v in end.operands] if end is not None else []
 
@@ -346,8 +349,36 @@ class Branch(Nest):
 
 
 def _dims(extents: int | Sequence[int]) -> Dim3:
-    given = (extents,) if isinstance(extents, int) else tuple(extents)
-    if not 1 <= len(given) <= 3:
-        raise ValueError(f"1 to 3 extents, not {len(given)}")
-    x, y, z = (*given, 1, 1)[:3]
+    dims = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(dims) <= 3:
+        raise ValueError(f"1 to 3 extents, not {len(dims)}")
+    x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
+
+
+def _encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
+    """The encoded constant of a Python value.  Raises ValueError for one that `dtype` cannot represent."""
+    if isinstance(value, Sequence):
+        if len(value) != dtype.lanes or not dtype.is_vec:
+            raise ValueError(f"{dtype} does not have {len(value)} lanes")
+        lanes = tuple(_encode_scalar(lane, dtype.element) for lane in value)
+        return lanes[0] if len(set(lanes)) == 1 else lanes
+    return _encode_scalar(value, dtype.element)
+
+
+def _encode_scalar(value: Number, dtype: DataType) -> int:
+    if hasattr(value, "item"):  # a NumPy scalar
+        value = value.item()
+    if dtype.is_bool and isinstance(value, bool):
+        return int(value)
+    if dtype.is_float and isinstance(value, float):
+        return arith.encode_float(value, dtype)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if dtype.is_float:
+            return arith.convert(value, DataType.I64, dtype)
+        if dtype.is_int:
+            low, high = arith.int_range(dtype)
+            if low <= value <= high:
+                return value
+            raise ValueError(f"{value} does not fit in {dtype} ({low} to {high})")
+    raise ValueError(f"{value!r} is not a constant of {dtype}")

@@ -1,4 +1,4 @@
-"""Where this project keeps what it can make again: VYRE_CACHE_DIR, or the user's cache folder."""
+"""The folder of this project's caches: VYRE_CACHE_DIR, or a folder in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ __all__ = ["cache_folder"]
 
 
 def cache_folder() -> Path:
-    """The folder, which need not exist, nor be one that can be written."""
+    """The folder; it may not exist, and may not be writable."""
     named = os.environ.get("VYRE_CACHE_DIR")
     if named:
         return Path(named)
     if sys.platform == "linux":  # what platformdirs says, without its import on the common path
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return Path(os.devnull if cache.startswith("~") else cache) / "vyre-opt"  # a user without a home
+        return (
+            Path(os.devnull if cache.startswith("~") else cache) / "vyre-opt"
+        )  # without a home folder, caching is off
     from platformdirs import user_cache_path
 
     return user_cache_path("vyre-opt")

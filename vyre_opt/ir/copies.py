@@ -1,4 +1,4 @@
-"""Copies of what is to run, so that constants, passes and expansions leave the caller's module alone."""
+"""Copies of a program or pipeline to run, so that specialization and passes do not change the caller's module."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["copy_for"]
 
 
 def copy_for(module: Module, entry: Program | Pipeline) -> Module:
-    """A module of copies: of a program, or of a pipeline and what it launches; and of the functions."""
+    """A module with copies of `entry`, of the programs that it launches, and of all functions."""
     launched: set[str] = set()
     if isinstance(entry, Pipeline):
         launched = {stage.program for stage in entry.walk() if isinstance(stage, Launch)}
-    made = Module(source=module.source)
+    copied = Module(source=module.source)
     for item in module.order:
         if isinstance(item, Func):
-            made.add(_func(item))
+            copied.add(_func(item))
         elif isinstance(item, Program):
             if item is entry or item.name in launched:
-                made.add(_program(item))
+                copied.add(_program(item))
         elif item is entry:
-            made.add(_pipeline(item))
-    return made
+            copied.add(_pipeline(item))
+    return copied
 
 
 def _func(func: Func) -> Func:

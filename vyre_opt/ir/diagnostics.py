@@ -21,7 +21,7 @@ MAX_PLACES = 3
 
 
 class Source:
-    """A text with a name.  Line starts are found on the first question about a line.
+    """A text with a name.  Line starts are computed on first use.
 
     `first_line` is the number of its first line, for a text that is a part of a file.
     """
@@ -71,7 +71,7 @@ class Location:
         return self.source.line_column(self.start)[1]
 
     def find(self, needle: str, limit: int = 4096) -> Location:
-        """The place of `needle` as a whole word at or after this one's start, or this place."""
+        """The location of the whole word `needle` at or after this one's start, or else this one."""
         text, at = self.source.text, self.start
         stop = min(len(text), at + limit)
         while 0 <= (at := text.find(needle, at, stop)):
@@ -104,7 +104,7 @@ class Diagnostic:
         return self
 
     def again(self, loc: Location | None) -> None:
-        """Note a further place of the same mistake; a few are enough."""
+        """Add a note for another place of the same mistake, up to MAX_PLACES of them."""
         if loc is not None and sum(message == _AGAIN for message, _ in self.notes) < MAX_PLACES:
             self.note(_AGAIN, loc)
 
@@ -121,7 +121,7 @@ class DiagnosticError(Exception):
 
 
 def decode(raw: bytes, name: str) -> str:
-    """The text of a file's bytes, a byte order mark aside.  Raises DiagnosticError at what is not UTF-8."""
+    """The text of a file's bytes, without a byte order mark.  Raises DiagnosticError if they are not UTF-8."""
     try:
         return raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as wrong:
@@ -177,7 +177,7 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None
         return None
 
     def likeness(candidate: str) -> tuple[float, int]:
-        """Of those as near as each other, one that begins alike."""
+        """Similarity, then the length of the common prefix."""
         first = takewhile(lambda pair: pair[0] == pair[1], zip(candidate, name, strict=False))
         return difflib.SequenceMatcher(None, candidate, name).ratio(), len(list(first))
 

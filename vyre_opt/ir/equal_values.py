@@ -1,11 +1,11 @@
-"""Equal values: an op that computes what a dominating op computed gives way to it.
+"""Value numbering over the dominator tree: an op equal to one that dominates it is replaced by that one.
 
-Pure ops count, and loads of a buffer that the program only reads.  The table of
-known ops is one dictionary with an undo list for each block, so a walk is linear.
+It merges pure ops, and loads of buffers that the program only reads.  The available ops are
+one dictionary; each block removes its own at its end, so the walk takes linear time.
 
-A loaded value belongs to a point in time.  In a body that stands for two launches, a launch
-between them may write what both only read; so loads are equal only of the same *version* of
-the buffer, and `renewed` says at which ops a new version begins.
+A body may be that of two launches joined, and a launch between the two may write a buffer that both
+only read.  So loads are merged only within one *version* of a buffer, and `renewed` names the
+ops after which a new version begins.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["merge_equal"]
 
 
 def merge_equal(item: Program | Func, renewed: Mapping[Op, Collection[str]] | None = None) -> int:
-    """Remove from the body of `item` what is computed a second time; how many ops that were.
+    """Remove the ops of `item` that compute a value a second time, and return their number.
 
-    `renewed`: ops after which some of the buffers that `item` only reads hold other values.
+    `renewed`: ops after which the named buffers, which `item` only reads, hold other values.
     """
     merger = _Merger(item, renewed or {})
     merger.walk_block(item.body)
@@ -77,9 +77,9 @@ class _Merger(Walker):
 
 
 def _key(op: Op) -> Any:
-    """Equal for ops that compute the same values."""
+    """A key that is equal for ops with equal results."""
     row, operands = op.definition, op.operands
-    if row.commutative and id(operands[1]) < id(operands[0]):
+    if row.commutative and id(operands[1]) < id(operands[0]):  # any fixed order will do
         operands = (operands[1], operands[0])
     results = op.results
     dtype: Any = results[0].type if len(results) == 1 else tuple([r.type for r in results])

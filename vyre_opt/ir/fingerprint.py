@@ -1,8 +1,8 @@
 """The fingerprint of a program: BLAKE3 over its canonical text.
 
-Equal for programs that differ only in value names, locations and comments, or in the order of
-what has none: the items of a module, declarations, parameters of a kernel, flags.  Different for
-any change of an op, a type, a buffer or a flag.
+It is the same for programs that differ only in value names, locations and comments, or in an order
+without meaning: that of the items of a module, of declarations, of kernel parameters, of flags.
+Any change of an op, a type, a buffer or a flag changes it.
 """
 
 from __future__ import annotations

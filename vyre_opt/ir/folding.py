@@ -1,8 +1,8 @@
 """Constant folding of one op: exact or not at all.
 
 Integers fold by the op table, wrapped to their type; floats where IEEE fixes the
-result, which it does for all but the approximate ops.  An op that makes a NaN is
-left alone: IEEE does not fix the bits of that NaN, and a program may look at them.
+result, which it does for all but the approximate ops.  An op whose result is a NaN
+is not folded: IEEE does not fix the bits of that NaN, and a program may look at them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Lane = int | None
 
 
 def fold(op: Op, item: Program | Func) -> Any:
-    """The encoded constant that `op`, of `item`, always gives; None if it is not known."""
-    rule = _RULES.get(op.definition.form)
+    """The encoded constant that is the result of `op`, an op of `item`; None if there is none."""
+    rule = _RULES.get(op.definition.format)
     return rule(op, item) if rule is not None else None
 
 
 def fold_body(item: Program | Func) -> int:
-    """Make every op with a known result that constant, in place; how many there were."""
+    """Replace every op that folds by a constant, in place, and return their number."""
     folder = _Folder(item)
     folder.walk_block(item.body)
     return folder.changes
@@ -43,12 +43,12 @@ class _Folder(Walker):
         self.item = item
 
     def visit(self, op: Op, out: list[Op]) -> None:
-        if op.definition.is_pure and op.definition.form != "const":
+        if op.definition.is_pure and op.definition.format != "const":
             value = fold(op, self.item)
             if value is not None:
                 become(op, "const", (), {"value": value})
                 self.changes += 1
-            elif op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+            elif op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
                 self.replaced[op.result] = arm
                 self.changes += 1
                 return
@@ -57,8 +57,8 @@ class _Folder(Walker):
 
 def chosen_arm(op: Op) -> Value | None:
     """The arm of a `select` whose predicate is one constant for all lanes."""
-    taken = constant_value(op.operands[0])
-    return op.operands[1 if taken else 2] if isinstance(taken, int) else None
+    predicate = constant_value(op.operands[0])
+    return op.operands[1 if predicate else 2] if isinstance(predicate, int) else None
 
 
 def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
 
 
 def _joined(lanes: list[Lane]) -> Any:
-    """Lanes as one encoded constant: a single int if they are equal."""
+    """The lanes as one encoded constant: a single int if they are equal, None if one did not fold."""
     if any(lane is None for lane in lanes):
         return None
     return lanes[0] if all(lane == lanes[0] for lane in lanes) else tuple(lanes)
@@ -81,18 +81,18 @@ def _elementwise(op: Op, item: Program | Func) -> Any:
             return None
         constants.append(known)
     row, dtype = op.definition, op.operands[0].type
-    one = _float_lane if dtype.element.is_float else _int_lane
+    fold_lane = _float_lane if dtype.element.is_float else _int_lane
     if all(isinstance(known, int) for known in constants):
-        return one(row, constants, dtype.element)
-    given = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
-    return _joined([one(row, list(lanes), dtype.element) for lanes in given])
+        return fold_lane(row, constants, dtype.element)
+    by_lane = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
+    return _joined([fold_lane(row, list(lanes), dtype.element) for lanes in by_lane])
 
 
 def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     if row.fold_int is None or dtype.kind == "opaque":
         return None
     result = row.fold_int(*lanes, dtype)
-    return int(result) if row.form == "compare" else arith.wrap(int(result), dtype)
+    return int(result) if row.format == "compare" else arith.wrap(int(result), dtype)
 
 
 def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
@@ -108,7 +108,7 @@ def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     if row.fold_float is None or row.ulp:
         return None
     result = row.fold_float(*numbers)
-    if row.form == "compare":
+    if row.format == "compare":
         return int(result)
     return _unless_nan(arith.encode_float(result, dtype), dtype)
 
@@ -123,7 +123,7 @@ def _select(op: Op, item: Program | Func) -> Any:
         return None
     dtype = op.results[0].type
     lanes = zip(lanes_of(predicate, dtype), lanes_of(a, dtype), lanes_of(b, dtype), strict=True)
-    return _joined([first if taken else second for taken, first, second in lanes])
+    return _joined([first if holds else second for holds, first, second in lanes])
 
 
 def _convert(op: Op, item: Program | Func) -> Any:
@@ -145,13 +145,13 @@ def _convert(op: Op, item: Program | Func) -> Any:
 
 
 def _bitcast(lanes: tuple[int, ...], source: DataType, target: DataType) -> Any:
-    """The first lane is the lowest."""
-    width, taken = source.element.bits, target.element.bits
+    """Lane 0 has the least significant bits."""
+    width, target_width = source.element.bits, target.element.bits
     assert width is not None
-    assert taken is not None
+    assert target_width is not None
     bits = sum(arith.to_bits(lane, source.element) << (width * place) for place, lane in enumerate(lanes))
-    mask = (1 << taken) - 1
-    pieces = [(bits >> (taken * place)) & mask for place in range(target.lanes)]
+    mask = (1 << target_width) - 1
+    pieces = [(bits >> (target_width * place)) & mask for place in range(target.lanes)]
     return _joined([arith.from_bits(piece, target.element) for piece in pieces])
 
 
@@ -177,7 +177,7 @@ def _insert(op: Op, item: Program | Func) -> Any:
     return _joined([*lanes])
 
 
-# --- what a program's declaration fixes
+# --- what the declaration of a program determines: its workgroup, grid and buffer sizes
 
 
 def _id(op: Op, item: Program | Func) -> Lane:

@@ -2,7 +2,7 @@
 
     grid(4096)    grid(ceil_div(len(@text), 256))    grid(max(1, div(len(@x), 64)), 8)
 
-Arithmetic is that of whole numbers of any size; what comes out is checked where it is used.
+Arithmetic is on Python ints, without overflow; the result is checked against the limits where it is used.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "min": min,
     "max": max,
 }
-"""Of two numbers each; div rounds down, ceil_div up."""
+"""Each takes two numbers; div rounds down, ceil_div up."""
 
 
 def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
-    """The value, with the elements of the buffers given.  Raises GridError."""
+    """The value for these buffer lengths, in elements.  Raises GridError."""
     if isinstance(extent, int):
         return extent
     if extent.name == "len":
@@ -82,7 +82,7 @@ def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
 
 
 def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
-    """The same with every part worked out whose lengths are known and which has a value."""
+    """`extent` with every subexpression evaluated whose lengths are known and which has a value."""
     if isinstance(extent, int):
         return extent
     try:
@@ -93,7 +93,7 @@ def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
 
 
 def lengths_of(extent: Extent) -> Iterator[str]:
-    """The buffers whose lengths it asks for."""
+    """The names of the buffers whose length `extent` uses."""
     if isinstance(extent, GridCall):
         for arg in extent.args:
             if isinstance(arg, str):
@@ -103,7 +103,7 @@ def lengths_of(extent: Extent) -> Iterator[str]:
 
 
 def show_extent(extent: Extent) -> str:
-    """As the text has it."""
+    """The text of `extent`."""
     if isinstance(extent, int):
         return str(extent)
     args = (f"@{arg}" if isinstance(arg, str) else show_extent(arg) for arg in extent.args)

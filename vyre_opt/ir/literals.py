@@ -1,4 +1,4 @@
-"""Constants as text: reading literals for a type, and printing encoded constants.
+"""Constants and strings as text: reading literals for a type, and printing encoded constants.
 
 A constant is kept encoded (see arith): an int, or a tuple of them for a vector
 whose lanes differ.
@@ -27,18 +27,18 @@ _KINDS = (
 
 
 class Written(int):
-    """A constant of a type parameter: encoded for the type that it stands for, and as it was written.
+    """A constant of a type parameter: encoded for the parameter's bound, with the literal itself.
 
-    Two of them are equal if they were written alike: 0.1 and 0.10000000001 are the same f32, and
-    not the same f64.
+    Two are equal if their literals are: 0.1 and 0.10000000001 are the same f32, but not the same
+    f64, which the parameter may become.
     """
 
     literal: Literal
 
     def __new__(cls, encoded: int, literal: Literal) -> Written:
-        made = super().__new__(cls, encoded)
-        made.literal = literal
-        return made
+        value = super().__new__(cls, encoded)
+        value.literal = literal
+        return value
 
     def __eq__(self, other: object) -> bool:
         return self.literal == other.literal if isinstance(other, Written) else int(self) == other
@@ -55,9 +55,9 @@ class LiteralError(ValueError):
 
 
 def read_literal(text: str) -> Literal:
-    """The literal that a text outside of a program is.  Raises LiteralError."""
-    for kind, form in _KINDS:
-        if form.fullmatch(text):
+    """The literal in a text outside of a program, such as an option.  Raises LiteralError."""
+    for kind, pattern in _KINDS:
+        if pattern.fullmatch(text):
             return kind, text
     raise LiteralError(
         f"{_shorten(repr(text))} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false"
@@ -65,14 +65,14 @@ def read_literal(text: str) -> Literal:
 
 
 def read_int(text: str) -> int:
-    """An integer literal.  Raises LiteralError for one of absurd length."""
+    """The value of an integer literal.  Raises LiteralError if it has over MAX_DIGITS digits."""
     if len(text) > MAX_DIGITS:
         raise LiteralError(f"this integer has {len(text)} digits; no type holds it")
     return int(text, 0) if "x" in text or "X" in text else int(text)
 
 
 def encode(literal: Literal, dtype: DataType) -> int:
-    """The constant of a scalar type that a literal stands for; `Written` for a type parameter.
+    """The encoded constant of a literal of a scalar type; a `Written` for a type parameter.
 
     Raises LiteralError.
     """
@@ -136,6 +136,33 @@ def _show_scalar(value: int, dtype: DataType) -> str:
         if arith.encode_float(short, dtype) == value:
             break
     return repr(short)
+
+
+# --- strings ------------------------------------------------------------------------------
+
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def quote(text: str) -> str:
+    """`text` as a string token."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def unquote(token: str) -> str:
+    """The contents of a string token."""
+    parts = token[1:-1].split("\\")
+    out = [parts[0]]
+    at = 1
+    while at < len(parts):
+        part = parts[at]
+        if part == "" and at + 1 < len(parts):  # an escaped backslash: the next part has no escape
+            out += ["\\", parts[at + 1]]
+            at += 2
+            continue
+        out.append(_ESCAPES.get(part[:1], part[:1]) + part[1:])
+        at += 1
+    return "".join(out)
 
 
 def _shorten(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Reading a `for`: its bounds are ints or operands, then come the initial values."""
+"""The bounds and initial values of a `for`.
+
+A bound is an int in `attrs`, or None there and an operand; the initial values follow those operands.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ BOUND_NAMES = ("lower", "upper", "step")
 
 
 def bounds(loop: Op) -> tuple[Bound, Bound, Bound]:
-    """Lower, upper and step; an int where the text has one."""
+    """Lower bound, upper bound and step, each an int or a value."""
     dynamic = iter(loop.operands)
     lower, upper, step = (
         next(dynamic) if loop.attrs[name] is None else loop.attrs[name] for name in BOUND_NAMES
@@ -28,9 +31,9 @@ def inits(loop: Op) -> tuple[Value, ...]:
 def with_bounds(loop: Op, lower: Bound, upper: Bound, step: Bound) -> None:
     """Replace the bounds of a `for` in place, keeping its initial values."""
     rest = inits(loop)
-    given = dict(zip(BOUND_NAMES, (lower, upper, step), strict=True))
-    loop.attrs = {**loop.attrs, **{k: v if isinstance(v, int) else None for k, v in given.items()}}
-    loop.operands = (*(v for v in given.values() if isinstance(v, Value)), *rest)
+    limits = dict(zip(BOUND_NAMES, (lower, upper, step), strict=True))
+    loop.attrs = {**loop.attrs, **{k: v if isinstance(v, int) else None for k, v in limits.items()}}
+    loop.operands = (*(v for v in limits.values() if isinstance(v, Value)), *rest)
 
 
 def trip_count(loop: Op) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .formats import FORMATS
 from .ops import OPS, Attr, OpDef
 
 __all__ = ["SECTIONS", "example", "operand_type", "page"]
@@ -41,7 +42,7 @@ all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md
 | float | f16, bf16, f32, f64 |
 | num | int or float |
 | bits | int or bool |
-| any | every type that fits the form |
+| any | every type that fits the op's format |
 
 An elementwise op also takes a vector of what it takes.  **Notes** name what a pass
 may use: `commutative`; `folds` (constants are computed at compile time); `not pure`
@@ -52,44 +53,7 @@ Any op but a named kernel also has a generic form, which `--print-generic` print
 `%r = "add"(%a, %b) : (u32, u32) -> (u32)`.
 """
 
-_EXAMPLES = {
-    "unary": "%r = {name} %a : {type}",
-    "binary": "%r = {name} %a, %b : {type}",
-    "ternary": "%r = {name} %a, %b, %c : {type}",
-    "compare": "%r = {name} %a, %b : {type}",
-    "select": "%r = {name} %p, %a, %b : {type}",
-    "const": "%r = const 2 : {type}",
-    "spec": "%r = spec @s : {type}",
-    "id": "%r = {name} x",
-    "size": "%r = {name}",
-    "len": "%r = len @b",
-    "splat": "%r = splat %a : vec<4 x {type}>",
-    "vector": "%r = vector %a, %b : vec<2 x {type}>",
-    "extract": "%r = extract %v[0] : vec<4 x {type}>",
-    "insert": "%r = insert %a, %v[0] : vec<4 x {type}>",
-    "load": "%r = load @b[%i] : {type}",
-    "store": "store %a, @b[%i] : {type}",
-    "atomic": "%r = {name}<relaxed> @b[%i], %a : {type}",
-    "barrier": "barrier workgroup",
-    "shuffle": "%r = {name}<idx> %a, %i : {type}",
-    "reduce": "%r = {name}<add> %a : {type}",
-    "scan": "%r = {name}<inclusive, add> %a : {type}",
-    "ballot": "%r = {name} %p",
-    "for": "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",
-    "while": "%r = while iter(%s = %a : {type}) {{ condition %p }} do {{ yield %s }}",
-    "if": "%r = if %p -> {type} {{ yield %a }} else {{ yield %b }}",
-    "region": "%r = region @name -> {type} {{ yield %a }}",
-    "call": "%r = call @f(%a) : ({type}) -> {type}",
-    "trap": 'trap "message"',
-    "yield": "yield %a",
-    "condition": "condition %p",
-}  # fmt: skip
-
-_SPECIAL = {
-    "cast": "%r = cast %a : u32 -> f32",
-    "bitcast": "%r = bitcast %a : u32 -> f32",
-    "atomic_compare_exchange": "%r = atomic_compare_exchange<relaxed> @b[%i], %a, %b : u32",
-}
+_COMPARE_EXCHANGE = "%r = atomic_compare_exchange<relaxed> @b[%i], %a, %b : u32"
 
 
 def operand_type(row: OpDef) -> str:
@@ -104,8 +68,9 @@ def example(row: OpDef) -> str:
         buffers = ", ".join(f"@{role.name}" for role in row.kernel.roles)
         needed = ", ".join(f"{key} = 64" for key, value in row.kernel.params.items() if value is None)
         return f"{row.name}({buffers})" + (f" {{{needed}}}" if needed else "")
-    template = _SPECIAL.get(row.name) or _EXAMPLES[row.form]
-    return template if row.name in _SPECIAL else template.format(name=row.name, type=operand_type(row))
+    if row.name == "atomic_compare_exchange":  # the one of its format with an operand more
+        return _COMPARE_EXCHANGE
+    return FORMATS[row.format].example.format(name=row.name, type=operand_type(row))
 
 
 def page() -> str:
@@ -132,15 +97,9 @@ def _sections() -> Iterator[str]:
 
 
 def _op_line(row: OpDef) -> str:
-    takes = row.types if row.form not in _FIXED_TYPE else ""
+    takes = row.types if FORMATS[row.format].has_type else ""
     doc = " ".join([row.doc, *(_words(attr) for attr in row.attrs if attr.choices)])
     return _line(f"`{row.name}`", f"`{example(row)}`", takes, ", ".join(_notes(row)), doc)
-
-
-# Forms whose text has no type to choose.
-_FIXED_TYPE = {
-    "id", "size", "len", "barrier", "ballot", "trap", "for", "while", "if", "region", "call", "yield", "condition",
-}  # fmt: skip
 
 
 def _notes(row: OpDef) -> Iterator[str]:

@@ -1,25 +1,9 @@
 """The op table: every op of the language, declared once.
 
-A row gives an op's name, its form (the shape of its text, operands and types),
+A row gives an op's name, its format (its syntax and the shape of its operands; see formats.py),
 the types it takes, its attributes, its effects, its fold and one line of
 documentation.  The parser, printer, verifier, folder, docs/ops.md and the
 interpreter's coverage test read this table; nothing else lists ops.
-
-Forms (T is the type written after the colon):
-
-    const      const LITERAL : T                 id         NAME x|y|z          -> u32
-    spec       spec @s : T                       size       NAME                -> u32
-    unary      NAME %a : T           -> T        len        len @b              -> u32
-    binary     NAME %a, %b : T       -> T        splat      splat %a : V        -> V
-    ternary    NAME %a, %b, %c : T   -> T        vector     vector %a, ... : V  -> V
-    compare    NAME %a, %b : T       -> bool     extract    extract %v[i] : V   -> element
-    select     select %p, %a, %b : T -> T        insert     insert %a, %v[i] : V -> V
-    convert    NAME %a : T -> U                  load       load @b[%i] : T     -> T
-    atomic     NAME<order> @b[%i], %v... : T     store      store %v, @b[%i] : T
-    barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
-    reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
-    ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
-    for, while, if, region, call, trap, yield, condition: control flow, see the grammar
 """
 
 from __future__ import annotations
@@ -58,7 +42,7 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A buffer that a named kernel takes: what for, how, and of which element types."""
+    """A buffer parameter of a named kernel: its name, access and element types."""
 
     name: str
     access: AccessMode
@@ -67,24 +51,24 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class KernelDef:
-    """What is fixed of a named kernel: its buffers and its integer parameters with defaults.
+    """The signature of a named kernel: its buffers, and its integer parameters with their defaults.
 
-    A parameter of default None must be given.  `schedule`: the fields of its schedule that a text may
-    give as parameters of its own, `schedule_lanes = 128`; they change how it is done, never what.
+    A parameter of default None is required.  `schedule`: the fields of its schedule, which a text may
+    set by parameters such as `schedule_lanes = 128`; they change its speed, never its result.
     """
 
     roles: tuple[Role, ...]
     params: dict[str, int | None]
     schedule: tuple[str, ...] = ()
 
-    def meaning(self, given: Mapping[str, int]) -> dict[str, int]:
-        """The parameters that say what is computed, with defaults filled in."""
-        found = {name: value for name, value in self.params.items() if value is not None}
-        return found | {name: value for name, value in given.items() if not name.startswith(SCHEDULE)}
+    def semantic_params(self, params: Mapping[str, int]) -> dict[str, int]:
+        """The parameters that determine the result, with defaults filled in."""
+        defaults = {name: value for name, value in self.params.items() if value is not None}
+        return defaults | {name: value for name, value in params.items() if not name.startswith(SCHEDULE)}
 
-    def at(self, given: Mapping[str, int]) -> dict[str, int]:
-        """The schedule that `given` has, by field."""
-        return {n.removeprefix(SCHEDULE): v for n, v in given.items() if n.startswith(SCHEDULE)}
+    def schedule_params(self, params: Mapping[str, int]) -> dict[str, int]:
+        """The fields of the schedule among `params`, without their prefix."""
+        return {n.removeprefix(SCHEDULE): v for n, v in params.items() if n.startswith(SCHEDULE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +81,7 @@ class OpDef:
     """
 
     name: str
-    form: str
+    format: str
     doc: str
     types: str = "any"
     effects: frozenset[str] = frozenset()
@@ -132,9 +116,8 @@ def op(name: str) -> OpDef:
     return OPS[name]
 
 
-def _row(name: str, form: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
-    found = frozenset(effects.split())
-    OPS[name] = OpDef(name, form, doc, types, found, is_pure=not found, **columns)
+def _row(name: str, format: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:
+    OPS[name] = OpDef(name, format, doc, types, frozenset(effects.split()), is_pure=not effects, **columns)
 
 
 # A table reads by its columns

@@ -1,8 +1,8 @@
-"""What the errors of a text have left out of the module that was built from it.
+"""What syntax and name errors left out of a module, so that the verifier reports nothing that only follows from them.
 
-The verifier looks at what could be built all the same, so that one run reports every mistake.
-Here it learns what not to conclude: a buffer that nobody declares may stand in a line that could
-not be read, and an op whose attributes are wrong has been reported already.
+The verifier looks at all that could be built, so that one run reports every mistake.  It must not
+conclude that a buffer is undeclared if the declaration may be in a line that could not be read, nor
+report an op again whose attributes the parser has refused.
 """
 
 from __future__ import annotations
@@ -12,56 +12,56 @@ from collections.abc import Iterable
 from .pipeline import Pipeline, Stage
 from .program import Block, Buffer, Func, Op, Program, Spec
 
-__all__ = ["NO_GAPS", "ParseHoles"]
+__all__ = ["NO_HOLES", "ParseHoles"]
 
 Part = Program | Func | Pipeline | Block | Buffer | Spec | Op | Stage
 Item = Program | Func | Pipeline
 
 
 class ParseHoles:
-    """Parts of a module that are in doubt, and names that a lost part of the text may define.
+    """The invalid parts of a module, and the names that unread text may define.
 
-    `any_item`: programs, functions or pipelines of unknown names may be missing.
+    `has_lost_items`: programs, functions or pipelines of unknown names may be missing.
     """
 
     def __init__(self) -> None:
-        self.any_item = False
+        self.has_lost_items = False
         self._unbalanced: set[int] = set()
-        self._doubtful: dict[int, Part] = {}  # by identity; the reference keeps it alive
-        self._names: set[tuple[int, str]] = set()
+        self._invalid: dict[int, Part] = {}  # by id(); holding the part keeps its id from being reused
+        self._lost_names: set[tuple[int, str]] = set()  # (id() of the item or 0, name)
 
-    def doubt(self, part: Part) -> None:
-        """Say nothing more about `part`, but for the names in it, which may be wrong as well.
+    def mark_invalid(self, part: Part) -> None:
+        """An error about `part` has been reported: report nothing more but wrong names inside it.
 
-        Of an item: its declarations.  Of a block: how it ends.
+        For a program, function or pipeline this is about its declarations; for a block, about how it ends.
         """
-        self._doubtful[id(part)] = part
+        self._invalid[id(part)] = part
 
-    def doubts(self, part: Part) -> bool:
-        return id(part) in self._doubtful
+    def is_invalid(self, part: Part) -> bool:
+        return id(part) in self._invalid
 
-    def unbalance(self, item: Program | Func) -> None:
-        """A brace is missing or too many: the ops of `item` may not stand in the blocks that are meant."""
+    def mark_unbalanced(self, item: Program | Func) -> None:
+        """A brace is missing or too many, so ops of `item` may be in another block than was meant."""
         self._unbalanced.add(id(item))
-        self.doubt(item.body)
+        self.mark_invalid(item.body)
         for op in item.walk():
             for block in op.regions:
-                self.doubt(block)
+                self.mark_invalid(block)
 
     def is_unbalanced(self, item: Program | Func) -> bool:
         return id(item) in self._unbalanced
 
-    def lose(self, owner: Item | None, names: Iterable[str]) -> None:
-        """Text that mentions `names` could not be read: a part of `owner`, or (None) outside of all items."""
-        place = 0 if owner is None else id(owner)
-        self._names.update((place, name) for name in names)
+    def add_lost_names(self, owner: Item | None, names: Iterable[str]) -> None:
+        """Unread text mentions `names`; it is a part of `owner`, or (None) outside of all items."""
+        key = 0 if owner is None else id(owner)
+        self._lost_names.update((key, name) for name in names)
 
     def may_define(self, owner: Item | None, name: str) -> bool:
-        """Whether text that was lost in `owner` may have defined `@name` there."""
-        if owner is None and self.any_item:
+        """Whether unread text of `owner`, or (None) outside of all items, may define `@name`."""
+        if owner is None and self.has_lost_items:
             return True
-        return (0 if owner is None else id(owner), name) in self._names
+        return (0 if owner is None else id(owner), name) in self._lost_names
 
 
-NO_GAPS = ParseHoles()
-"""Of a module that was built whole.  Never written to."""
+NO_HOLES = ParseHoles()
+"""Of a module that was built whole.  Never written to; the verifier compares with `is`."""

@@ -24,7 +24,7 @@ MAX_REPEATS = 8
 class Launch:
     """Run a program over `grid` workgroups, `buffers` in the order of its bindings.
 
-    `notes`: what passes found out about it, by name; they change nothing.
+    `notes`: facts that passes recorded, by name; they have no effect on a run.
     """
 
     program: str
@@ -34,7 +34,7 @@ class Launch:
     notes: dict[str, Note] = field(default_factory=dict)
 
     def workgroups(self, lengths: Mapping[str, int | None]) -> Dim3:
-        """The grid, with the elements of the pipeline's buffers given.  Raises GridError."""
+        """The grid for these lengths of the pipeline's buffers, in elements.  Raises GridError."""
         x, y, z = (evaluate(extent, lengths) for extent in self.grid)
         return x, y, z
 
@@ -59,7 +59,7 @@ class HostRead:
 
 @dataclass(slots=True)
 class Repeat:
-    """`stages` in order, `times` over."""
+    """Run `stages` in order, `times` times."""
 
     times: int
     stages: list[Stage]
@@ -89,10 +89,10 @@ class Pipeline:
         return {name: buffer.count for name, buffer in self.buffers.items()}
 
     def walk(self) -> Iterator[Stage]:
-        """All stages as the text has them, a repeat before what is in it."""
-        waiting = self.stages[::-1]
-        while waiting:
-            stage = waiting.pop()
+        """All stages in the order of the text; a repeat comes before its own stages."""
+        pending = self.stages[::-1]
+        while pending:
+            stage = pending.pop()
             yield stage
             if isinstance(stage, Repeat):
-                waiting += stage.stages[::-1]
+                pending += stage.stages[::-1]

@@ -1,8 +1,8 @@
-"""What stages leave to later ones: contents that nothing defines must not be read.
+"""Warns of pipeline stages that read a buffer whose contents are undefined.
 
-A program's transient buffer (`read_write`, neither `live_in` nor `live_out`) holds nothing that
-anybody may rely on after the program; passes remove what is stored there.  So a buffer that a
-pipeline passes for one is undefined from then on, until a stage defines it again.
+The contents of a program's transient buffer (`read_write`, neither `live_in` nor `live_out`) are
+undefined after the program, since passes remove stores to it.  So a buffer that a pipeline passes
+for such a parameter is undefined after the launch, until a stage writes it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .program import AccessMode, Buffer, Module
 __all__ = ["check_contents"]
 
 
-def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) -> None:
+def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnostic]) -> None:
     """Append a warning for every stage that reads what an earlier launch left undefined, and for
     every such buffer that the pipeline gives back."""
     walk = _Walk(module)
@@ -25,15 +25,19 @@ def check_contents(pipeline: Pipeline, module: Module, found: list[Diagnostic]) 
     for buffer in pipeline.buffers.values():
         if buffer.live_out or buffer.access is AccessMode.WRITE:
             walk.reads(buffer.name, None, "the pipeline gives it back")
-    for (name, reader, who), (launch, formal) in walk.wrong.items():
-        message = f"what @{launch.program} leaves in @{name} is undefined, and {who}"
-        made = Diagnostic("warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out")
-        found.append(made.note(f"@{formal.name} is declared here", formal.loc))
+    for (name, reader, reason), (launch, formal) in walk.wrong.items():
+        message = f"what @{launch.program} leaves in @{name} is undefined, and {reason}"
+        warning = Diagnostic(
+            "warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out"
+        )
+        diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
 
 
 class _Walk:
-    """`undefined`: by buffer the launch that left it so, and its formal; `wrong`: by buffer, place of
-    the reader and what it does."""
+    """`undefined`: for each undefined buffer, the launch that left it so and the parameter it was passed for.
+
+    `wrong`: the same pair for each (buffer, location of the reader, what the reader does).
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -43,7 +47,7 @@ class _Walk:
     def stages(self, stages: Sequence[Stage]) -> None:
         for stage in stages:
             if isinstance(stage, Repeat):
-                # twice: the second time shows what a round leaves to the next
+                # twice: the second time shows what one iteration leaves to the next
                 for _ in range(min(stage.times, 2)):
                     self.stages(stage.stages)
             elif isinstance(stage, HostRead):

@@ -1,7 +1,7 @@
 """IR to text.  `parse(print_program(m))` gives `m` back, and printing that gives the same bytes.
 
-Value names are kept; a pass may leave two visible values of one name, and the
-later one then gets a number.  Two forms exist: the short one, by the op's form,
+Value names are preserved.  A pass may leave two visible values with one name; the
+second is then printed with a number.  There are two forms: the short one, by the op's format,
 and the generic one, which spells every op alike.
 """
 
@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, show_extent
-from .literals import show
-from .loops import bounds, inits
+from .literals import quote, show
 from .pipeline import HostRead, KernelStage, Launch, Note, Pipeline, Repeat, Stage
-from .printer_forms import (
-    SIMPLE_FORMS,
-    generic_attrs,
-    kernel_text,
-    quote,
-    symbol_list,
-    type_list,
-    types_text,
-)
 from .program import Block, Buffer, Func, Module, Op, Program, Spec, Value
-from .types import DTYPE, DataType
+from .types import DTYPE
 
 __all__ = ["canonical_text", "print_program"]
 
 HEADER = "vyre 1\n"
 T = TypeVar("T")
+
+_PRINT = {name: format.print for name, format in FORMATS.items()}  # one look-up less for each op
 
 
 def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
@@ -42,7 +35,7 @@ def print_program(item: Module | Program | Func | Pipeline, generic: bool = Fals
 
 
 def canonical_text(item: Program | Func | Pipeline) -> str:
-    """The text of an item with values numbered in order, and what has no order by name.
+    """The text of an item with values numbered in order, and unordered things sorted by name.
 
     Equal for items that differ in value names only, or in the order of declarations, parameters and flags.
     """
@@ -130,11 +123,11 @@ class Printer:
         self.lines.append("}\n")
 
     def declared(self, table: Mapping[str, T]) -> list[T]:
-        """Declarations as they were made, or by name: their order means nothing."""
+        """Declarations in the order of the text, or sorted by name in the canonical text."""
         return [table[name] for name in (sorted(table) if self.numbered else table)]
 
-    def given(self, table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Parameters as they were given, or by name."""
+    def entries(self, table: Mapping[str, T]) -> list[tuple[str, T]]:
+        """Parameters in the order of the text, or sorted by name in the canonical text."""
         return sorted(table.items()) if self.numbered else list(table.items())
 
     def stages(self, stages: list[Stage], indent: str) -> None:
@@ -152,11 +145,10 @@ class Printer:
         lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
         indent = self.indent
         for op in ops:
-            form = op.definition.form
             if op.regions or self.generic:
-                self.nested(op, form)
+                self.nested(op)
                 continue
-            body = SIMPLE_FORMS[form](self, op)
+            body = _PRINT[op.definition.format](self, op)
             results = op.results
             if len(results) == 1:
                 value = results[0]
@@ -173,7 +165,7 @@ class Printer:
     def results(self, op: Op) -> str:
         return f"{', '.join([self.define(v) for v in op.results])} = " if op.results else ""
 
-    def nested(self, op: Op, form: str) -> None:
+    def nested(self, op: Op) -> None:
         """An op in the generic form, or one with regions in the short form."""
         start = len(self.lines)
         self.lines.append("")
@@ -181,7 +173,7 @@ class Printer:
             tail = self.generic_op(op)
             head = self.lines[start]
         else:
-            head = STRUCTURED_FORMS[form](self, op)
+            head = FORMATS[op.definition.format].print(self, op)
             tail = "}\n"
         self.lines[start] = f"{self.indent}{self.results(op)}{head}"
         self.lines.append(tail if self.generic else self.indent + tail)
@@ -215,50 +207,9 @@ class Printer:
             self.lines[slot] = f"{opening}{{ ^({params})\n"
             self.block(block)
             self.lines.append(self.indent + "}")
-        attrs = generic_attrs(op)
+        attrs = _generic_attrs(op)
         types = f"({type_list(op.operands)}) -> ({type_list(op.results)})"
         return f"{')' if op.regions else ''}{attrs} : {types}\n"
-
-    def iteration(self, args: tuple[Value, ...], initial: tuple[Value, ...]) -> str:
-        if not args:
-            return ""
-        pairs = zip(args, initial, strict=True)
-        return f" iter({', '.join(f'{self.define(a)} = {self.names[i]} : {a.type}' for a, i in pairs)})"
-
-    def for_op(self, op: Op) -> str:
-        body = op.regions[0]
-
-        def head() -> str:
-            lower, upper, step = (b if isinstance(b, int) else self.names[b] for b in bounds(op))
-            counter = self.define(body.args[0])
-            carried = self.iteration(body.args[1:], inits(op))
-            dtype = body.args[0].type
-            suffix = "" if dtype is DataType.U32 else f" : {dtype}"
-            return f"for {counter} = {lower} to {upper} step {step}{carried}{suffix} {{\n"
-
-        return self.block(body, head)
-
-    def while_op(self, op: Op) -> str:
-        condition, body = op.regions
-        head = self.block(condition, lambda: f"while{self.iteration(condition.args, op.operands)} {{\n")
-        self.lines.append(f"{self.indent}}} do {{\n")
-        for inner, shown in zip(body.args, condition.args, strict=True):
-            self.names[inner] = f"%{len(self.names)}" if self.numbered else self.names[shown]
-            self.visible.add(self.names[inner])
-        self.block(body)
-        return head
-
-    def if_op(self, op: Op) -> str:
-        head = f"if {self.names[op.operands[0]]}{_arrow(op.results)} {{\n"
-        self.block(op.regions[0])
-        if len(op.regions) > 1:
-            self.lines.append(f"{self.indent}}} else {{\n")
-            self.block(op.regions[1])
-        return head
-
-    def region_op(self, op: Op) -> str:
-        self.block(op.regions[0])
-        return f"region @{op.attrs['label']}{_arrow(op.results)} {{\n"
 
 
 # --- declarations and stages
@@ -267,10 +218,6 @@ class Printer:
 def _dims(dims: Grid) -> str:
     x, y, z = map(show_extent, dims)
     return f"{x}, {y}, {z}" if z != "1" else f"{x}, {y}" if y != "1" else x
-
-
-def _arrow(results: tuple[Value, ...]) -> str:
-    return f" -> {types_text(tuple(v.type for v in results))}" if results else ""
 
 
 def _buffer(buffer: Buffer) -> str:
@@ -288,7 +235,7 @@ def _spec(spec: Spec) -> str:
 
 def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
     if isinstance(stage, Launch):
-        notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.given(stage.notes))
+        notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.entries(stage.notes))
         shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({symbol_list(stage.buffers)})"
         return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
@@ -302,9 +249,24 @@ def _note(value: Note) -> str:
     return str(value) if isinstance(value, int) else quote(value)
 
 
-STRUCTURED_FORMS: dict[str, Callable[[Printer, Op], str]] = {
-    "for": Printer.for_op,
-    "while": Printer.while_op,
-    "if": Printer.if_op,
-    "region": Printer.region_op,
-}
+def _generic_attrs(op: Op) -> str:
+    """The attributes of an op in the generic form, with a space before them."""
+    if op.definition.kernel is not None:
+        shown = [f"buffers = [{symbol_list(op.attrs['buffers'])}]"] if op.attrs["buffers"] else []
+        shown += [f"{key} = {value}" for key, value in op.attrs["params"].items()]
+        return f" {{{', '.join(shown)}}}" if shown else ""
+    shown = []
+    for attr in op.definition.attrs:
+        value = op.attrs[attr.name]
+        if attr.kind == "literal":
+            text = show(value, op.results[0].type)
+        elif attr.kind == "symbol":
+            text = f"@{value}"
+        elif attr.kind == "string":
+            text = quote(value)
+        else:
+            text = "dynamic" if value is None else str(value)
+        shown.append(f"{attr.name} = {text}")
+    if "fastmath" in op.attrs:
+        shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
+    return f" {{{', '.join(shown)}}}" if shown else ""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Dim3 = tuple[int, int, int]
 
 MAX_NESTING = 200
-"""How deep blocks may nest: what reads them may recurse."""
+"""How deep blocks may nest; the limit lets passes walk them recursively."""
 
 NO_ATTRS: dict[str, Any] = {}
 """The attributes of an op without any.  Shared, so never written to."""
@@ -88,7 +88,7 @@ class Op:
     @property
     def index(self) -> Value:
         """The element index of a load, store or atomic."""
-        return self.operands[1] if self.definition.form == "store" else self.operands[0]
+        return self.operands[1] if self.definition.format == "store" else self.operands[0]
 
     def walk(self) -> Iterator[Op]:
         """This op, then every op inside its regions, in program order."""
@@ -101,7 +101,7 @@ class Op:
 
 
 class Block:
-    """Arguments and ops; the last op of a region that yields is its terminator."""
+    """Arguments and ops; a block that yields values ends in a terminator."""
 
     __slots__ = ("args", "ops")
 
@@ -150,7 +150,7 @@ class Buffer:
 
     @property
     def is_transient(self) -> bool:
-        """True for storage whose contents nobody outside the program can see."""
+        """True for storage whose contents are not visible outside of the program."""
         return self.access is AccessMode.READ_WRITE and not (self.live_in or self.live_out)
 
     @property

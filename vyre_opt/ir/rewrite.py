@@ -1,4 +1,4 @@
-"""What rewrites share: the bodies of a module, substitution, constants, clones, dropped results."""
+"""Tools of rewrites: the bodies of a module, substitution, constants, cloning, removing results."""
 
 from __future__ import annotations
 
@@ -42,20 +42,23 @@ def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
 
 
 def constant_value(value: Value) -> Any:
-    """The encoded constant that `value` is (an int, or a tuple by lane); None if it is none."""
+    """The encoded constant (an int, or a tuple of lanes) if a `const` defines `value`, else None."""
     owner = value.owner
-    return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.form == "const" else None
+    return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.format == "const" else None
 
 
 def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> None:
-    """Make `op` another simple op in place; its results and its location stay."""
+    """Turn `op` into another op without regions, in place; it keeps its results and its location."""
     op.definition = OPS[name]
     op.operands = operands
     op.attrs = attrs
 
 
 def clone(ops: Iterable[Op], mapping: dict[Value, Value]) -> list[Op]:
-    """Copies of `ops` with fresh values; `mapping` tells what operands become, and learns the results."""
+    """Copies of `ops` with new values.
+
+    `mapping` replaces operands; the old results and block arguments are added to it.
+    """
     return [_clone_op(op, mapping) for op in ops]
 
 
@@ -72,28 +75,31 @@ def _clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 def splittable(block: Block) -> tuple[list[Op], tuple[Value, ...]]:
-    """The ops of `block` before its terminator, and the values that it gives."""
+    """The ops of `block` without its terminator, and the values that this one yields."""
     end = block.terminator
     return (block.ops, ()) if end is None else (block.ops[:-1], end.operands)
 
 
 def keep_results(op: Op, keep: Sequence[bool]) -> None:
-    """Drop the results of a structured op that `keep` is false for, with all that carries them."""
+    """Remove the results of a structured op for which `keep` is false.
 
-    def kept(values: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple([v for v, wanted in zip(values, keep, strict=True) if wanted])
+    The iteration arguments, initial values and yielded values of these results go with them.
+    """
+
+    def select(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple([v for v, is_kept in zip(values, keep, strict=True) if is_kept])
 
     if op.name in ("for", "while"):
         start = len(op.operands) - len(op.results)
         assert op.operands[start:] == inits(op)
-        op.operands = (*op.operands[:start], *kept(op.operands[start:]))
+        op.operands = (*op.operands[:start], *select(op.operands[start:]))
     for block in op.regions:
         if op.name in ("for", "while"):
             start = len(block.args) - len(op.results)
-            block.args = (*block.args[:start], *kept(block.args[start:]))
+            block.args = (*block.args[:start], *select(block.args[start:]))
         end = block.terminator
         if end is not None and end.name == "yield":
-            end.operands = kept(end.operands)
+            end.operands = select(end.operands)
             if not end.operands:
                 block.ops = block.ops[:-1]
-    op.results = kept(op.results)
+    op.results = select(op.results)

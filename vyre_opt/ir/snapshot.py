@@ -1,7 +1,7 @@
-"""Whether a program is still the one that was compiled, without printing it again.
+"""Checks cheaply, before each launch, that a program has not changed since it was compiled.
 
-A fingerprint takes the program's whole text, which costs more than a launch.  Looking
-whether each op is the same object with the same operands and attributes does not.
+A fingerprint prints the whole program, which takes longer than a launch.  Comparing whether each op
+is the same object with the same operands and attributes does not.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .program import Module, Op, Program
 __all__ = ["Snapshot"]
 
 _PARTS = attrgetter("definition", "operands", "attrs")
-"""Of an op; comparing lists of them looks at identity first, which is nearly always all it takes."""
+"""Of an op.  Comparing lists of them is fast since Python compares identities first."""
 
 
 class Snapshot:
-    """What a program and the functions of its module were made of at one moment."""
+    """The ops and declarations of a program, and of the functions of its module, at one moment."""
 
     def __init__(self, program: Program, module: Module | None) -> None:
         self.program = program
@@ -29,27 +29,27 @@ class Snapshot:
         self.head = self._head(copied=True)
 
     def holds(self) -> bool:
-        """Whether nothing has changed since."""
+        """Whether the program is unchanged."""
         if self.head != self._head(copied=False):
             return False
         now = self._ops()
         return now == self.ops and list(map(_PARTS, now)) == self.parts
 
     def _ops(self) -> list[Op]:
-        """All ops, in an order that takes little time."""
-        found: list[Op] = []
-        waiting = [self.program.body]
+        """All ops, in no particular order: that is faster than walking regions recursively."""
+        all_ops: list[Op] = []
+        pending = [self.program.body]
         if self.module is not None:
-            waiting += [func.body for func in self.module.funcs.values()]
-        while waiting:
-            ops = waiting.pop().ops
-            found += ops
+            pending += [func.body for func in self.module.funcs.values()]
+        while pending:
+            ops = pending.pop().ops
+            all_ops += ops
             for op in ops:
-                waiting += op.regions
-        return found
+                pending += op.regions
+        return all_ops
 
     def _head(self, copied: bool) -> tuple[Any, ...]:
-        """All of a program that is not in its ops."""
+        """What a program has beside its ops."""
         program = self.program
         parts = [*program.buffers.values(), *program.specs.values()]
         return (program.name, program.workgroup, program.grid, [copy(p) for p in parts] if copied else parts)

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
-"""Of a vector in a text."""
+"""Of a vector in a text; a type of one lane may be built (see `DataType.vec`)."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
@@ -49,7 +49,7 @@ _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
     "nf4": ("NF4", 0x1D, "opaque", 4),
 }
 
-# name -> (tag, the form of its parameters)
+# name -> (tag, how its parameters are written)
 _PARAMETRIC: dict[str, tuple[int, str]] = {
     "array": (0x08, "N bytes an element"),
     "handle": (0x13, "a type id"),
@@ -64,7 +64,7 @@ _PARAMETRIC: dict[str, tuple[int, str]] = {
 
 
 def vector_lanes(lanes: int) -> str:
-    """What is wrong with a vector of so many lanes in a text."""
+    """The error message for a vector of that many lanes."""
     return f"a vector has {MIN_VECTOR_LANES} to {MAX_VECTOR_LANES} lanes, not {lanes}"
 
 
@@ -122,11 +122,11 @@ class DataType:
     def of(name: str, *params: Any) -> DataType:
         """The type called `name`, with `params` (ints and DataTypes) for a parametric one.
 
-        Raises TypeNameError for an unknown name or parameters of the wrong form.
+        Raises TypeNameError for an unknown name or wrong parameters.
         """
-        found = DataType._interned.get(name)
-        if found is not None and not params:
-            return found
+        interned = DataType._interned.get(name)
+        if interned is not None and not params:
+            return interned
         if name not in _PARAMETRIC:
             if name in _SIMPLE:
                 raise TypeNameError(f"type {name} takes no parameters")
@@ -137,26 +137,26 @@ class DataType:
     def vec(element: DataType, lanes: int) -> DataType:
         """`lanes` values of a scalar type, 1 to 64 of them.
 
-        A vector of one lane is a type that keys and tables may name; a text and its ops have none.
+        A vector of one lane is a type for cache keys and tables only; no text and no op has one.
         """
         return DataType.of("vec", lanes, element)
 
     @staticmethod
     def parameter(name: str, bound: DataType) -> DataType:
-        """The type `@name` of a program that is written for any type, and stands for `bound` until told.
+        """The type parameter `@name` of a program, which is `bound` unless another type is given.
 
-        It is a type of its own: what holds of it as it is checked holds of whatever it becomes,
-        but for what depends on the kind and the size, which are those of `bound`.  Raises
-        TypeNameError for a `bound` that is no scalar.
+        It is equal to no other type, so the checks of the generic program hold for each type that
+        it may become; only its kind and size are those of `bound`.  Raises TypeNameError for a
+        `bound` that is not a scalar.
         """
         if bound.kind not in ("bool", "uint", "int", "float") or bound.is_open:
             raise TypeNameError(f"a type parameter stands for a bool, an integer or a float, not {bound}")
-        made = DataType._open.get((name, bound))
-        if made is None:
-            made = _new(f"@{name}", -1, bound.kind, bound.bits, ())
-            made.bound = bound
-            made = DataType._open.setdefault((name, bound), made)
-        return made
+        dtype = DataType._open.get((name, bound))
+        if dtype is None:
+            dtype = _new(f"@{name}", -1, bound.kind, bound.bits, ())
+            dtype.bound = bound
+            dtype = DataType._open.setdefault((name, bound), dtype)
+        return dtype
 
     @staticmethod
     def all_names() -> list[str]:
@@ -200,8 +200,8 @@ class DataType:
 
     @property
     def element_bytes(self) -> int | None:
-        """Bytes that an element of a buffer takes: `size_bytes`, or 1 for `bytes` and the sub-byte types,
-        of which no op moves a single one."""
+        """Bytes of one buffer element: `size_bytes`, or 1 for `bytes` and the packed sub-byte types,
+        whose buffers are counted in bytes since no op loads or stores a single element."""
         packed = self.name == "bytes" or (self.bits is not None and self.bits < 8)
         return 1 if packed else self.size_bytes
 
@@ -228,10 +228,10 @@ class DataType:
 
 
 def _new(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
-    made = DataType.__new__(DataType)
-    made.name, made.tag, made.kind, made.bits, made.params = text, tag, kind, bits, params
-    made.element, made.lanes, made.bound = made, 1, made
-    return made
+    dtype = DataType.__new__(DataType)
+    dtype.name, dtype.tag, dtype.kind, dtype.bits, dtype.params = text, tag, kind, bits, params
+    dtype.element, dtype.lanes, dtype.bound = dtype, 1, dtype
+    return dtype
 
 
 def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
@@ -239,31 +239,17 @@ def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, .
 
 
 def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
-    tag, form = _PARAMETRIC[name]
+    tag, syntax = _PARAMETRIC[name]
     types = [p for p in params if isinstance(p, DataType)]
     ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
-    wrong = TypeNameError(f"type {name} is written {name}<{form}>")
+    malformed = TypeNameError(f"type {name} is written {name}<{syntax}>")
     if len(types) + len(ints) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
-        raise wrong
+        raise malformed
     shape = (len(types), len(ints))
     if name == "vec":
         if shape != (1, 1) or params[0] is not ints[0]:
-            raise wrong
-        element, lanes = types[0], ints[0]
-        if element.kind not in ("bool", "uint", "int", "float"):
-            raise TypeNameError(f"a vector's element is a bool, an integer or a float, not {element}")
-        if not 1 <= lanes <= MAX_VECTOR_LANES:
-            raise TypeNameError(f"a vector has 1 to {MAX_VECTOR_LANES} lanes, not {lanes}")
-        assert element.bits is not None
-        text = f"vec<{lanes} x {element.name}>"
-        if element.is_open:
-            made = _new(text, tag, "vec", lanes * element.bits, params)
-            made.bound = DataType.vec(element.bound, lanes)
-            made = DataType._open.setdefault((text, made.bound), made)
-        else:
-            made = _make(text, tag, "vec", lanes * element.bits, params)
-        made.element, made.lanes = element, lanes
-        return made
+            raise malformed
+        return _vector(types[0], ints[0])
     if any(t.is_open for t in types):
         raise TypeNameError(f"the element of a {name} is a type, not a parameter")
     allowed = {
@@ -277,7 +263,7 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         "device_mesh": shape[0] == 0 and shape[1] >= 1,
     }
     if not allowed[name]:
-        raise wrong
+        raise malformed
     bits: int | None = None
     if name == "array":
         bits = ints[0] * 8
@@ -287,11 +273,29 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     return _make(text, tag, "opaque", bits, params)
 
 
+def _vector(element: DataType, lanes: int) -> DataType:
+    if element.kind not in ("bool", "uint", "int", "float"):
+        raise TypeNameError(f"a vector's element is a bool, an integer or a float, not {element}")
+    if not 1 <= lanes <= MAX_VECTOR_LANES:
+        raise TypeNameError(f"a vector has 1 to {MAX_VECTOR_LANES} lanes, not {lanes}")
+    assert element.bits is not None
+    text, tag, params = f"vec<{lanes} x {element.name}>", _PARAMETRIC["vec"][0], (lanes, element)
+    if element.is_open:
+        # two programs may have a parameter @T with different bounds, so the name alone is no key
+        dtype = _new(text, tag, "vec", lanes * element.bits, params)
+        dtype.bound = DataType.vec(element.bound, lanes)
+        dtype = DataType._open.setdefault((text, dtype.bound), dtype)
+    else:
+        dtype = _make(text, tag, "vec", lanes * element.bits, params)
+    dtype.element, dtype.lanes = element, lanes
+    return dtype
+
+
 UNKNOWN = _new("?", -1, "opaque", None, ())
-"""Stands for a type while a text with errors is read; no verified module holds it."""
+"""The type of a value whose type an error has hidden; no verified module has it."""
 
 DTYPE = _new("dtype", -1, "dtype", None, ())
-"""The type of a type parameter's declaration, `spec @T : dtype = f32`; no value and no buffer has it."""
+"""The type of the spec that declares a type parameter, `spec @T : dtype = f32`; no value or buffer has it."""
 
 for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():
     setattr(DataType, _attribute, _make(_name, _tag, _kind, _bits, ()))

@@ -1,9 +1,9 @@
-"""Which invocations are sure to agree on a value: the whole grid, a workgroup, a subgroup, or one.
+"""Uniformity: whether a value is the same in the whole grid, a workgroup, a subgroup, or one invocation only.
 
     GRID < WORKGROUP < SUBGROUP < INVOCATION
 
-A value's level is the widest group that agrees on it.  A load agrees if its index
-does and its control flow does: in a program without races, no other invocation of
+A value's level is the widest group in which it is the same.  A load is uniform if its index
+and its control flow are: in a program without races, no other invocation of
 the group writes the element between the barriers around the load.
 """
 
@@ -37,8 +37,8 @@ _IDS = {
 class Uniformity:
     """Levels of the values of a program, and of the control flow around its ops.
 
-    `control` holds an op's entry only where its control flow is less than
-    grid-uniform: the level, and the op (if, for or while) that lowers it.
+    `control` has an entry only for an op whose control flow is not uniform in the grid:
+    its level, and the op (if, for or while) that makes it so.
     """
 
     name = "uniformity"
@@ -60,9 +60,9 @@ class Uniformity:
         levels = self.levels
         level = Level.GRID
         for value in values:
-            found = levels.get(value)
-            if found is not None and found > level:
-                level = found
+            operand_level = levels.get(value)
+            if operand_level is not None and operand_level > level:
+                level = operand_level
         return level
 
     def _block(self, block: Block, control: Level, cause: Op | None) -> None:
@@ -76,7 +76,7 @@ class Uniformity:
             level = self._join(op.operands)
             if not op.definition.is_pure:
                 level = self._effect(op, level, control)
-            elif op.definition.form in ("id", "size"):
+            elif op.definition.format in ("id", "size"):
                 level = self._id(op)
             if level:
                 for result in op.results:
@@ -92,7 +92,7 @@ class Uniformity:
         if "atomic" in effects:
             return Level.INVOCATION
         if op.name in ("subgroup_reduce", "subgroup_ballot"):
-            # of a value that all agree on, a subgroup of fewer lanes makes something else
+            # a last subgroup of fewer lanes reduces a uniform value to another result than the full ones
             alike = self._lanes <= SUBGROUP_SIZE or self._lanes % SUBGROUP_SIZE == 0
             return Level.WORKGROUP if level <= Level.WORKGROUP and alike else Level.SUBGROUP
         if "subgroup" in effects:
@@ -139,7 +139,7 @@ class Uniformity:
         initial = op.operands[len(bounds) :]
         for arg, value in zip(carried, initial, strict=False):
             self.levels[arg] = self.level(value)
-        while True:
+        while True:  # levels only rise, and there are four, so this reaches a fixed point
             self._block(body, inner, blame)
             if not self._raise(tuple(carried), body.terminator):
                 break
@@ -168,7 +168,7 @@ class Uniformity:
             self.levels[result] = max(self.level(arg), trip)
 
     def _raise(self, args: tuple[Value, ...], end: Op | None) -> bool:
-        """Lift the levels of loop arguments to those of the yielded values; whether any rose."""
+        """Raise the levels of loop arguments to those of the yielded values; returns whether one changed."""
         changed = False
         for arg, value in zip(args, end.operands if end is not None else (), strict=False):
             level = max(self.level(arg), self.level(value))
@@ -178,16 +178,16 @@ class Uniformity:
         return changed
 
 
-# --- barriers and subgroup ops must be reached by all of their scope together
+# --- a barrier or subgroup op must be reached by all invocations of its scope together
 
 _SCOPES = {"subgroup": Level.SUBGROUP, "workgroup": Level.WORKGROUP, "grid": Level.GRID}
 _GROUPS = {Level.SUBGROUP: "subgroup", Level.WORKGROUP: "workgroup", Level.GRID: "grid"}
 
 
-def check_sync(program: Program, found: list[Diagnostic]) -> None:
-    """Append an error for every barrier or subgroup op in control flow its scope may not share."""
-    facts = Uniformity(program)
-    for op, (level, cause) in facts.control.items():
+def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
+    """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope."""
+    uniformity = Uniformity(program)
+    for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
             needed = _SCOPES[op.attrs["scope"]]
         elif "subgroup" in op.definition.effects:
@@ -198,7 +198,7 @@ def check_sync(program: Program, found: list[Diagnostic]) -> None:
             continue
         group = _GROUPS[needed]
         what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
-        made = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
-        made.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
-        made.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
-        found.append(made)
+        error = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
+        error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
+        error.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
+        diagnostics.append(error)

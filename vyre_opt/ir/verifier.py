@@ -35,7 +35,7 @@ from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
 from .ops import NAMED_KERNELS
-from .parse_holes import NO_GAPS, ParseHoles
+from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_contents
 from .program import AccessMode, Buffer, Func, Module, Program, Spec
@@ -49,45 +49,45 @@ MAX_WORKGROUP = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
-def verify(module: Module, gaps: ParseHoles = NO_GAPS) -> list[Diagnostic]:
+def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
     """Every error and warning of a module, errors first in the order of the text.
 
-    Of a module that was built from a text with errors, `gaps` tells what these left out; what only
-    follows from that is not reported.
+    For a module that was built from a text with errors, `holes` says what they left out; a problem
+    that only follows from that is not reported.
     """
-    checker = _ModuleChecker(module, gaps)
+    checker = _ModuleChecker(module, holes)
     checker.run()
-    return sorted(checker.found, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
 
 def check(module: Module) -> list[Diagnostic]:
     """The warnings of a module.  Raises DiagnosticError with its errors, if it has any."""
-    found = verify(module)
-    errors = [d for d in found if d.severity == "error"]
+    diagnostics = verify(module)
+    errors = [d for d in diagnostics if d.severity == "error"]
     if errors:
         raise DiagnosticError(errors)
-    return found
+    return diagnostics
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module, gaps: ParseHoles) -> None:
+    def __init__(self, module: Module, holes: ParseHoles) -> None:
         self.module = module
-        self.gaps = gaps
-        self.found: list[Diagnostic] = []
-        self.undeclared: dict[str, int] = {}  # by program: how many names of buffers it uses without them
+        self.holes = holes
+        self.diagnostics: list[Diagnostic] = []
+        self.undeclared: dict[str, int] = {}  # by program: how many buffers it uses and does not declare
         self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
-        made = Diagnostic("error", message, loc, help=help)
-        self.found.append(made)
-        return made
+        diagnostic = Diagnostic("error", message, loc, help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
 
     def run(self) -> None:
         for item in self.module.order:
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
-                BodyChecker(self.module, item, self.found, self.gaps).run(item.body)
+                BodyChecker(self.module, item, self.diagnostics, self.holes).run(item.body)
         for item in self.module.order:
             if isinstance(item, Pipeline):
                 self.unknown = {}
@@ -99,21 +99,21 @@ class _ModuleChecker:
     def program(self, program: Program) -> None:
         self.limits(program)
         for buffer in program.buffers.values():
-            if not self.gaps.doubts(buffer):
+            if not self.holes.is_invalid(buffer):
                 self.buffer(program, buffer)
         for spec in program.specs.values():
-            if self.gaps.doubts(spec):
+            if self.holes.is_invalid(spec):
                 continue
             if spec.dtype is DTYPE:
                 self.type_parameter(spec)
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.found, self.gaps)
+        body = BodyChecker(self.module, program, self.diagnostics, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
-        if body.has_sync and body.is_shaped and not self.gaps.is_unbalanced(program):
-            check_sync(program, self.found)
+        if body.has_sync and body.is_well_formed and not self.holes.is_unbalanced(program):
+            check_sync(program, self.diagnostics)
         self.unobserved(program, body.written, body.read)
 
     def type_parameter(self, spec: Spec) -> None:
@@ -162,33 +162,33 @@ class _ModuleChecker:
         if buffer.access is AccessMode.WRITE and buffer.live_in:
             self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
-            self.found.append(
+            self.diagnostics.append(
                 Diagnostic("warning", f"{name} is read but nobody can fill it", where, help="add binding(N)")
             )
         if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
     def bindings(self, program: Program) -> None:
-        taken: dict[int, Buffer] = {}
+        by_binding: dict[int, Buffer] = {}
         for buffer in program.buffers.values():
-            if buffer.binding is None or self.gaps.doubts(buffer):
+            if buffer.binding is None or self.holes.is_invalid(buffer):
                 continue
-            other = taken.setdefault(buffer.binding, buffer)
+            other = by_binding.setdefault(buffer.binding, buffer)
             if other is not buffer:
-                made = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
-                made.note(f"@{other.name} is declared here", other.loc)
+                error = self.error(f"binding {buffer.binding} is taken by @{other.name}", buffer.loc)
+                error.note(f"@{other.name} is declared here", other.loc)
 
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
         for name, loc in written.items():
             buffer = program.buffers[name]
             lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
             if lost and not buffer.live_out and name not in read:
-                made = Diagnostic(
+                warning = Diagnostic(
                     "warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc
                 )
-                made.note("written here", loc)
-                made.help = "mark it live_out, or remove the stores"
-                self.found.append(made)
+                warning.note("written here", loc)
+                warning.help = "mark it live_out, or remove the stores"
+                self.diagnostics.append(warning)
 
     # --- functions ------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class _ModuleChecker:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         for buffer in pipeline.buffers.values():
-            if self.gaps.doubts(buffer):
+            if self.holes.is_invalid(buffer):
                 continue
             name = f"buffer @{buffer.name}"
             if buffer.access is AccessMode.WORKGROUP:
@@ -236,17 +236,17 @@ class _ModuleChecker:
                     self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
             else:
                 self.stage(pipeline, stage)
-        if self.gaps is NO_GAPS:
-            check_contents(pipeline, self.module, self.found)
+        if self.holes is NO_HOLES:
+            check_contents(pipeline, self.module, self.diagnostics)
 
     def unknown_name(
         self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
     ) -> None:
-        """Report the `@name` of a stage, once in a pipeline, unless lost text may define it in `owner`."""
+        """Report the `@name` of a stage, once in a pipeline, unless unread text may define it in `owner`."""
         where = stage.loc.find(f"@{name}") if stage.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
-        elif not self.gaps.may_define(owner, name):
+        elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
             self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
 
@@ -260,28 +260,28 @@ class _ModuleChecker:
             return
         known = all(name in pipeline.buffers for name in names)
         if isinstance(stage, KernelStage):
-            if known and not self.gaps.doubts(stage):
+            if known and not self.holes.is_invalid(stage):
                 self.kernel(pipeline, stage)
             return
         program = self.module.programs.get(stage.program)
         if program is None:
             self.unknown_name(f"there is no program @{stage.program}", stage, stage.program, None)
             return
-        if self.gaps.doubts(stage) or self.gaps.doubts(program):
+        if self.holes.is_invalid(stage) or self.holes.is_invalid(program):
             return
         self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
-        if any(self.gaps.doubts(buffer) for buffer in program.buffers.values()):
+        if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
             return
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
-            return  # it lacks declarations, and that has been reported
+            return  # exactly the undeclared buffers are missing, and each has been reported
         if len(bound) != len(names):
-            made = self.error(
+            error = self.error(
                 f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
                 stage.loc,
                 help=f"pass ({', '.join('@' + b.name for b in bound)}) in this order",
             )
-            made.note(f"@{program.name} is declared here", program.loc)
+            error.note(f"@{program.name} is declared here", program.loc)
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
@@ -293,13 +293,15 @@ class _ModuleChecker:
         if kernel is None:
             self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, NAMED_KERNELS))
             return
-        check_kernel(stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.found, self.gaps)
+        check_kernel(
+            stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes
+        )
         self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])
 
     def aliasing(
         self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
     ) -> None:
-        """A buffer that stands for two formals, one of them written: nothing orders the accesses."""
+        """Report a buffer passed for two parameters of which one is written: nothing orders the accesses."""
         if len(set(stage.buffers)) == len(stage.buffers):
             return
         first: dict[str, tuple[str, AccessMode | None]] = {}
@@ -315,12 +317,12 @@ class _ModuleChecker:
                 )
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
-        """The grid, as far as it is known: lengths of open buffers are not."""
+        """Check the grid, unless it depends on the length of a buffer of open size."""
         used = {name for extent in stage.grid for name in lengths_of(extent)}
         for name in sorted(used - pipeline.buffers.keys()):
             self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)
         buffers = [pipeline.buffers.get(name) for name in used]
-        if any(b is None or b.count is None or self.gaps.doubts(b) for b in buffers):
+        if any(b is None or b.count is None or self.holes.is_invalid(b) for b in buffers):
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
@@ -336,7 +338,7 @@ class _ModuleChecker:
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
         problem = None
-        if self.gaps.doubts(actual):
+        if self.holes.is_invalid(actual):
             return
         if actual.dtype is not formal.dtype.bound:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"

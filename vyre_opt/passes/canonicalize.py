@@ -50,7 +50,7 @@ class _Canonicalizer(Walker):
 
     def simplify(self, op: Op) -> Value | None:
         """Rewrite `op` in place until no rule applies; the value that it is equal to, if one is known."""
-        while op.definition.form != "const":
+        while op.definition.format != "const":
             constant = fold(op, self.item)
             if constant is not None:
                 become(op, "const", (), {"value": constant})
@@ -66,7 +66,7 @@ class _Canonicalizer(Walker):
 
     def apply_rule(self, op: Op) -> Value | bool | None:
         """What the first rule that applies returns: a value equal to `op`, or True if `op` was rewritten."""
-        if op.definition.form == "select" and (arm := chosen_arm(op)) is not None:
+        if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
         for rule in RULES.get(op.name, ()):
             if (result := rule(op, self.site)) is not None:

@@ -181,7 +181,14 @@ class _Expander:
             return cached[1]
         try:
             return expand(
-                Request(kernel, buffers, row.meaning(params), self.target, owns_grid, row.at(params))
+                Request(
+                    kernel,
+                    buffers,
+                    row.semantic_params(params),
+                    self.target,
+                    owns_grid,
+                    row.schedule_params(params),
+                )
             )
         except ValueError as error:
             self.refused(kernel, str(error), site)

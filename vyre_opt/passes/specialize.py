@@ -92,7 +92,7 @@ def _specialize(program: Program, specs: list[Spec]) -> int:
     close(program, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
     values = {spec.name: spec.default for spec in specs}
     for op in every_op(program.body):
-        if op.definition.form == "spec" and op.attrs["spec"] in values:
+        if op.definition.format == "spec" and op.attrs["spec"] in values:
             become(op, "const", (), {"value": values[op.attrs["spec"]]})
     program.specs = {name: spec for name, spec in program.specs.items() if name not in values}
     return 0 if program.type_parameters else fold_body(program)

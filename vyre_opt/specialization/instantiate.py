@@ -72,7 +72,7 @@ class _Walk:
         for op in block.ops:
             for result in op.results:
                 old, result.type = result.type, self.new(result.type)
-                if op.definition.form == "const" and result.type is not old:
+                if op.definition.format == "const" and result.type is not old:
                     op.attrs = {"value": self.constant(op.attrs["value"], old, result.type, op.loc)}
             for inner in op.regions:
                 self.block(inner)

@@ -110,7 +110,7 @@ def _tune(use: _Use, dispatcher: str | Dispatcher, settings: Settings) -> tuple[
     if open_sizes:
         return f"{', '.join(open_sizes)} is of open size, and what is best depends on it; give a count", None
     row = NAMED_KERNELS[use.kernel]
-    workload = KernelWorkload(use.kernel, use.buffers, row.meaning(use.params), use.owns_grid)
+    workload = KernelWorkload(use.kernel, use.buffers, row.semantic_params(use.params), use.owns_grid)
     options: dict[str, Any] = {
         "rounds": settings.rounds,
         "seed": settings.seed,

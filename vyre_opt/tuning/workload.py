@@ -195,7 +195,7 @@ def kernel_workload(
     missing = [name for name, default in row.params.items() if default is None and name not in (params or {})]
     if missing:
         raise BadInputs(f"{kernel} needs its parameter {missing[0]}")
-    workload = KernelWorkload(kernel, buffers, row.meaning(params or {}), owns_grid)
+    workload = KernelWorkload(kernel, buffers, row.semantic_params(params or {}), owns_grid)
     try:
         workload.expansion({}, "")
     except ValueError as wrong:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 from support.sample import edge_values
 
 from vyre_opt.ir.builder import Builder
@@ -24,7 +25,7 @@ ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 
 
 def rows(dtype: DataType) -> list[OpDef]:
-    return [row for row in OPS.values() if row.form in ARITY and row.accepts(dtype)]
+    return [row for row in OPS.values() if row.format in ARITY and row.accepts(dtype)]
 
 
 def triples(dtype: DataType) -> list[np.ndarray]:
@@ -50,7 +51,7 @@ def program_of(
         ]
         for row in rows(dtype):
             method = getattr(b, row.name + ("_" if row.name in ("and", "or", "not") else ""))
-            result: Value = method(*loaded[: ARITY[row.form]])
+            result: Value = method(*loaded[: ARITY[row.format]])
             target = b.buffer(
                 f"o_{row.name}", result.type.element, None, "write", 3 + len(made), live_out=True
             )
@@ -84,7 +85,7 @@ def outcomes(
 
 
 @pytest.mark.parametrize(
-    ("workgroup", "lanes"), [(32, 1), (1, 1), (32, 3)], ids=["lanes", "scalar", "vector"]
+    ("workgroup", "lanes"), quick([(32, 1), (1, 1), (32, 3)]), ids=["lanes", "scalar", "vector"]
 )
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) -> None:

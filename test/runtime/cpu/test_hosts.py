@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 from support.sample import edge_values
 
 from vyre_opt.ir.parser import parse
@@ -32,7 +33,7 @@ def cpu_as(name: str) -> CpuDispatcher:
     return made
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", quick(HOSTS))
 def test_random_programs(agree_at_random: Any, name: str) -> None:
     for seed in range(1000, 1020):
         agree_at_random(cpu_as(name), seed)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
@@ -178,7 +179,7 @@ def within(seconds: float, call: Callable[[], Any]) -> Any:
     return found[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("workers", quick([2, 1, 7]))
 def test_workgroups_may_wait_for_earlier_ones(kind: str, workers: int) -> None:
     """Stretches are taken in order, so that the one waited for is under way."""
     x = np.arange(8, 8 + 32 * GROUPS, dtype=np.uint32)
@@ -187,7 +188,7 @@ def test_workgroups_may_wait_for_earlier_ones(kind: str, workers: int) -> None:
         assert np.array_equal(within(60, lambda: run_chain(chain(), x, workers)), wanted)
 
 
-@pytest.mark.parametrize("text", [CHAIN, CHAIN_WITH_BARRIER], ids=["chunk", "barrier"])
+@pytest.mark.parametrize("text", quick([CHAIN, CHAIN_WITH_BARRIER]), ids=["chunk", "barrier"])
 def test_nobody_waits_for_a_workgroup_at_fault(kind: str, text: str) -> None:
     """It never says that it is done; those who wait for that give up, and its fault is told."""
     x = np.zeros(32 * GROUPS, np.uint32)
@@ -223,6 +224,7 @@ def test_the_first_workgroup_at_fault_is_told(kind: str) -> None:
     assert "index 5017, length 1000, by workgroup (4017,0,0)" in only
 
 
+@pytest.mark.slow
 def test_many_threads_dispatch_at_once(kind: str) -> None:
     """They share the others without a mix-up of arguments, scratch memory or faults."""
     program = chain()

@@ -22,7 +22,7 @@ __all__ = ["OpProgram", "op_programs"]
 def op_programs() -> Iterator[OpProgram]:
     """All of them, in the order of the table's parts."""
     for row in OPS.values():
-        if row.form in ("unary", "binary", "ternary", "compare"):
+        if row.format in ("unary", "binary", "ternary", "compare"):
             yield from elementwise(row)
     yield from selects()
     yield from converts()

@@ -55,7 +55,7 @@ def accesses() -> Iterator[OpProgram]:
 
 def atomics() -> Iterator[OpProgram]:
     for row in OPS.values():
-        if row.form != "atomic":
+        if row.format != "atomic":
             continue
         for number, dtype in enumerate(t for t in WORDS if row.accepts(t)):
             for space in ("read_write", "workgroup"):

@@ -17,7 +17,7 @@ __all__ = ["constants", "converts", "elementwise", "ids", "selects", "vectors"]
 
 
 def elementwise(row: OpDef) -> Iterator[OpProgram]:
-    count = {"unary": 1, "ternary": 3}.get(row.form, 2)
+    count = {"unary": 1, "ternary": 3}.get(row.format, 2)
     scalars = [t for t in (DataType.BOOL, *SCALARS) if row.accepts(t)]
     vectors = [DataType.vec(t, n) for t, n in ((DataType.I32, 4), (DataType.F16, 3)) if row.accepts(t)]
     for dtype in (*scalars, *vectors):
@@ -84,13 +84,13 @@ def constants() -> Iterator[OpProgram]:
 
 def ids() -> Iterator[OpProgram]:
     for row in OPS.values():
-        if row.form not in ("id", "size"):
+        if row.format not in ("id", "size"):
             continue
-        for axis in "xyz" if row.form == "id" else "x":
+        for axis in "xyz" if row.format == "id" else "x":
             for workgroup, grid in (((5, 3, 2), (2, 3, 2)), ((64, 1, 1), (3, 1, 1)), ((8, 8, 1), (2, 2, 1))):
                 make = Maker(f"{row.name} {axis} {workgroup} {grid}", workgroup)
                 total = int(np.prod(workgroup) * np.prod(grid))
-                value = getattr(make.b, row.name)(*([axis] if row.form == "id" else []))
+                value = getattr(make.b, row.name)(*([axis] if row.format == "id" else []))
                 make.result(value, total, _linear(make.b, workgroup))
                 yield make.finish(grid)
 

@@ -1,4 +1,4 @@
-"""Rules of ops that give what they take in another form: casts, vectors and their lanes, ids."""
+"""Rules of casts, of vectors and their lanes, and of ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rules import Site, defined_by, rule
 
 @rule("cast", "bitcast")
 def _cast_to_same(op: Op, site: Site) -> Value | bool | None:
-    """A value as its own type is itself."""
+    """A cast to the same type is its operand."""
     return op.operands[0] if op.operands[0].type is op.result.type else None
 
 
@@ -51,7 +51,7 @@ def _is_exact_chain(a: DataType, b: DataType, c: DataType) -> bool:
 
 
 def _holds(wide: DataType, narrow: DataType) -> bool:
-    """Whether each value of `narrow` is one of `wide`."""
+    """Whether `wide` represents every value of `narrow` exactly."""
     if wide is narrow:
         return True
     if narrow.is_float:
@@ -72,7 +72,7 @@ _EXACT_INT_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 @rule("extract")
 def _extract(op: Op, site: Site) -> Value | bool | None:
-    """A lane of a vector that was just put together is what was put there."""
+    """extract of a splat, vector or insert is the operand of that lane."""
     inner, lane = defined_by(op.operands[0], "splat", "vector", "insert"), op.attrs["index"]
     if inner is None:
         return None

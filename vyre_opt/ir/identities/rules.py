@@ -1,4 +1,4 @@
-"""What a rule is, and what rules ask of values."""
+"""The table of rewrite rules, and the queries on values that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RULES", "Rule", "Site", "defined_by", "least", "most", "rule", "scal
 
 
 class Site:
-    """Where a rule applies: new ops go to `out`, in front of the op."""
+    """Where a rule applies: `out` takes new ops, which go before the op; `program` is None in a function."""
 
     def __init__(self) -> None:
         self.out: list[Op] = []
@@ -21,9 +21,9 @@ class Site:
 
     def const(self, value: int, dtype: DataType, like: Op) -> Value:
         """A new constant, in all lanes of a vector type."""
-        made = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
-        self.out.append(made)
-        return made.result
+        op = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
+        self.out.append(op)
+        return op.result
 
 
 Rule = Callable[[Op, Site], Value | bool | None]
@@ -33,16 +33,16 @@ RULES: dict[str, list[Rule]] = {}
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Decorator: apply the rule to these ops, after those declared before it."""
 
-    def add(made: Rule) -> Rule:
+    def add(function: Rule) -> Rule:
         for name in names:
-            RULES.setdefault(name, []).append(made)
-        return made
+            RULES.setdefault(name, []).append(function)
+        return function
 
     return add
 
 
 def scalar(value: Value) -> int | None:
-    """The encoded constant that every lane of `value` is."""
+    """The encoded constant if all lanes of `value` are the same one, else None."""
     known = constant_value(value)
     return known if isinstance(known, int) else None
 

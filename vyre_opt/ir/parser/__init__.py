@@ -13,7 +13,7 @@ from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
 
-# What a statement or an item can start with: where parsing goes on after an error.
+# The terminals that a statement or an item can start with: parsing resumes at one after an error.
 _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP"
@@ -21,10 +21,10 @@ _STARTERS = (
 
 
 def parse_source(source: Source) -> Module:
-    """The module that `source` holds, not yet verified.
+    """The module of a text, not yet verified.
 
-    Raises DiagnosticError with every error found (at most 20); those that the verifier finds in
-    what could be built all the same are among them.
+    Raises DiagnosticError with all errors, at most 20.  They include those that the verifier
+    finds in the module that could be built despite syntax errors.
     """
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in _STARTERS)
@@ -44,20 +44,20 @@ def parse_source(source: Source) -> Module:
 
 
 def _all_errors(actions: Recovery) -> list[Diagnostic]:
-    """In the order of the text, at most 20."""
+    """The errors of the parser and the verifier in the order of the text, at most 20."""
     from ..verifier import verify
 
-    found = actions.diagnostics + [d for d in verify(actions.module, actions.gaps) if d.severity == "error"]
-    found.sort(key=lambda d: d.loc.start if d.loc else 0)
-    if len(found) > MAX_ERRORS:
-        found[MAX_ERRORS - 1].note(f"{len(found) - MAX_ERRORS} more errors follow")
-    return found[:MAX_ERRORS]
+    errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
+    errors.sort(key=lambda d: d.loc.start if d.loc else 0)
+    if len(errors) > MAX_ERRORS:
+        errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")
+    return errors[:MAX_ERRORS]
 
 
 def parse(text: str, name: str = "<string>") -> Module:
-    """The module that `text` holds.  `name` stands for a file's in messages.
+    """The verified module of a text.  `name` is the file name in messages.
 
-    Raises DiagnosticError with every error found, those of the verifier included.
+    Raises DiagnosticError with all errors, including those of the verifier.
     """
     from ..verifier import check
 

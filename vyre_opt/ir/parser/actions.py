@@ -1,9 +1,9 @@
-"""What each rule of the grammar builds.
+"""The semantic actions of the grammar: a method for each rule, by its name.
 
-A method is called with the rule's start, the end of its last token, and its
-parts.  Ops are built as they are read, so a name is resolved where it stands; a
-name that is not defined gives a poison value (of no type), about which nothing
-more is said.  What could not be built is left out, and `gaps` tells the verifier.
+The parser calls a method with the offsets of the rule's start and of the end of its last token, and
+with its parts.  Ops are built as they are read, so names are resolved at once.  An undefined
+name gives a value of type UNKNOWN, about which no further error is reported.  What could not be
+built is left out, and `holes` tells the verifier.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ModuleActions(StageActions):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.module = Module(source=source)
-        self.parameters: dict[str, DataType] = {}  # of the program that is being read
-        self.broken_heads: set[int] = set()  # where items begin whose head is not read whole
+        self.parameters: dict[str, DataType] = {}  # type parameters of the program that is being read
+        self.broken_heads: set[int] = set()  # offsets of items whose first line has a syntax error
 
     # --- the module ---------------------------------------------------------------
 
@@ -46,11 +46,11 @@ class ModuleActions(StageActions):
             )
 
     def add(self, item: Item, kind: str) -> None:
-        taken = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
-        if taken is not None and item.loc is not None:
-            found = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
-            self.diagnostics.append(found.note("first defined here", taken.loc))
-            self.gaps.doubt(taken)
+        first = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
+        if first is not None and item.loc is not None:
+            error = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
+            self.diagnostics.append(error.note("first defined here", first.loc))
+            self.holes.mark_invalid(first)
         self.module.add(item)
 
     # --- programs and functions -----------------------------------------------------
@@ -84,7 +84,7 @@ class ModuleActions(StageActions):
             )
         if is_broken or self.has_error(place, end):
             program.workgroup, program.grid = (1, 1, 1), None
-            self.gaps.doubt(program)
+            self.holes.mark_invalid(program)
         return program
 
     def _dims(self, flag: str, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
@@ -103,12 +103,12 @@ class ModuleActions(StageActions):
         return head
 
     def item(self, head: Item, statements: list[Any]) -> None:
-        """Close a program, function or pipeline, and add it to the module."""
+        """Close the scope of a program, function or pipeline, and add it to the module."""
         self.close_scope()
         self.complete(head, statements)
 
     def complete(self, head: Item, statements: list[Any]) -> None:
-        """Put what was read of an item into it, and the item into the module."""
+        """Add `statements` to an item, after those that error recovery saved for it, and the item to the module."""
         ops: list[Op | None] = []
         for item in [*self.kept.pop(id(head), ()), *statements]:
             if item is None or isinstance(item, Op):
@@ -128,26 +128,26 @@ class ModuleActions(StageActions):
         self.add(head, type(head).__name__.lower())
 
     def unbalance(self, item: Program | Func) -> None:
-        """Scopes are not what they were meant to be: take back what was said about values on their account."""
-        self.gaps.unbalance(item)
+        """A brace of `item` is missing or too many: drop the errors about values that wrong scopes may have caused."""
+        self.holes.mark_unbalanced(item)
         defined = {
             f"%{v.name}"
             for op in item.walk()
             for v in (*op.results, *(a for b in op.regions for a in b.args))
         }
-        wrong = [
+        unsure = [
             *self.twice,
-            *(found for name, found in self.missing.items() if name in defined | self.poisoned),
+            *(error for name, error in self.missing.items() if name in defined | self.poisoned),
         ]
-        ignored = {id(found) for found in wrong}
-        self.diagnostics = [found for found in self.diagnostics if id(found) not in ignored]
+        ignored = {id(error) for error in unsure}
+        self.diagnostics = [error for error in self.diagnostics if id(error) not in ignored]
 
     def declare(self, table: dict[str, Any], item: Buffer | Spec, kind: str) -> None:
         first = table.setdefault(item.name, item)
         if first is not item:
-            found = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
-            self.diagnostics.append(found.note("first declared here", first.loc))
-            self.gaps.doubt(first)
+            error = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
+            self.diagnostics.append(error.note("first declared here", first.loc))
+            self.holes.mark_invalid(first)
 
     def func_head(
         self,
@@ -160,8 +160,8 @@ class ModuleActions(StageActions):
         args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
         func = Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
         if place in self.broken_heads:
-            self.gaps.doubt(func)
-            self.gaps.doubt(func.body)
+            self.holes.mark_invalid(func)
+            self.holes.mark_invalid(func.body)
         self.open_scope(func)
         for arg, (name, at, _) in zip(args, params or (), strict=True):
             self.define(name, arg, at)
@@ -200,7 +200,7 @@ class ModuleActions(StageActions):
             seen.add(flag)
             setattr(buffer, flag, argument)
         if self.has_error(place, end):
-            self.gaps.doubt(buffer)
+            self.holes.mark_invalid(buffer)
         self.last_buffer = buffer
         return buffer
 
@@ -232,7 +232,7 @@ class ModuleActions(StageActions):
     def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
         spec = Spec(symbol[0], dtype, None, symbol[1])
         if dtype is UNKNOWN:
-            self.gaps.doubt(spec)
+            self.holes.mark_invalid(spec)
         return spec
 
     def spec(
@@ -240,7 +240,7 @@ class ModuleActions(StageActions):
     ) -> Spec:
         spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
         if self.has_error(place, end):
-            self.gaps.doubt(spec)
+            self.holes.mark_invalid(spec)
         return spec
 
     def parameter_unset(self, place: int, end: int, symbol: tuple[str, Location]) -> Spec:
@@ -253,16 +253,16 @@ class ModuleActions(StageActions):
         return self.parameter(place, end, symbol, UNKNOWN)
 
     def parameter(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
-        made = UNKNOWN
+        parameter = UNKNOWN
         if dtype is not UNKNOWN:
             try:
-                made = DataType.parameter(symbol[0], dtype)
+                parameter = DataType.parameter(symbol[0], dtype)
             except TypeNameError as wrong:
                 self.error(str(wrong), place, end)
-        self.parameters[symbol[0]] = made
-        spec = Spec(symbol[0], DTYPE, made.bound, symbol[1])
-        if made is UNKNOWN:
-            self.gaps.doubt(spec)
+        self.parameters[symbol[0]] = parameter
+        spec = Spec(symbol[0], DTYPE, parameter.bound, symbol[1])
+        if parameter is UNKNOWN:
+            self.holes.mark_invalid(spec)
         return spec
 
     # --- pipelines ------------------------------------------------------------------
@@ -279,8 +279,8 @@ class ModuleActions(StageActions):
     # --- types ----------------------------------------------------------------------
 
     def type_name(self, place: int, end: int, name: str) -> DataType:
-        found = DataType._interned.get(name)
-        return found if found is not None else self._type(place, end, name)
+        interned = DataType._interned.get(name)
+        return interned if interned is not None else self._type(place, end, name)
 
     def _type(self, place: int, end: int, name: str, *params: Any) -> DataType:
         if UNKNOWN in params:
@@ -299,12 +299,12 @@ class ModuleActions(StageActions):
         if not self.owners or not isinstance(self.owners[0], Program):
             self.error(f"{token} is no type here: only programs have type parameters", place, end)
             return UNKNOWN
-        found = self.parameters.get(token[1:])
-        if found is None:
+        dtype = self.parameters.get(token[1:])
+        if dtype is None:
             help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
             self.error(f"{token} is no type", place, end, help=help)
             self.parameters[token[1:]] = UNKNOWN
-        return found or UNKNOWN
+        return dtype or UNKNOWN
 
     def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]

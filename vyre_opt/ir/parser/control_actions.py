@@ -1,18 +1,17 @@
-"""What the rules for control flow, calls and named kernels build."""
+"""Semantic actions for control flow, calls and named kernels."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..diagnostics import Location, suggest
-from ..literals import LiteralError, read_int
+from ..literals import LiteralError, read_int, unquote
 from ..loops import BOUND_NAMES
 from ..ops import NAMED_KERNELS, OPS
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
 from .scopes import TooDeep, result_names
-from .strings import unquote
 
 
 class ControlActions(OpActions):
@@ -38,13 +37,13 @@ class ControlActions(OpActions):
         return block
 
     def fill(self, block: Block, ops: list[Op | None]) -> None:
-        """Put ops into a block; None stands for one that could not be built, perhaps its end."""
+        """Set the ops of a block; None is an op that could not be built, perhaps the terminator."""
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
-            self.gaps.doubt(block)
+            self.holes.mark_invalid(block)
 
     def drop_bare_yield(self, block: Block) -> None:
-        """A block that gives no values needs no yield; one that is written is dropped."""
+        """Remove a yield without operands, which the text may have and the IR has not."""
         if block.ops and block.ops[-1].name == "yield" and not block.ops[-1].operands:
             block.ops.pop()
 
@@ -90,9 +89,9 @@ class ControlActions(OpActions):
             self.error("a for has one loop variable", place, end)
         counter = Value(names[0][1:], dtype or DataType.U32)
         self.pending = (counter, *(Value(name[1:], t) for name, _, t in args or ()))
-        given = dict(zip(BOUND_NAMES, (lower, upper, 1 if step is None else step), strict=True))
-        operands = (*(b for b in given.values() if isinstance(b, Value)), *(v for _, v, _ in args or ()))
-        attrs = {k: b if isinstance(b, int) else None for k, b in given.items()}
+        limits = dict(zip(BOUND_NAMES, (lower, upper, 1 if step is None else step), strict=True))
+        operands = (*(b for b in limits.values() if isinstance(b, Value)), *(v for _, v, _ in args or ()))
+        attrs = {k: b if isinstance(b, int) else None for k, b in limits.items()}
         loc = Location(self.source, place, end)
         return OPS["for"], operands, [t for _, _, t in args or ()], attrs, results, loc
 
@@ -109,7 +108,7 @@ class ControlActions(OpActions):
         return OPS["while"], operands, [t for _, _, t in args or ()], NO_ATTRS, results, loc
 
     def while_condition(self, place: int, end: int, head: tuple[Any, ...], block: Block) -> tuple[Any, ...]:
-        """The body sees the iteration arguments by the same names, as values of its own."""
+        """Start the body, whose arguments are new values with the names of the condition's."""
         self.pending = tuple(Value(arg.name, arg.type) for arg in block.args)
         return *head, block
 
@@ -152,10 +151,10 @@ class ControlActions(OpActions):
             types = [UNKNOWN] * len(result_names(results))
         if types is not None:
             self.written_types("call", operands or (), params or (), loc)
-        made = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+        op = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
-        return made
+            self.holes.mark_invalid(op)
+        return op
 
     def trap(self, place: int, end: int, message: str) -> Op:
         attrs = {"message": unquote(message)}
@@ -170,11 +169,11 @@ class ControlActions(OpActions):
             self.kernel_params(name, attrs, place, end)
             return None
         errors = self.error_count
-        built = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
-        made = self.finish(OPS[name], (), (), built, (), None, Location(self.source, place, end))
+        op_attrs = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
+        op = self.finish(OPS[name], (), (), op_attrs, (), None, Location(self.source, place, end))
         if self.error_count > errors:
-            self.gaps.doubt(made)
-        return made
+            self.holes.mark_invalid(op)
+        return op
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""

@@ -1,17 +1,16 @@
-"""What the rules for the generic form build: any op as `"name"(operands) {attributes} : types`."""
+"""Semantic actions for the generic form, any op as `"name"(operands) {attributes} : types`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..diagnostics import Location
-from ..literals import LiteralError, encode, read_int
+from ..formats import Malformed, fastmath_flags
+from ..literals import LiteralError, encode, read_int, unquote
 from ..ops import OPS, OpDef
 from ..program import NO_ATTRS, Block, Op, Value
 from ..types import DataType
 from .control_actions import ControlActions
-from .simple_forms import Malformed, fastmath_flags
-from .strings import unquote
 
 
 class GenericActions(ControlActions):
@@ -55,11 +54,11 @@ class GenericActions(ControlActions):
             return None
         errors = self.error_count
         self.written_types(row.name, operands, params or (), loc)
-        built = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
-        made = self.finish(row, tuple(operands), types or [], built, regions or (), results, loc)
+        op_attrs = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
+        op = self.finish(row, tuple(operands), types or [], op_attrs, regions or (), results, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
-        return made
+            self.holes.mark_invalid(op)
+        return op
 
     def _generic_attrs(
         self, row: OpDef, attrs: dict[str, Any], dtype: DataType | None, loc: Location
@@ -93,12 +92,12 @@ class GenericActions(ControlActions):
         self, place: int, end: int, first: tuple[str, Any] | None, rest: list[Any] | None = None
     ) -> dict[str, Any]:
         pairs = [first, *(rest or ())] if first else []
-        given = dict(pairs)
-        if len(given) != len(pairs):
+        by_key = dict(pairs)
+        if len(by_key) != len(pairs):
             keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            self.error(f"attribute {twice} is given twice", place, end)
-        return given
+            repeated = next(key for key in keys if keys.count(key) > 1)
+            self.error(f"attribute {repeated} is given twice", place, end)
+        return by_key
 
     def attr(self, place: int, end: int, key: str, value: Any) -> tuple[str, Any]:
         return key, ("word", value) if isinstance(value, str) else value
@@ -122,11 +121,11 @@ def _generic_attr(kind: str, value: Any, dtype: DataType | None) -> Any:
         return encode(value, dtype.element)
     if isinstance(value, list):
         raise Malformed(f"takes {_a(kind)}, not a list")
-    found, text = value
-    if kind == "int" and found == "word" and text == "dynamic":
+    value_kind, text = value
+    if kind == "int" and value_kind == "word" and text == "dynamic":
         return None
-    if found != kind:
-        raise Malformed(f"takes {_a(kind)}, not {_a(found)}")
+    if value_kind != kind:
+        raise Malformed(f"takes {_a(kind)}, not {_a(value_kind)}")
     return read_int(text) if kind == "int" else text
 
 

@@ -1,16 +1,16 @@
-"""What the rules for simple ops build."""
+"""Semantic actions for ops without regions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..diagnostics import Location, suggest
+from ..formats import FORMATS, Malformed, Tail
 from ..literals import Literal, LiteralError, read_int
 from ..ops import OPS, OpDef
 from ..program import Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .scopes import Scopes, result_names
-from .simple_forms import BUILD, Malformed, Tail
 
 _EMPTY_TAIL = Tail()
 
@@ -18,7 +18,7 @@ BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out
 
 
 class OpActions(Scopes):
-    """The parts of a simple op, and the op."""
+    """The parts of such an op, then the op."""
 
     # --- the parts of a simple op -----------------------------------------------------
 
@@ -110,11 +110,11 @@ class OpActions(Scopes):
             self.unknown_word(name, self.source.text.find(name, place + len(results)))
         else:
             try:
-                operands, types, attrs = BUILD[row.form](row, tail)
+                operands, types, attrs = FORMATS[row.format].parse(row, tail)
             except (Malformed, LiteralError) as wrong:
                 self.error(f"{name}: {wrong}", self.source.text.find(name, place + len(results)), end)
             else:
-                if "," not in results and len(types) == 1:
+                if "," not in results and len(types) == 1:  # the common case, in line for speed
                     token = results[:-1].rstrip()
                     value = Value(token[1:], types[0])
                     if token in self.scope:
@@ -132,12 +132,12 @@ class OpActions(Scopes):
         loc = Location(self.source, place, end)
         if row is None:
             self.unknown_word(name, place, is_bare=True)
-            if tail.access is not None and tail.access[0] == "symbol":  # perhaps a declaration
-                self.gaps.lose(self.owners[0], (tail.access[2],))
-                self.gaps.doubt(self.owners[0])
+            if tail.access is not None and tail.access[0] == "symbol":  # perhaps a misspelt declaration
+                self.holes.add_lost_names(self.owners[0], (tail.access[2],))
+                self.holes.mark_invalid(self.owners[0])
             return None
         try:
-            operands, types, attrs = BUILD[row.form](row, tail)
+            operands, types, attrs = FORMATS[row.format].parse(row, tail)
         except (Malformed, LiteralError) as wrong:
             self.error(f"{name}: {wrong}", place, end)
             return None
@@ -152,9 +152,9 @@ class OpActions(Scopes):
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
     def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
-        """Report what stands for an op; a syntax error in the rest of its line only follows from it.
+        """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.
 
-        Without a result (`is_bare`) it may be a part of what is wrong before it on its line.
+        Without a result (`is_bare`) the word may belong to an error earlier on its line, which is enough.
         """
         text, last = self.source.text, self.last_buffer
         if is_bare and self.has_error(text.rfind("\n", 0, place) + 1, place):
@@ -162,10 +162,11 @@ class OpActions(Scopes):
         line_end = text.find("\n", place)
         self.explained_to = len(text) if line_end < 0 else line_end
         if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
-            if not self.gaps.doubts(last):
+            # it follows a buffer declaration on the same line
+            if not self.holes.is_invalid(last):
                 help = suggest(name, BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
                 self.error("not a buffer flag", place, place + len(name), help=help)
-                self.gaps.doubt(last)
+                self.holes.mark_invalid(last)
         else:
             known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec")
             self.error(f"unknown op {name[:40]}", place, place + len(name), help=suggest(name, known))
@@ -180,21 +181,21 @@ class OpActions(Scopes):
         results: str | None,
         loc: Location,
     ) -> Op:
-        """Build the op and define its results; more or fewer names than results is an error."""
+        """Build the op and define its results; the number of names must be that of the results."""
         names = result_names(results) if results else []
         errors = self.error_count
         if len(names) != len(types):
-            if names or row.form not in ("atomic", "call", "if", "for", "while", "region"):
+            if names or FORMATS[row.format].needs_names:
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
                 self.error(f"{row.name} gives {count}, {len(names)} named", loc.start, loc.end)
             types = [*types, *[UNKNOWN] * (len(names) - len(types))]
-        # an unnamed result still exists; the printer gives it a name
+        # a result may be left unnamed in the text, but each value needs a name to be printed
         names += [f"%_{i}" for i in range(len(names), len(types))]
         values = tuple(Value(name[1:], dtype) for name, dtype in zip(names, types, strict=False))
         named = len(result_names(results)) if results else 0
-        made = Op(row, operands, values, attrs, regions, loc)
+        op = Op(row, operands, values, attrs, regions, loc)
         if self.error_count > errors:
-            self.gaps.doubt(made)
+            self.holes.mark_invalid(op)
         for name, value in zip(names[:named], values, strict=False):
             self.define(name, value, loc.find(name).start)
-        return made
+        return op

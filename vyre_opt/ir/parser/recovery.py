@@ -1,7 +1,7 @@
 """What is made of a text around an error: all that was read is kept, the rest is remembered as lost.
 
 So the verifier sees the whole module, and no mistake hides another: values that lost text would
-have defined become poison (see actions.py), and `gaps` says where declarations, names or the end
+have defined become poison (see actions.py), and `holes` says where declarations, names or the end
 of a block may be missing, so that nothing is reported that would only follow from an error.
 """
 
@@ -85,17 +85,17 @@ class Recovery(ModuleActions):
             self._lost_items(head, kept, before, start, text)
             return
         owner, item = self.owners[-1], self.owners[0]
-        self.gaps.doubt(owner if isinstance(owner, Block | Pipeline) else owner.body)
-        self.gaps.lose(item, _SYMBOL.findall(text))
+        self.holes.mark_invalid(owner if isinstance(owner, Block | Pipeline) else owner.body)
+        self.holes.add_lost_names(item, _SYMBOL.findall(text))
         if owner is item and not _has_ops(before) and not _has_ops(kept):
-            self.gaps.doubt(item)  # it may have been a declaration
+            self.holes.mark_invalid(item)  # it may have been a declaration
         self.kept.setdefault(id(owner), []).extend(kept)
         for found in _RESULTS.findall(text):
             self.poison(found)
         if result := _VALUE.match(text):  # its `=` is missing
             self.poisoned.add(result.group())
         if isinstance(before, list) and before and self._goes_on(before[-1], start):
-            self.gaps.doubt(before[-1])
+            self.holes.mark_invalid(before[-1])
 
     def _lost_items(
         self, head: Program | Func | Pipeline | None, kept: list[Any], before: Any, start: int, text: str
@@ -104,17 +104,17 @@ class Recovery(ModuleActions):
         if head is not None:
             self.kept.setdefault(id(head), []).extend(kept)
             if not _has_ops(kept):
-                self.gaps.doubt(head)
+                self.holes.mark_invalid(head)
             self.unbalanced = True
             for found in _RESULTS.findall(text):
                 self.poison(found)
             self.complete(head, [])
             return
-        self.gaps.lose(None, _WORD.findall(text))
+        self.holes.add_lost_names(None, _WORD.findall(text))
         word = _NAME.match(text)
         if word is not None and (word.group() in _ITEMS or not _is_word(word.group())):
             return
-        self.gaps.any_item = True
+        self.holes.has_lost_items = True
         last = before[-1] if isinstance(before, list) and before else None
         if isinstance(last, Program | Func):
             self.unbalance(last)  # a brace too many may have closed it
@@ -135,10 +135,10 @@ class Recovery(ModuleActions):
         del self.owners[:], self.scopes[:]
         head = next((part for part in parts if isinstance(part, Program | Func | Pipeline)), None)
         if head is not None:
-            self.gaps.doubt(head)
+            self.holes.mark_invalid(head)
             start = head.loc.start if head.loc else 0
             self._lost_items(head, _statements(parts), None, start, self.source.text[start:])
-        self.gaps.any_item = True
+        self.holes.has_lost_items = True
 
     def _goes_on(self, last: Any, start: int) -> bool:
         """Whether the text at `start` may belong to the statement before it."""

@@ -21,7 +21,7 @@ def result_names(results: str) -> list[str]:
 
 
 class Scopes:
-    """`scope` maps a visible `%name` to its value; `diagnostics` collects errors, `gaps` what they left out."""
+    """`scope` maps a visible `%name` to its value; `diagnostics` collects errors, `holes` what they left out."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -30,7 +30,7 @@ class Scopes:
         self.scopes: list[list[str]] = []
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments for the next block
-        self.gaps = ParseHoles()
+        self.holes = ParseHoles()
         self.kept: dict[int, list[Any]] = {}  # by owner: statements that an error has cut off from it
         self.last_buffer: Buffer | None = None
         self.explained_to = 0  # a syntax error before this place has been reported in other words

@@ -1,4 +1,4 @@
-"""The stages of pipelines: launches and their grids, kernels, host reads, repeats."""
+"""Semantic actions for the stages of pipelines: launches and their grids, kernels, host reads, repeats."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class StageActions(GenericActions):
         dims = (*grid, 1, 1)
         loc = Location(self.source, place, end)
         notes = {key: self._note(key, value, place, end) for key, value in (attrs or {}).items()}
-        made = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
+        stage = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
         if self.has_error(place, end):
-            self.gaps.doubt(made)
-        return made
+            self.holes.mark_invalid(stage)
+        return stage
 
     def _note(self, key: str, value: Any, place: int, end: int) -> Note:
         kind, text = value if isinstance(value, tuple) else ("list", "")
@@ -49,11 +49,11 @@ class StageActions(GenericActions):
         return str(text)
 
     def repeat(self, place: int, end: int, times: str, stages: list[Stage] | None = None) -> Repeat:
-        made = Repeat(self.integer(times, place, end), stages or [], Location(self.source, place, end))
-        if made.depth > MAX_REPEATS:
+        stage = Repeat(self.integer(times, place, end), stages or [], Location(self.source, place, end))
+        if stage.depth > MAX_REPEATS:
             self.error(f"repeats nest deeper than {MAX_REPEATS}", place, place + len("repeat"))
-            made.stages = []
-        return made
+            stage.stages = []
+        return stage
 
     def extents(self, place: int, end: int, first: Extent, rest: list[Extent] | None = None) -> list[Extent]:
         return [first, *(rest or ())]
@@ -80,11 +80,11 @@ class StageActions(GenericActions):
         elif len(args) != 2 or any(isinstance(arg, str) for arg in args):
             self.error(f"{name} takes two numbers", place, end, help=f"write {name}(len(@buffer), 256)")
             return 1
-        made = GridCall(name, args)
-        if made.depth > MAX_DEPTH:
+        call = GridCall(name, args)
+        if call.depth > MAX_DEPTH:
             self.error(f"a grid's calls nest deeper than {MAX_DEPTH}", place, place + len(name))
             return 1
-        return made
+        return call
 
     def host_read(self, place: int, end: int, symbol: tuple[str, Location]) -> HostRead:
         return HostRead(symbol[0], Location(self.source, place, end))
@@ -93,7 +93,7 @@ class StageActions(GenericActions):
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> KernelStage:
         params = self.kernel_params(name, attrs, place, end)
-        made = KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
+        stage = KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
         if self.has_error(place, end):
-            self.gaps.doubt(made)
-        return made
+            self.holes.mark_invalid(stage)
+        return stage

@@ -90,7 +90,7 @@ class BoundsProofs:
             return self._holding(op.operands[0], not holds)
         if op.name == ("and" if holds else "or") and value.type.is_bool:
             return [fact for operand in op.operands for fact in self._holding(operand, holds)]
-        if op.definition.form != "compare" or not op.operands[0].type.is_int:
+        if op.definition.format != "compare" or not op.operands[0].type.is_int:
             return []
         a, b = (self.form(operand) for operand in op.operands)
         relation = op.name if holds else _NEGATED[op.name]

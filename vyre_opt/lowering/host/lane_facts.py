@@ -129,7 +129,7 @@ class Facts:
     # --- ops
 
     def _op(self, op: Op, result: Value) -> int | None:
-        if op.definition.form == "id" or op.name == "lane_id":
+        if op.definition.format == "id" or op.name == "lane_id":
             return self._id(op)
         if op.name == "load":
             return _ALIKE if self.alike(op.operands[0]) else None

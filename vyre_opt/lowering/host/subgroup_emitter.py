@@ -51,7 +51,7 @@ class SubgroupEmitter:
         return end.operands if end is not None else ()
 
     def op(self, op: Op) -> None:
-        self.table[op.definition.form if op.name not in self.table else op.name](self, op)
+        self.table[op.definition.format if op.name not in self.table else op.name](self, op)
 
     # --- values
 
@@ -306,4 +306,4 @@ COMPUTING: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
     "extract": extract,
     "insert": insert,
 }
-"""Op form or name -> what writes it."""
+"""Op format or name -> what writes it."""

@@ -285,5 +285,5 @@ def _run_block(body: Body, block: Block) -> list[Elements]:
         if row.name in CONTROL_OPS:
             CONTROL_OPS[row.name](body, op, _run_block)
         else:
-            (_OPS.get(row.name) or _OPS[row.form])(body, op)
+            (_OPS.get(row.name) or _OPS[row.format])(body, op)
     return []

@@ -249,4 +249,4 @@ VALUE_OPS: dict[str, Callable[[Body, Op], None]] = {
     "extract": _extract,
     "insert": _insert,
 }
-"""By form, or by name where a form has several."""
+"""By format, or by name where a format has several."""

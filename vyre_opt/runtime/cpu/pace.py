@@ -22,7 +22,7 @@ def _draws(loop: Op) -> bool:
         return False
     inside = [op for block in loop.regions for op in block.walk()]
     used = {operand for op in inside for operand in op.operands}
-    return any(op.definition.form == "atomic" and op.result in used for op in inside)
+    return any(op.definition.format == "atomic" and op.result in used for op in inside)
 
 
 def is_steady(program: Program) -> bool:

@@ -30,7 +30,7 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
         _check_written(machine, op, storage)
     values = [from_storage(s.data, s.buffer.dtype) for s in read]
     try:
-        result = KERNELS[op.name](*values, **row.meaning(op.attrs["params"]))
+        result = KERNELS[op.name](*values, **row.semantic_params(op.attrs["params"]))
     except ValueError as wrong:
         raise machine.fault("kernel", op, f"{op.name}: {wrong}") from None
     if len(result) > len(written.data):

@@ -9,7 +9,7 @@ from .machine import Run
 TERMINATORS = ("yield", "condition")
 """Ops that `Machine.run_block` itself ends a block at."""
 
-_BY_FORM: dict[str, Run] = {
+_BY_FORMAT: dict[str, Run] = {
     "unary": elementwise.arithmetic,
     "binary": elementwise.arithmetic,
     "ternary": elementwise.arithmetic,
@@ -46,6 +46,6 @@ _BY_NAME: dict[str, Run] = {
 }
 
 TABLE: dict[str, Run] = {
-    **{row.name: _BY_FORM[row.form] for row in OPS.values() if row.form in _BY_FORM},
+    **{row.name: _BY_FORMAT[row.format] for row in OPS.values() if row.format in _BY_FORMAT},
     **_BY_NAME,
 }
