@@ -1,11 +1,14 @@
 """The lit tests, each under its own name in pytest; lit itself runs once for all that were selected."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from vyre_opt.passes.registry import BUILTIN
 
 LIT = Path(__file__).parent / "lit"
 FILES = sorted(
@@ -34,3 +37,20 @@ def test_lit(file, lit_results):
         pytest.skip("lit: a feature that this machine lacks")
     if result["code"] not in ("PASS", "XFAIL", "FLAKYPASS"):
         pytest.fail(f"{file}: {result['code']}\n{result['output']}", pytrace=False)
+
+
+def checked_passes():
+    """The passes that a RUN line names in `--pass` or `--pass-pipeline` and whose outcome it checks."""
+    names = set()
+    for file in FILES:
+        for line in re.findall(r"^// RUN:(.*)", (LIT / file).read_text(), re.MULTILINE):
+            if "filecheck" in line or "--verify-diagnostics" in line:
+                for pipeline in re.findall(r"--pass(?:-pipeline)?=('[^']*'|\S+)", line):
+                    without_options = re.sub(r"\{[^}]*\}", "", pipeline)
+                    names.update(name.replace("-", "_") for name in re.findall(r"[\w-]+", without_options))
+    return names
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_every_pass_has_a_lit_test(name):
+    assert name in checked_passes(), f"no file of test/lit runs --pass={name} and checks what comes out"

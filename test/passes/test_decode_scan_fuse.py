@@ -10,7 +10,7 @@ import pytest
 from vyre_opt import PassManager, candidate_handoffs, count_opportunities, dispatcher, parse, print_program
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import Result
-from vyre_opt.passes.registry import make
+from vyre_opt.passes.registry import make_pass
 
 # 64 lanes, 2 workgroups, a hand-off of 128 u32.  %g, %l, %w are the ids, %v the lane's input,
 # %rev the place of the lane mirrored in its workgroup; a body defines %x, the lane's output.
@@ -48,7 +48,7 @@ def program(
 
 def fuse(text: str, **options: str) -> tuple[Module, Result]:
     module = parse(text)
-    result = PassManager([make("decode_scan_fuse", options)]).run(module)
+    result = PassManager([make_pass("decode_scan_fuse", options)]).run(module)
     return module, result
 
 

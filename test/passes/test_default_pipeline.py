@@ -11,7 +11,7 @@ from support.properties import check_pipeline
 import vyre_opt
 from vyre_opt import PassManager, parse
 from vyre_opt.ir.pipeline import Launch
-from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE, read, show
+from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import PassError
 
 DECODE_SCAN = """vyre 1
@@ -55,16 +55,16 @@ pipeline @main {
 
 def test_it_is_text_that_reads_back() -> None:
     """Each member alone, the name among others, and the dump of the schedule."""
-    assert show(read("default")) == ",".join(DEFAULT_PIPELINE)
-    assert show(read("cse,default,dce")) == ",".join(["cse", *DEFAULT_PIPELINE, "dce"])
-    scheduled = show(PassManager("default").passes)
-    assert show(PassManager(scheduled).passes) == scheduled
+    assert format_pipeline(parse_pipeline("default")) == ",".join(DEFAULT_PIPELINE)
+    assert format_pipeline(parse_pipeline("cse,default,dce")) == ",".join(["cse", *DEFAULT_PIPELINE, "dce"])
+    scheduled = format_pipeline(PassManager("default").passes)
+    assert format_pipeline(PassManager(scheduled).passes) == scheduled
 
 
 @pytest.mark.parametrize("text", ["default{x=1}", "default dce", "defaults"])
 def test_what_it_is_not(text: str) -> None:
     with pytest.raises(PassError):
-        read(text)
+        parse_pipeline(text)
 
 
 @pytest.mark.parametrize("target", ["ref", "cpu"])

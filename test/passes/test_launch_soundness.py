@@ -205,7 +205,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "strides do not matter": (pair_legality.DependenceTest, "_element_determines_ids", lambda *_: True),
     "everything is disjoint": (pair_legality.DependenceTest, "disjoint", lambda *_: True),
     "every lane is by itself": (pair_legality.DependenceTest, "disjoint_between_lanes", lambda *_: True),
-    "drop the barrier": (launch_fusion._Fusion, "barriers", _no_barriers),
+    "drop the barrier": (launch_fusion._Fuser, "barriers", _no_barriers),
     "ignore the grid": (pair_legality, "grids_differ", _none),
     "ignore the third consumer": (launch_fusion, "_choose_internal", _everything_internal),
     "ignore the third consumer of a halo": (group_legality.GroupLegality, "_other_users", _none),

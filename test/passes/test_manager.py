@@ -11,9 +11,9 @@ import pytest
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.program import Module, Op, Program
 from vyre_opt.passes import registry
-from vyre_opt.passes.manager import Context, PassFailure, schedule
-from vyre_opt.passes.pipeline_text import read, show
-from vyre_opt.passes.registry import NoOptions, Pass, PassError, make, register
+from vyre_opt.passes.manager import Context, PassFailure, schedule_passes
+from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
+from vyre_opt.passes.registry import NoOptions, Pass, PassError, make_pass, register
 
 TEXT = """vyre 1
 program @p workgroup(4) {
@@ -31,7 +31,7 @@ program @p workgroup(4) {
 def own_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Passes registered by a test are forgotten after it."""
     for name in registry.BUILTIN:
-        registry.find(name)
+        registry.find_pass(name)
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
@@ -52,15 +52,15 @@ def test_requirements_come_first_by_name_and_once() -> None:
     declare("mm", requires=("zz",))
     declare("aa")
     declare("top", requires=("zz", "mm", "aa"))
-    assert names(schedule([make("top"), make("aa")])) == ["aa", "zz", "mm", "top", "aa"]
+    assert names(schedule_passes([make_pass("top"), make_pass("aa")])) == ["aa", "zz", "mm", "top", "aa"]
 
 
 def test_an_invalidated_requirement_runs_again() -> None:
     declare("fact")
     declare("breaker", invalidates=("fact",))
     declare("user_", requires=("fact",))
-    wanted = [make("user_"), make("user_"), make("breaker"), make("user_")]
-    assert names(schedule(wanted)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
+    wanted = [make_pass("user_"), make_pass("user_"), make_pass("breaker"), make_pass("user_")]
+    assert names(schedule_passes(wanted)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
 
 
 def test_a_cycle_names_its_members() -> None:
@@ -68,13 +68,13 @@ def test_a_cycle_names_its_members() -> None:
     declare("two", requires=("three",))
     declare("three", requires=("one",))
     with pytest.raises(PassError, match="one -> two -> three -> one"):
-        schedule([make("one")])
+        schedule_passes([make_pass("one")])
 
 
 def test_an_unknown_requirement_has_a_suggestion() -> None:
     declare("hopeful", requires=("unrol",))
     with pytest.raises(PassError, match=r"pass hopeful requires unrol: .*did you mean unroll\?"):
-        schedule([make("hopeful")])
+        schedule_passes([make_pass("hopeful")])
 
 
 def test_a_duplicate_is_an_error() -> None:
@@ -106,10 +106,13 @@ class Options:
 def test_the_text_of_a_pipeline_reads_back() -> None:
     declare("tuned", Options=Options)
     text = "cse,tuned{factor=8 full=true mode=slow},cse,tuned"
-    assert show(read(text)) == text
-    assert show(read("tuned { factor = 0x10, ratio = 0.25 } , cse")) == "tuned{factor=16 ratio=0.25},cse"
-    assert show(read("tuned{factor=4}")) == "tuned", "defaults are left out"
-    assert read("") == []
+    assert format_pipeline(parse_pipeline(text)) == text
+    assert (
+        format_pipeline(parse_pipeline("tuned { factor = 0x10, ratio = 0.25 } , cse"))
+        == "tuned{factor=16 ratio=0.25},cse"
+    )
+    assert format_pipeline(parse_pipeline("tuned{factor=4}")) == "tuned", "defaults are left out"
+    assert parse_pipeline("") == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_the_text_of_a_pipeline_reads_back() -> None:
 def test_wrong_pipelines_say_where(text: str, message: str) -> None:
     declare("tuned", Options=Options)
     with pytest.raises(PassError, match=message):
-        read(text)
+        parse_pipeline(text)
 
 
 # --- analyses
@@ -243,4 +246,4 @@ def test_the_result_tells_what_happened() -> None:
 
 
 def test_options_default() -> None:
-    assert isinstance(make("cse").options, NoOptions)
+    assert isinstance(make_pass("cse").options, NoOptions)

@@ -12,7 +12,7 @@ from support.campaign import Report, campaign
 from support.properties import baseline, check_pipeline, check_text
 from support.quick import quick
 
-from vyre_opt.passes.registry import all_names
+from vyre_opt.passes.registry import pass_names
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
 NOTATION = Settings(statements=5, depth=2, bitcast_nan=True, fastmath=True)
@@ -40,7 +40,7 @@ def test_every_pass_keeps_small_programs(seed: int) -> None:
     """Each registered pass by itself; the other tests give a program only one of them."""
     sample = random_program(seed, SMALL)
     before = baseline(sample, seed)
-    for name in all_names():
+    for name in pass_names():
         check_pipeline(sample, name, before)
 
 

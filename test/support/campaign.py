@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Module
-from vyre_opt.passes.registry import all_names
+from vyre_opt.passes.registry import pass_names
 from vyre_opt.runtime.dispatcher import ProgramError
 
 from .generator import Settings, random_program
@@ -46,7 +46,7 @@ def check_program(seed: int, report: Report, settings: Settings | None = None) -
     check_text(sample)
     before = baseline(sample, seed)
     report.programs["clean"] += 1
-    names = all_names()
+    names = pass_names()
     for pipeline in (names[seed % len(names)], random_pipeline(random.Random(seed))):
         _pipeline(sample, pipeline, before, report)
 

@@ -30,7 +30,7 @@ from vyre_opt.ir.parser import parse
 from vyre_opt.ir.pipeline import KernelStage, Launch, Pipeline
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import PassFailure
-from vyre_opt.passes.registry import all_names
+from vyre_opt.passes.registry import pass_names
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
 
 from .adversarial import adversarial_pipeline
@@ -252,7 +252,7 @@ def _run_batch(target: str, seeds: list[int], adversarial: bool, passes: str) ->
 
 def random_passes(seed: int) -> str:
     """Every pass alone in turn, and a random sequence of passes as often."""
-    names = all_names()
+    names = pass_names()
     return names[seed // 2 % len(names)] if seed % 2 else random_pipeline(random.Random(seed))
 
 

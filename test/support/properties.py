@@ -16,7 +16,7 @@ from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Buffer, Dim3, Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassFailure, PassManager, Result
-from vyre_opt.passes.registry import all_names
+from vyre_opt.passes.registry import pass_names
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 
 from .sample import Sample, random_inputs
@@ -183,7 +183,7 @@ def bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
 
 def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
     """Two to six passes in any order, some with options."""
-    candidates = list(names) or all_names()
+    candidates = list(names) or pass_names()
     sequence = [rng.choice(candidates) for _ in range(rng.randrange(2, 7))]
     return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in sequence)
 

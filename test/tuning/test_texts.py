@@ -7,7 +7,7 @@ import pytest
 
 from vyre_opt import DiagnosticError, PassManager, dispatcher, parse, print_program, run
 from vyre_opt.ir.ops import SCHEDULE
-from vyre_opt.passes.registry import PassError, make
+from vyre_opt.passes.registry import PassError, make_pass
 
 BODY = """vyre 1
 
@@ -37,7 +37,7 @@ pipeline @p {
 
 def tuned(text: str, **options: str):
     module = parse(text)
-    done = PassManager([make("tune", {"budget": "4", "rounds": "1", **options})]).run(module)
+    done = PassManager([make_pass("tune", {"budget": "4", "rounds": "1", **options})]).run(module)
     return module, done
 
 
@@ -128,9 +128,9 @@ def test_one_kernel_only() -> None:
     _, done = tuned(STAGES, kernel="scan.prefix")
     assert [remark.certificate["kernel"] for remark in done.remarks] == ["scan.prefix"]
     with pytest.raises(PassError, match=r"did you mean scan\.prefix"):
-        make("tune", {"kernel": "scan.prefx"})
+        make_pass("tune", {"kernel": "scan.prefx"})
     with pytest.raises(PassError, match="budget"):
-        make("tune", {"budget": "-1"})
+        make_pass("tune", {"budget": "-1"})
 
 
 def test_a_target_that_is_not_here_is_refused() -> None:

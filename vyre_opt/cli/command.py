@@ -143,9 +143,9 @@ def completion_script(command: click.Command, shell: str) -> str:
 def complete_passes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
     """The names of passes that go on from the last one typed."""
     from ..passes.pipeline_text import DEFAULT
-    from ..passes.registry import all_names
+    from ..passes.registry import pass_names
 
     head, comma, last = incomplete.rpartition(",")
     return [
-        f"{head}{comma}{name}" for name in [*all_names(), DEFAULT] if name.startswith(last.replace("-", "_"))
+        f"{head}{comma}{name}" for name in [*pass_names(), DEFAULT] if name.startswith(last.replace("-", "_"))
     ]

@@ -256,20 +256,20 @@ def _manager(settings: Settings) -> PassManager | None:
     if not (settings.passes or named or settings.dump_pass_pipeline):
         return None
     from ..passes.manager import PassManager
-    from ..passes.pipeline_text import show
-    from ..passes.registry import PassError, find
+    from ..passes.pipeline_text import format_pipeline
+    from ..passes.registry import PassError, find_pass
     from .session import ALL_REMARKS
 
     try:
         manager = PassManager(settings.passes, verify_each=settings.verify_each, target=settings.target or "")
         for option in ("print_ir_before", "print_ir_after", "remarks"):
             names = getattr(settings, option)
-            setattr(settings, option, tuple(n if n == ALL_REMARKS else find(n).name for n in names))
+            setattr(settings, option, tuple(n if n == ALL_REMARKS else find_pass(n).name for n in names))
     except PassError as wrong:
         raise click.UsageError(str(wrong)) from None
     _warn_of_idle(settings, manager)
     if settings.dump_pass_pipeline:
-        errors.write_stderr(show(manager.passes) + "\n")
+        errors.write_stderr(format_pipeline(manager.passes) + "\n")
     return manager
 
 
@@ -286,10 +286,10 @@ def _crashed(crash: Crash, settings: Settings, manager: PassManager | None) -> i
 
     kept = settings.crash_reproducer
     if kept:
-        from ..passes.pipeline_text import show
+        from ..passes.pipeline_text import format_pipeline
         from . import reproducer
 
-        pipeline = show(manager.passes) if manager is not None else ""
+        pipeline = format_pipeline(manager.passes) if manager is not None else ""
         write_text(reproducer.text(settings, pipeline, crash.source.text), kept)
         errors.write_stderr(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
     if not isinstance(crash.bug, PassFailure):

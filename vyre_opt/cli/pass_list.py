@@ -6,19 +6,19 @@ import dataclasses
 from typing import get_type_hints
 
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from ..passes.registry import Pass, all_names, find, option_type
+from ..passes.registry import Pass, find_pass, option_type, pass_names
 
 __all__ = ["pass_list"]
 
 
 def pass_list() -> str:
     """Every pass with its summary, and below it its options with type and default; then -O."""
-    names = all_names()
+    names = pass_names()
     width = max(len(name) for name in names)
     lines: list[str] = []
     for name in names:
         try:
-            found = find(name)
+            found = find_pass(name)
         except Exception as broken:  # one bad plugin must not hide the rest
             lines.append(f"{name:<{width}}  cannot be loaded: {type(broken).__name__}: {broken}")
             continue

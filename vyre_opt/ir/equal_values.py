@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .program import NO_ATTRS, AccessMode, Block, Func, Op, Program, Value
-from .rewrite import substitute
+from .program import NO_ATTRS, AccessMode, Func, Op, Program
+from .walker import Walker
 
 __all__ = ["merge_equal"]
 
@@ -25,56 +25,55 @@ def merge_equal(item: Program | Func, renewed: Mapping[Op, Collection[str]] | No
 
     `renewed`: ops after which the named buffers, which `item` only reads, hold other values.
     """
-    walk = _Walk(item, renewed or {})
-    walk.block(item.body)
-    return walk.removed
+    merger = _Merger(item, renewed or {})
+    merger.walk_block(item.body)
+    return merger.changes
 
 
-class _Walk:
+class _Merger(Walker):
     def __init__(self, item: Program | Func, renewed: Mapping[Op, Collection[str]]) -> None:
+        super().__init__()
         buffers = item.buffers if isinstance(item, Program) else {}
         self.constant_buffers = {b.name for b in buffers.values() if b.access is AccessMode.READ}
         self.renewed = renewed
         self.versions: Counter[str] = Counter()
         self.known: dict[Any, Op] = {}
-        self.replaced: dict[Value, Value] = {}
-        self.removed = 0
+        """The first op of each key, among those that dominate the current place."""
+        self.added: list[Any] = []
+        """The keys that ops of the current block have added to `known`."""
 
-    def block(self, block: Block) -> None:
-        known, replaced = self.known, self.replaced
-        remaining: list[Op] = []
-        block_keys: list[Any] = []
-        for op in block.ops:
-            if replaced:
-                substitute(op, replaced)
-            key = self.key(op)
-            if key is None:
-                for inner in op.regions:
-                    self.block(inner)
-                remaining.append(op)
-                if op in self.renewed:
-                    self.versions.update(self.renewed[op])
-                continue
-            first = known.get(key)
-            if first is None:
-                known[key] = op
-                block_keys.append(key)
-                remaining.append(op)
-            else:
-                replaced.update(zip(op.results, first.results, strict=True))
-        self.removed += len(block.ops) - len(remaining)
-        if len(remaining) < len(block.ops):
-            block.ops = remaining
-        for key in block_keys:  # they do not dominate what follows the block
-            del known[key]
-
-    def key(self, op: Op) -> Any:
-        """A key that is equal for ops with equal results; None for an op that may not be merged."""
+    def visit(self, op: Op, out: list[Op]) -> None:
+        key: Any
         if op.definition.is_pure:
-            return _key(op)
-        if op.name == "load" and (buffer := op.attrs["buffer"]) in self.constant_buffers:
-            return _key(op), self.versions[buffer]
-        return None
+            key = _key(op)
+        elif op.name == "load" and (buffer := op.attrs["buffer"]) in self.constant_buffers:
+            key = _key(op), self.versions[buffer]
+        else:
+            out.append(op)
+            self.begin_versions(op)
+            return
+        first = self.known.setdefault(key, op)
+        if first is op:
+            self.added.append(key)
+            out.append(op)
+        else:
+            self.replaced.update(zip(op.results, first.results, strict=True))
+            self.changes += 1
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        around = self.added
+        for block in op.regions:
+            self.added = []
+            self.walk_block(block)
+            for key in self.added:
+                del self.known[key]
+        self.added = around
+        out.append(op)
+        self.begin_versions(op)
+
+    def begin_versions(self, op: Op) -> None:
+        if op in self.renewed:
+            self.versions.update(self.renewed[op])
 
 
 def _key(op: Op) -> Any:

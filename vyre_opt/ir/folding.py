@@ -13,9 +13,10 @@ from typing import Any
 
 from . import arith
 from .ops import SUBGROUP_SIZE, OpDef
-from .program import Block, Func, Op, Program, Value
-from .rewrite import become, constant_value, substitute
+from .program import Func, Op, Program, Value
+from .rewrite import become, constant_value
 from .types import DataType
+from .walker import Walker
 
 __all__ = ["chosen_arm", "fold", "fold_body", "lanes_of"]
 
@@ -31,35 +32,27 @@ def fold(op: Op, item: Program | Func) -> Any:
 
 def fold_body(item: Program | Func) -> int:
     """Replace every op that folds by a constant, in place, and return their number."""
-    walk = _Walk(item)
-    walk.block(item.body)
-    return walk.folded
+    folder = _Folder(item)
+    folder.walk_block(item.body)
+    return folder.changes
 
 
-class _Walk:
+class _Folder(Walker):
     def __init__(self, item: Program | Func) -> None:
+        super().__init__()
         self.item = item
-        self.replaced: dict[Value, Value] = {}
-        self.folded = 0
 
-    def block(self, block: Block) -> None:
-        replaced = self.replaced
-        for op in block.ops:
-            if replaced:
-                substitute(op, replaced)
-            for inner in op.regions:
-                self.block(inner)
-            if not op.definition.is_pure or op.definition.format == "const":
-                continue
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.definition.is_pure and op.definition.format != "const":
             value = fold(op, self.item)
             if value is not None:
                 become(op, "const", (), {"value": value})
-                self.folded += 1
+                self.changes += 1
             elif op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
-                replaced[op.result] = arm
-                self.folded += 1
-        if replaced:
-            block.ops = [op for op in block.ops if not op.results or op.results[0] not in replaced]
+                self.replaced[op.result] = arm
+                self.changes += 1
+                return
+        out.append(op)
 
 
 def chosen_arm(op: Op) -> Value | None:

@@ -251,6 +251,12 @@ class Module:
         table.setdefault(item.name, item)
         self.order.append(item)
 
+    def add_before_pipelines(self, program: Program) -> None:
+        """Add `program` in front of the first pipeline, as programs stand before those that launch them."""
+        self.add(program)
+        first = next(i for i, item in enumerate(self.order) if isinstance(item, Pipeline))
+        self.order.insert(first, self.order.pop())
+
     def remove(self, item: Program | Func | Pipeline) -> None:
         """Take `item` out of the module."""
         for table in (self.programs, self.funcs, self.pipelines):

@@ -57,8 +57,8 @@ def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> Au
         _insert(rows, ends, depth, pattern, number)
     _close(rows, ends)
     sets = sorted(set(ends) - {()})
-    numbers = {found: place for place, found in enumerate(sets, start=1)} | {(): 0}
-    accept = np.array([numbers[found] for found in ends], np.uint32)
+    numbers = {ending: number for number, ending in enumerate(sets, start=1)} | {(): 0}
+    accept = np.array([numbers[ending] for ending in ends], np.uint32)
     order = np.lexsort((np.array(depth), accept > 0))
     renumbered = np.empty(len(order), np.uint16)
     renumbered[order] = np.arange(len(order))
@@ -101,21 +101,20 @@ def _close(rows: list[np.ndarray], ends: list[tuple[int, ...]]) -> None:
         ends[state] += ends[failure]
 
 
-def matches_of(found: np.ndarray, automaton: Automaton) -> list[Match]:
+def matches_of(values: np.ndarray, automaton: Automaton) -> list[Match]:
     """What a program wrote to @matches, as sorted matches."""
-    places = np.flatnonzero(found)
-    values = found[places]
+    places = np.flatnonzero(values)
     return [
         (int(place), number)
-        for place, value in zip(places, values, strict=True)
+        for place, value in zip(places, values[places], strict=True)
         for number in sorted(automaton.sets[value - 1])
     ]
 
 
 def matches_of_hits(hits: np.ndarray, automaton: Automaton) -> list[Match]:
     """What the program `decode_scan` wrote to @hits, as sorted matches, each once."""
-    found = np.unique(hits)
-    places, values = (found >> 32).tolist(), (found & 0xFFFFFFFF).tolist()
+    unique = np.unique(hits)
+    places, values = (unique >> 32).tolist(), (unique & 0xFFFFFFFF).tolist()
     sets = automaton.sets
     return sorted(
         {(place, number) for place, value in zip(places, values, strict=True) for number in sets[value - 1]}

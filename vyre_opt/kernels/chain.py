@@ -97,24 +97,24 @@ def chain(
         raise ValueError("a chain has at least one core, so at least two ranks")
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
-    chosen = schedule or chain_schedule(ranks)
-    if chosen.workgroups > 1:
-        return build_spread(ranks, dtype, chosen.workgroups, chosen.lanes)
-    b = Builder("chain", workgroup=chosen.lanes)
+    schedule = schedule or chain_schedule(ranks)
+    if schedule.workgroups > 1:
+        return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes)
+    b = Builder("chain", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, ranks[0], "read", 0)
     b.buffer("cores", dtype, sum(x * y for x, y in _steps(ranks)), "read", 1)
     out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
-    work = _Chain(b, ranks, dtype, chosen)
+    work = _ChainState(b, ranks, dtype, schedule)
     with b.if_(b.eq(b.workgroup_id("x"), 0)):
-        with b.for_(work.lane, ranks[0], chosen.lanes) as loop:
+        with b.for_(work.lane, ranks[0], schedule.lanes) as loop:
             b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
         b.barrier("workgroup")
         start = 0
         for (rows, columns), group in groupby(_steps(ranks)):
             times = len(list(group))
-            _Step(work, rows, columns, start, times).build()
+            _ChainStep(work, rows, columns, start, times).build()
             start += rows * columns * times
-        with b.for_(work.lane, ranks[-1], chosen.lanes) as loop:
+        with b.for_(work.lane, ranks[-1], schedule.lanes) as loop:
             b.store(stored(b, b.load("vector", loop.index), dtype), out, loop.index)
     return b.finish(verify=False)
 
@@ -123,7 +123,7 @@ def _steps(ranks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     yield from pairwise(ranks)
 
 
-class _Chain:
+class _ChainState:
     """What the steps share: the accumulator in @vector, the partial sums in @partials."""
 
     def __init__(self, b: Builder, ranks: tuple[int, ...], dtype: DataType, schedule: ChainSchedule) -> None:
@@ -135,10 +135,10 @@ class _Chain:
         self.lane = b.local_id("x", name="lane")
 
 
-class _Step:
+class _ChainStep:
     """`times` steps with cores of `rows` by `columns`, the first at element `start` of @cores."""
 
-    def __init__(self, chain: _Chain, rows: int, columns: int, start: int, times: int) -> None:
+    def __init__(self, chain: _ChainState, rows: int, columns: int, start: int, times: int) -> None:
         self.chain, self.b = chain, chain.b
         self.rows, self.columns, self.start, self.times = rows, columns, start, times
         vector, lanes = chain.schedule.vector, chain.schedule.lanes

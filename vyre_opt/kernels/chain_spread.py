@@ -66,12 +66,12 @@ def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes
     b.buffer("line", kind, 2 * widest, "read_write")
     b.buffer("partials", kind, lanes // SUBGROUP * (widest // workgroups), "workgroup")
     steps = list(pairwise(ranks))
-    step = _Step(b, dtype, *steps[0], 0)
+    step = _SpreadStep(b, dtype, *steps[0], 0)
     step.share(step.multiply(step.load(b.const(0)), acc, b.const(0)), widest)
     done, start = 1, steps[0][0] * steps[0][1]
     for (rows, columns), group in groupby(steps[1:]):
         times = len(list(group))
-        step = _Step(b, dtype, rows, columns, start)
+        step = _SpreadStep(b, dtype, rows, columns, start)
         step.repeat(times, done, widest)
         done, start = done + times, start + rows * columns * times
     b.barrier("grid")
@@ -81,7 +81,7 @@ def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes
     return b.finish(verify=False)
 
 
-class _Step:
+class _SpreadStep:
     """Cores of `rows` by `columns`, the first at element `start` of @cores."""
 
     def __init__(self, b: Builder, dtype: DataType, rows: int, columns: int, start: int) -> None:

@@ -98,7 +98,7 @@ def workgroup_total(b: Builder, value: Value, slots: Buffer | None, lanes: int) 
 
 @dataclass(frozen=True)
 class SharedSums:
-    """`values` of this lane are the sums of the given values from number `first` on; where lanes
+    """`values` of this lane are the sums of the values from number `first` on; where several lanes
     have the same ones, `writes` holds in one of them."""
 
     values: list[Value]
@@ -115,24 +115,24 @@ def shared_sums(
         lane 0 has  0 1 2 3    keeps 0 1, gets 0 1 from lane 1
         lane 1 has  0 1 2 3    keeps 2 3, gets 2 3 from lane 0
     """
-    kept = list(values)
+    sums = list(values)
     first, writes = b.const(0), b.const(True, DataType.BOOL)
     distance = width // 2
     while distance:
         upper = b.ne(b.and_(number, distance), 0)
-        half = len(kept) // 2
-        if len(kept) % 2:
-            kept = [b.add(value, b.subgroup_shuffle(value, distance * stride, "xor")) for value in kept]
+        half = len(sums) // 2
+        if len(sums) % 2:
+            sums = [b.add(value, b.subgroup_shuffle(value, distance * stride, "xor")) for value in sums]
             writes = b.and_(writes, b.not_(upper))
         else:
-            pairs = list(zip(kept[:half], kept[half:], strict=True))
+            pairs = list(zip(sums[:half], sums[half:], strict=True))
             sent = [b.select(upper, low, high) for low, high in pairs]
-            given = [b.subgroup_shuffle(value, distance * stride, "xor") for value in sent]
+            received = [b.subgroup_shuffle(value, distance * stride, "xor") for value in sent]
             own = [b.select(upper, high, low) for low, high in pairs]
-            kept = [b.add(mine, theirs) for mine, theirs in zip(own, given, strict=True)]
+            sums = [b.add(mine, theirs) for mine, theirs in zip(own, received, strict=True)]
             first = b.add(first, b.select(upper, b.const(half), 0))
         distance //= 2
-    return SharedSums(kept, first, writes)
+    return SharedSums(sums, first, writes)
 
 
 def gather(b: Builder, slots: Buffer, count: int, neutral: float) -> Value:

@@ -76,7 +76,7 @@ def base64_lengths(characters: int) -> int:
 
 
 class _Characters:
-    """Four characters in each u32 of `words`; what is asked of each is answered in its own byte."""
+    """Four characters in each u32 of `words`; a test of each character gives its result in the same byte."""
 
     def __init__(self, b: Builder, words: Value) -> None:
         self.b, self.words = b, words
@@ -84,7 +84,7 @@ class _Characters:
         self._reached: dict[int, Value] = {}
 
     def reached(self, code: int) -> Value:
-        """The top bit of a byte tells whether its low seven bits are at least `code`; the others are noise.
+        """The top bit of each byte is set if its low seven bits are at least `code`; the other bits are noise.
 
         No sum of two numbers below 128 leaves its byte.
         """
@@ -114,29 +114,29 @@ def _parts(b: Builder, words: Value) -> list[Value]:
 def sextets(b: Builder, words: Value) -> Value:
     """The value of each of four characters in a u32; 0 for one that is not of the base64 alphabet.
 
-    A character's value is its code plus what its range, the last that it has reached, adds.  That
+    A character's value is its code plus the offset of its range, the last whose start it reaches.  The sum
     lies in a byte for every code below 128, so no byte spills into another.
     """
-    given = _Characters(b, words)
+    characters = _Characters(b, words)
     added = [value - ord(first) for first, _, value in _BASE64_RANGES]
-    values = b.add(given.low, added[0] * EACH)
+    values = b.add(characters.low, added[0] * EACH)
     for (first, _, _), here, before in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
-        reached = _flags(b, given.reached(ord(first)))
+        reached = _flags(b, characters.reached(ord(first)))
         values = b.sub(values, b.mul(reached, before - here))
-    known = given.within(*((first, last) for first, last, _ in _BASE64_RANGES))
-    return b.and_(values, b.mul(known, 0xFF))
+    in_alphabet = characters.within(*((first, last) for first, last, _ in _BASE64_RANGES))
+    return b.and_(values, b.mul(in_alphabet, 0xFF))
 
 
 def digits(b: Builder, words: Value) -> Value:
     """The value of each of four hex digits in a u32; 0 for another character."""
     lower = b.or_(words, 0x20 * EACH)  # which leaves digits as they are
     letters = _Characters(b, lower).within(("a", "f"))
-    known = b.or_(letters, _Characters(b, words).within(("0", "9")))
-    return b.add(b.and_(b.and_(words, 0x0F * EACH), b.mul(known, 0xFF)), b.mul(letters, 9))
+    is_digit = b.or_(letters, _Characters(b, words).within(("0", "9")))
+    return b.add(b.and_(b.and_(words, 0x0F * EACH), b.mul(is_digit, 0xFF)), b.mul(letters, 9))
 
 
 Values = Callable[[Builder, Value], Value]
-"""What stands for the characters of each u32: `sextets`, `digits`, or a table of what they give."""
+"""The values of the characters of each u32: `sextets`, `digits`, or a look-up in a table of those."""
 
 
 def from_base64(b: Builder, words: Value, values: Values = sextets) -> list[Value]:
@@ -144,18 +144,18 @@ def from_base64(b: Builder, words: Value, values: Values = sextets) -> list[Valu
 
     aaaaaa bbbbbb dddddd eeeeee  ->  aaaaaabb bbbbdddd ddeeeeee
     """
-    found = values(b, words)
-    pairs = b.or_(b.shl(b.and_(found, 0x3F003F), 6), b.and_(b.shr(found, 8), 0x3F003F))
+    bits = values(b, words)
+    pairs = b.or_(b.shl(b.and_(bits, 0x3F003F), 6), b.and_(b.shr(bits, 8), 0x3F003F))
     groups = _parts(b, b.or_(b.and_(b.shl(pairs, 12), 0xFFF000), b.shr(pairs, 16)))
-    made = []
+    result = []
     for k in range(0, len(groups), 4):  # 24 bits each, the first byte highest
         fours = groups[k : k + 4]
         for place, group in enumerate(fours[:3]):
             word = b.shl(group, 8 * (place + 1))
             if place + 1 < len(fours):
                 word = b.or_(word, b.shr(fours[place + 1], 16 - 8 * place))
-            made.append(_swapped(b, word))
-    return made
+            result.append(_swapped(b, word))
+    return result
 
 
 def _swapped(b: Builder, word: Value) -> Value:
@@ -166,8 +166,8 @@ def _swapped(b: Builder, word: Value) -> Value:
 
 def from_hex(b: Builder, words: Value, values: Values = digits) -> list[Value]:
     """2 bytes for each u32 of 4 digits, in u32 words; a single one is filled in part."""
-    found = values(b, words)
-    pairs = b.or_(b.shl(found, 4), b.shr(found, 8))
+    bits = values(b, words)
+    pairs = b.or_(b.shl(bits, 4), b.shr(bits, 8))
     halves = _parts(b, b.or_(b.and_(pairs, 0xFF), b.and_(b.shr(pairs, 8), 0xFF00)))
     if len(halves) == 1:
         return halves
@@ -235,26 +235,26 @@ def _runs(
     characters: Value,
     total: Value,
     schedule: DecodeSchedule,
-    made: int,
+    run_bytes: int,
     decode: Callable[[Builder, Value], list[Value]],
 ) -> None:
-    """Runs side by side over the lanes of the grid, `made` bytes of each: whole ones by vectors, the
-    last element by element."""
+    """Decode runs side by side over the lanes of the grid, each to `run_bytes` bytes: whole runs by vectors,
+    the last one element by element."""
     size = schedule.characters
 
     words = DataType.U32 if size == 4 else DataType.vec(DataType.U32, size // 4)
 
     def octets(run: Value) -> list[Value]:
-        found = [b.bitcast(word, OCTETS) for word in decode(b, b.bitcast(run, words))]
-        return [b.extract(found[k // 4], k % 4) for k in range(made)]
+        decoded = [b.bitcast(word, OCTETS) for word in decode(b, b.bitcast(run, words))]
+        return [b.extract(decoded[k // 4], k % 4) for k in range(run_bytes)]
 
     whole = b.div(characters, size, name="whole")
     with b.for_(b.global_id("x"), whole, b.global_size("x")) as runs:
-        found = octets(b.load(text, b.mul(runs.index, size), lanes=size))
-        start = b.mul(runs.index, made)
-        width = made & -made
-        for k in range(0, made, width):
-            value = b.vector(*found[k : k + width]) if width > 1 else found[k]
+        decoded = octets(b.load(text, b.mul(runs.index, size), lanes=size))
+        start = b.mul(runs.index, run_bytes)
+        width = run_bytes & -run_bytes  # the largest power of two that divides it
+        for k in range(0, run_bytes, width):
+            value = b.vector(*decoded[k : k + width]) if width > 1 else decoded[k]
             b.store(value, out, b.add(start, k) if k else start)
 
     with b.if_(b.eq(b.global_id("x"), 0)):
@@ -265,9 +265,9 @@ def _runs(
             inside = b.lt(b.const(k), left)
             return guarded(b, inside, lambda: b.load(text, b.add(first, k)), lambda: b.const(0, DataType.U8))
 
-        found = octets(b.vector(*(character(k) for k in range(size))))
-        start = b.mul(whole, made)
+        decoded = octets(b.vector(*(character(k) for k in range(size))))
+        start = b.mul(whole, run_bytes)
         remain = b.sub(total, start)
-        for k, value in enumerate(found):
+        for k, value in enumerate(decoded):
             with b.if_(b.lt(b.const(k), remain)):
                 b.store(value, out, b.add(start, k))

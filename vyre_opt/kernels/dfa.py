@@ -82,25 +82,25 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
     Right for an automaton whose state after a byte depends on that byte and the `warmup` before
     it, as that of literal patterns of up to `warmup` + 1 bytes.
     """
-    chosen = schedule or dfa_schedule(warmup)
-    slab = chosen.halo(warmup) + chosen.tile
+    schedule = schedule or dfa_schedule(warmup)
+    slab = schedule.halo(warmup) + schedule.tile
     if slab > MAX_SLAB:
         raise ValueError(f"a slab of {slab} bytes for a warm-up of {warmup} is more than {MAX_SLAB}")
-    b = Builder("dfa", workgroup=chosen.lanes)
-    walk = _Walk(b, warmup, chosen, table_dtype, slab)
-    count = b.len(walk.bytes, name="n")
-    with each_tile(b, tiles_of(b, count, chosen.tile), chosen.strided) as tile:
-        start = b.mul(tile, chosen.tile, name="start")
-        walk.fill(start, count)
+    b = Builder("dfa", workgroup=schedule.lanes)
+    emitter = _DfaEmitter(b, warmup, schedule, table_dtype, slab)
+    count = b.len(emitter.bytes, name="n")
+    with each_tile(b, tiles_of(b, count, schedule.tile), schedule.strided) as tile:
+        start = b.mul(tile, schedule.tile, name="start")
+        emitter.fill(start, count)
         b.barrier("workgroup")
-        walk.walk(start, count)
-        if chosen.strided:
+        emitter.walk(start, count)
+        if schedule.strided:
             b.barrier("workgroup")
     return b.finish(verify=False)
 
 
-class _Walk:
-    """Emits the two phases."""
+class _DfaEmitter:
+    """Emits the two phases: lanes fill @slab together, then each walks the automaton over its chunk."""
 
     def __init__(
         self, b: Builder, warmup: int, schedule: DfaSchedule, table_dtype: DataType, slab: int
@@ -115,7 +115,7 @@ class _Walk:
         self.lane = b.local_id("x", name="lane")
 
     def fill(self, start: Value, count: Value) -> None:
-        """Halo and tile of the bytes at `start`, a unit a lane and round."""
+        """Copy the tile at `start` and the halo before it to @slab, one unit per lane and round."""
         b, lanes = self.b, self.schedule.lanes
         rounds = (self.halo + self.schedule.tile) // (lanes * UNIT)
         # before the first tile this wraps, far past the last unit
@@ -123,8 +123,8 @@ class _Walk:
         mine = b.add(first, self.lane)
         with b.for_(0, rounds) as loop:
             ahead = b.mul(loop.index, lanes)
-            found = self.unit(b.add(mine, ahead), b.div(count, UNIT), count)
-            b.store(found, self.slab, b.mul(b.add(self.lane, ahead), UNIT))
+            octets = self.unit(b.add(mine, ahead), b.div(count, UNIT), count)
+            b.store(octets, self.slab, b.mul(b.add(self.lane, ahead), UNIT))
 
     def unit(self, unit: Value, whole: Value, count: Value) -> Value:
         """The bytes of a unit; zeros behind the end of the text and before its beginning."""
@@ -147,7 +147,7 @@ class _Walk:
         )
 
     def walk(self, start: Value, count: Value) -> None:
-        """Over the lane's warm-up and chunk; `count` bytes exist."""
+        """Walk over the lane's warm-up and chunk; the text has `count` bytes."""
         b, warmup = self.b, self.warmup
         offset = b.mul(self.lane, self.schedule.chunk)
         chunk = b.add(start, offset, name="chunk")

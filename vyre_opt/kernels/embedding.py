@@ -36,6 +36,7 @@ from .tiles import each_tile, tiles_of
 __all__ = [
     "EmbeddingSchedule",
     "EmbeddingShape",
+    "GroupedSchedule",
     "Schedule",
     "embedding",
     "embedding_grid",
@@ -145,27 +146,27 @@ def embedding(
 
     Raises ValueError for tables that do not fit into workgroup memory.
     """
-    chosen = schedule or embedding_schedule(shape)
-    if isinstance(chosen, GroupedSchedule):
-        return embedding_grouped(shape, dtype, chosen, out_dtype or dtype)
-    if _table_bytes(shape, chosen.lookups) > MAX_TABLE_BYTES:
+    schedule = schedule or embedding_schedule(shape)
+    if isinstance(schedule, GroupedSchedule):
+        return embedding_grouped(shape, dtype, schedule, out_dtype or dtype)
+    if _table_bytes(shape, schedule.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
-            f"{chosen.lookups} lookups need {_table_bytes(shape, chosen.lookups)} bytes of workgroup memory, "
+            f"{schedule.lookups} lookups need {_table_bytes(shape, schedule.lookups)} bytes of workgroup memory, "
             f"more than {MAX_TABLE_BYTES}; lower the ranks"
         )
-    b = Builder("embedding", workgroup=chosen.lanes)
+    b = Builder("embedding", workgroup=schedule.lanes)
     b.buffer("cores", dtype, shape.elements, "read", 0)
     indices = b.buffer("indices", DataType.U32, None, "read", 1)
     b.buffer("out", out_dtype or dtype, None, "write", 2, live_out=True)
     for name, size in zip(("even", "odd"), _tables(shape), strict=True):
         if size:
-            b.buffer(name, DataType.F32, size * chosen.lookups, "workgroup")
-    b.buffer("found", DataType.U32, chosen.lookups, "workgroup")
-    work = _Embedding(b, shape, chosen)
+            b.buffer(name, DataType.F32, size * schedule.lookups, "workgroup")
+    b.buffer("found", DataType.U32, schedule.lookups, "workgroup")
+    work = _Embedding(b, shape, schedule)
     count = b.len(indices, name="n")
-    with each_tile(b, tiles_of(b, count, chosen.lookups), chosen.strided) as tile:
-        work.build(b.mul(tile, chosen.lookups, name="first"), count)
-        if chosen.strided:
+    with each_tile(b, tiles_of(b, count, schedule.lookups), schedule.strided) as tile:
+        work.build(b.mul(tile, schedule.lookups, name="first"), count)
+        if schedule.strided:
             b.barrier("workgroup")
     return b.finish(verify=False)
 

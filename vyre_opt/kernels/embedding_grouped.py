@@ -91,9 +91,9 @@ def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | Non
     is_busy = shape.p[1] * -(-count // chunk) >= BUSY_WORKGROUPS
     small, large = (_fitting(shape, chunk, lookups) for lookups in ((4, 8), (16, 32)))
     for options, lanes in ((small, 128 if is_busy else 256), (small, 128), (small + large, 64)):
-        found = next((option for option in options if option.lanes(shape) >= lanes), None)
-        if found is not None:
-            return found
+        fitting = next((option for option in options if option.lanes(shape) >= lanes), None)
+        if fitting is not None:
+            return fitting
     return None
 
 
@@ -157,9 +157,9 @@ class _Grouped:
         b = self.b
         self.collect()
         self.place_lane()
-        found = b.load("found", 0, name="n")
-        with b.for_(0, found, self.schedule.lookups) as tiles:
-            self.start, self.last = tiles.index, b.sub(found, 1)
+        count = b.load("found", 0, name="n")
+        with b.for_(0, count, self.schedule.lookups) as tiles:
+            self.start, self.last = tiles.index, b.sub(count, 1)
             self.gather_rows()
             b.barrier("workgroup")
             self.finish(self.product())

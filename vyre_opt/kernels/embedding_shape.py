@@ -1,4 +1,4 @@
-"""The shape of a table that is kept as a tensor train: rows, columns and ranks of its cores."""
+"""The shape of a table stored as a tensor train: rows, columns and ranks of its cores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CORES = 4
 
 @dataclass(frozen=True)
 class EmbeddingShape:
-    """`p` and `q` by core, `r`: the inner ranks, one fewer.  Raises ValueError."""
+    """`p` rows and `q` columns of each core; `r`: the ranks between cores, one fewer.  Raises ValueError."""
 
     p: tuple[int, ...]
     q: tuple[int, ...]

@@ -24,7 +24,7 @@ class Request:
 
     `owns_grid`: whether the grid will be the one that the expansion asks for, and buffers of
     its own can be zeroed before.  Else the program must be right for every grid.
-    `schedule`: fields of the schedule that are given, flags as 0 and 1; others are chosen.
+    `schedule`: fields of the schedule that the text fixes, flags as 0 and 1.
     """
 
     kernel: str
@@ -34,16 +34,16 @@ class Request:
     owns_grid: bool = False
     schedule: Mapping[str, int] = field(default_factory=dict)
 
-    def at(self, chosen: S) -> S:
-        """The schedule that was chosen, with the fields that are given.  Raises ValueError."""
-        kinds = {f.name: type(getattr(chosen, f.name)) for f in fields(chosen)}  # type: ignore[arg-type]
+    def at(self, default: S) -> S:
+        """The schedule `default` with the fields that the text fixes.  Raises ValueError."""
+        kinds = {f.name: type(getattr(default, f.name)) for f in fields(default)}  # type: ignore[arg-type]
         for name, value in self.schedule.items():
             if name not in kinds or name == "strided":
-                raise ValueError(f"its schedule here has no {name}: {chosen}")
+                raise ValueError(f"its schedule here has no {name}: {default}")
             if kinds[name] is bool and value not in (0, 1):
                 raise ValueError(f"{name} is a flag, 0 or 1, not {value}")
-        given = {name: kinds[name](value) for name, value in self.schedule.items()}
-        return replace(chosen, **given)  # type: ignore[type-var]
+        fixed = {name: kinds[name](value) for name, value in self.schedule.items()}
+        return replace(default, **fixed)  # type: ignore[type-var]
 
     def count(self, place: int) -> int | None:
         return self.buffers[place].count
@@ -193,14 +193,14 @@ def _embedding(r: Request) -> Expansion:
     if r.count(0) not in (None, shape.elements):
         name = r.buffers[0].name
         raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
-    chosen = k.embedding_schedule(shape, not r.owns_grid, count, r.target)
+    default: k.Schedule = k.embedding_schedule(shape, not r.owns_grid, count, r.target)
     if "lanes" in r.schedule:
-        chosen = k.EmbeddingSchedule(strided=not r.owns_grid)
+        default = k.EmbeddingSchedule(strided=not r.owns_grid)
     elif r.schedule.keys() & {"chunk", "columns"}:
         if not r.owns_grid:
             raise ValueError("lookups grouped by slice need a grid of their own: only for a pipeline's stage")
-        chosen = k.GroupedSchedule()
-    schedule = r.at(chosen)
+        default = k.GroupedSchedule()
+    schedule = r.at(default)
     program = k.embedding.__wrapped__(shape, r.dtype(0), schedule, r.dtype(2))
     return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, shape, count))
 
@@ -217,4 +217,4 @@ EXPANSIONS: dict[str, Callable[[Request], Expansion]] = {
     "tt.chain": _chain,
     "tt.embedding": _embedding,
 }
-"""Kernel -> what makes its expansion.  Nothing is imported before it is asked for."""
+"""Kernel -> the function that expands it; it imports the kernel's module only when called."""

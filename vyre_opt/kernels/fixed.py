@@ -22,10 +22,10 @@ def zero(b: Builder, dtype: DataType, lanes: int = 1) -> Value:
 def signed(b: Builder, value: Value) -> Value:
     """A loaded element (or vector) as it is computed with: f32, or i32."""
     element = value.type.element
-    wanted = value.type.with_element(DataType.F32 if element.is_float else DataType.I32)
-    if value.type is wanted:
+    target = value.type.with_element(DataType.F32 if element.is_float else DataType.I32)
+    if value.type is target:
         return value
-    return b.cast(value, wanted) if element.is_float else b.bitcast(value, wanted)
+    return b.cast(value, target) if element.is_float else b.bitcast(value, target)
 
 
 def multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
@@ -41,7 +41,7 @@ def multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
 
 def stored(b: Builder, value: Value, dtype: DataType) -> Value:
     """A sum as an element (or vector) of `dtype`."""
-    wanted = value.type.with_element(dtype)
-    if value.type is wanted:
+    target = value.type.with_element(dtype)
+    if value.type is target:
         return value
-    return b.cast(value, wanted) if dtype.is_float else b.bitcast(value, wanted)
+    return b.cast(value, target) if dtype.is_float else b.bitcast(value, target)

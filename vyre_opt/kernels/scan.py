@@ -160,7 +160,7 @@ class _Scan:
         b = self.b
         self.enter(start)
         running = b.const(0, self.dtype)
-        found = []
+        prefixes = []
         for vector in self.load():
             elements = [b.extract(vector, k) for k in range(self.vector)] if self.vector > 1 else [vector]
             sums = [elements[0]]
@@ -169,9 +169,9 @@ class _Scan:
             up_to = self.lanes_scan(sums[-1])
             preceding = b.subgroup_shuffle(up_to, 1, "up")
             others = b.select(b.eq(self.lane, 0), running, b.add(running, preceding))
-            found.append([b.add(others, s) for s in sums])
+            prefixes.append([b.add(others, s) for s in sums])
             running = b.add(running, b.subgroup_shuffle(up_to, SUBGROUP - 1, "idx"))
-        return found, running
+        return prefixes, running
 
     def enter(self, start: Value) -> None:
         """Where this lane's vectors lie in the tile at `start`, and how much of the tile exists."""

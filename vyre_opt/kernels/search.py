@@ -10,7 +10,7 @@ through the next ones for as long as a pattern may be on the way that began in i
 
 A state's depth tells how many of the last bytes may begin a pattern, so a lane is done once the
 depth is no more than the bytes it has gone on: after a few as a rule, after the longest
-pattern's length less one at most.  A match in the part behind a chunk may be told by two lanes.
+pattern's length less one at most.  A match in the part behind a chunk may be reported by two lanes.
 
 As written, the slabs lie in storage, one for each workgroup; decode_scan_fuse makes them
 workgroup memory.  What is found goes to a list, in no order:
@@ -207,8 +207,8 @@ class _Search:
         def looked_up(b: Builder, words: Value) -> Value:
             text = b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes))
             octets = [b.extract(text, k) for k in range(text.type.lanes)]
-            found = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
-            return b.bitcast(b.vector(*found), words.type)
+            looked_up = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
+            return b.bitcast(b.vector(*looked_up), words.type)
 
         self.values = looked_up
 
@@ -318,7 +318,7 @@ class _Search:
         return b.and_(deeper, b.lt(gone, self.warmup))
 
     def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
-        """The state after the four bytes of a word at `place`, whose hits are told where `counts` holds."""
+        """The state after the four bytes of a word at `place`, whose hits are reported where `counts` holds."""
         b, states, hits = self.b, [], []
         for k in range(4):
             byte = b.and_(b.shr(word, 8 * k) if k else word, 0xFF)
@@ -346,16 +346,16 @@ class _Search:
         mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
         before = b.subgroup_scan(mine, "exclusive", "add")
         total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
-        taken = guarded(
+        first_slot = guarded(
             b,
             b.eq(b.lane_id(), 0),
             lambda: b.atomic_add(self.found, 0, total),
             lambda: b.const(0, DataType.U64),
         )
-        slot = b.add(b.subgroup_shuffle(taken, 0), b.cast(before, DataType.U64))
+        slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
         for state, spot, one, here in zip(states, places, ones, hits, strict=True):
             with b.if_(b.and_(here, b.lt(slot, room))):
                 number = b.load(self.accept, b.sub(state, self.first))
-                found = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
-                b.store(found, self.hits, slot)
+                hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
+                b.store(hit, self.hits, slot)
             slot = b.add(slot, b.cast(one, DataType.U64))

@@ -85,7 +85,7 @@ def softmax_schedule(
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
     is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
-    wanted = 24 if is_alone else 8 if size == 4 and vectors >= 1024 else 16
+    ideal = 24 if is_alone else 8 if size == 4 and vectors >= 1024 else 16
 
     def cost(r: int) -> tuple[bool, bool, bool, int, int]:
         lanes = _whole_subgroups(-(-vectors // r))
@@ -95,7 +95,7 @@ def softmax_schedule(
         # up to 16 values a lane leave registers for a second workgroup, of as many bytes
         many = is_alone and r * vector <= 16
         empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
-        return few, many, empty, idle * 16 // vectors, abs(r * vector - wanted)
+        return few, many, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector)
@@ -121,12 +121,12 @@ def softmax(
 
     Raises ValueError for columns or a schedule out of range.
     """
-    chosen = schedule or softmax_schedule(columns, dtype)
-    _check(columns, chosen)
-    b = Builder("softmax", workgroup=chosen.lanes * chosen.rows)
+    schedule = schedule or softmax_schedule(columns, dtype)
+    _check(columns, schedule)
+    b = Builder("softmax", workgroup=schedule.lanes * schedule.rows)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", out_dtype or dtype, None, "write", 1, live_out=True)
-    _Softmax(b, x, y, columns, chosen).build()
+    _Softmax(b, x, y, columns, schedule).build()
     return b.finish(verify=False)
 
 
@@ -223,14 +223,14 @@ class _Softmax:
         b = self.b
 
         def read() -> Value:
-            found = b.load(self.x, index, lanes=self.vector)
-            return found if found.type is self.type else b.cast(found, self.type)
+            vector = b.load(self.x, index, lanes=self.vector)
+            return vector if vector.type is self.type else b.cast(vector, self.type)
 
         return guarded(b, inside, read, lambda: b.const(float("-inf"), self.type))
 
     def store(self, value: Value, index: Value, inside: Value | None) -> None:
-        wanted = self.type.with_element(self.y.dtype)
-        rounded = value if wanted is self.type else self.b.cast(value, wanted)
+        stored = self.type.with_element(self.y.dtype)
+        rounded = value if stored is self.type else self.b.cast(value, stored)
         self.put(rounded, self.y, index, inside)
 
     def put(self, value: Value, buffer: Buffer, index: Value, inside: Value | None) -> None:
@@ -328,8 +328,8 @@ class _Softmax:
         larger = self.largest([maximum, self.largest(values)])
         base = self.finite(larger)
         powers = [self.exp(value, self.spread(base)) for value in values]
-        kept = b.mul(total, self.exp(maximum, base))
-        return [larger, b.add(kept, fold_lanes(b, powers, "add"))]
+        rescaled = b.mul(total, self.exp(maximum, base))
+        return [larger, b.add(rescaled, fold_lanes(b, powers, "add"))]
 
     # --- a row whose powers lie in a tile, each lane's own elements there -----------------------
 
@@ -376,9 +376,9 @@ class _Softmax:
         if whole:
             with self.b.for_(0, whole, unroll, carry=carried) as loop:
                 numbers = [loop.index, *(self.b.add(loop.index, u) for u in range(1, unroll))]
-                given = body(loop.args, [(self.place(n)[1], None) for n in numbers])
-                if given:
-                    loop.yield_(*given)
+                updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
+                if updated:
+                    loop.yield_(*updated)
             carried = list(loop.results)
         rest = []
         for number in range(whole, self.rounds):

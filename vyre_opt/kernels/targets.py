@@ -1,4 +1,4 @@
-"""What schedules are chosen for: the name of a target, or of a GPU's architecture."""
+"""The targets of schedules: `cpu`, `ref`, `cuda`, or the architecture of a GPU."""
 
 from __future__ import annotations
 

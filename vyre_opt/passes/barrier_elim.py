@@ -1,9 +1,8 @@
-"""Barriers that order nothing are removed.
+"""Barrier elimination: barriers that order no memory accesses are removed.
 
-A barrier keeps the memory accesses before it from those after it.  The accesses
-before it that matter are those since the last barrier of its scope or a wider one,
-or since the program began; those after it reach to the next such barrier, or to the
-end of the program:
+A barrier orders the memory accesses before it with those after it.  Those before it
+reach back to the last barrier of its scope or a wider one, or to the start of the
+program; those after it reach to the next such barrier, or to the end of the program:
 
     barrier             \
     load @a              |  before    removed if no buffer is written
@@ -11,9 +10,9 @@ end of the program:
     store @b             |  after
     barrier             /
 
-At the ends of a block in a loop or an `if`, accesses of other blocks come in, so a
-segment there conflicts with any other.  So does one with an atomic: a release by
-one lane after a barrier publishes what the others stored before it.
+The first and last segments of a block in a loop or an `if` join accesses of other
+blocks, so they conflict with any other segment.  So does one with an atomic: a release
+by one lane after a barrier publishes what the others stored before it.
 """
 
 from __future__ import annotations
@@ -35,22 +34,23 @@ class BarrierElim(Pass):
         for program in module.programs.values():
             total, by_op = summarize(program.body)
             if total.orders:
-                walk = _Walk(program, total, by_op, ctx)
-                walk.block(program.body, is_whole=True)
-                removed += walk.removed
+                eliminator = _Eliminator(program, total, by_op, ctx)
+                eliminator.block(program.body, is_whole=True)
+                removed += eliminator.removed
         ctx.count("barriers removed", removed)
         return removed > 0
 
 
 class _Segment:
-    """The accesses between two barriers to buffers that the program writes: name -> written here."""
+    """The accesses between two barriers, of buffers that the program writes."""
 
     __slots__ = ("accesses", "is_open")
 
     def __init__(self, is_open: bool = False) -> None:
         self.accesses: dict[str, bool] = {}
+        """Buffer name -> whether it is written here."""
         self.is_open = is_open
-        """Has accesses that are not known, or an atomic."""
+        """Whether there are accesses of other blocks, or an atomic."""
 
     @property
     def is_empty(self) -> bool:
@@ -71,50 +71,54 @@ class _Segment:
     def conflicts(self, other: _Segment) -> bool:
         if self.is_open or other.is_open:
             return not (self.is_empty or other.is_empty)
-        mine = self.accesses
-        return any(name in mine and (writes or mine[name]) for name, writes in other.accesses.items())
+        own = self.accesses
+        return any(name in own and (writes or own[name]) for name, writes in other.accesses.items())
 
 
-class _Walk:
+class _Eliminator:
     def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: Context) -> None:
         self.written = total.writes
         self.by_op = by_op
         self.ctx = ctx
         self.removed = 0
-        alone = program.lanes == 1
-        self.useless = set(SCOPES[:2]) if alone else set()
-        if alone and program.grid == (1, 1, 1):
-            self.useless.add("grid")
+        has_one_lane = program.lanes == 1
+        self.trivial_scopes = set(SCOPES[:2]) if has_one_lane else set()
+        """The scopes that hold a single invocation."""
+        if has_one_lane and program.grid == (1, 1, 1):
+            self.trivial_scopes.add("grid")
 
     def block(self, block: Block, is_whole: bool = False) -> None:
         """Remove barriers in `block`; `is_whole` if nothing runs before it or after it."""
         barriers = [op for op in block.ops if op.name == "barrier"]
         if barriers:
-            gone = {
-                op: "its scope is a single invocation" for op in barriers if op.attrs["scope"] in self.useless
+            reasons = {
+                op: "its scope is a single invocation"
+                for op in barriers
+                if op.attrs["scope"] in self.trivial_scopes
             }
-            for scope in reversed(SCOPES):  # a wide barrier that goes no longer ends narrow segments
-                self.scope(block, scope, gone, is_whole)
+            # wide scopes first: a wide barrier that is removed no longer ends the segments of narrow ones
+            for scope in reversed(SCOPES):
+                self.find_redundant(block, scope, reasons, is_whole)
             for op in barriers:
-                if op in gone:
-                    message = f"the {op.attrs['scope']} barrier is removed: {gone[op]}"
-                    self.ctx.remark("applied", message, op.loc, reason=gone[op])
-            if gone:
-                self.removed += len(gone)
-                block.ops = [op for op in block.ops if op not in gone]
+                if op in reasons:
+                    message = f"the {op.attrs['scope']} barrier is removed: {reasons[op]}"
+                    self.ctx.remark("applied", message, op.loc, reason=reasons[op])
+            if reasons:
+                self.removed += len(reasons)
+                block.ops = [op for op in block.ops if op not in reasons]
         for op in block.ops:
             for inner in op.regions:
                 self.block(inner)
 
-    def scope(self, block: Block, scope: str, gone: dict[Op, str], is_whole: bool) -> None:
-        """Decide on the barriers of one scope; `gone` has the reason for each that goes."""
+    def find_redundant(self, block: Block, scope: str, reasons: dict[Op, str], is_whole: bool) -> None:
+        """Add to `reasons` the barriers of `scope` that order nothing, each with the reason."""
         ends = SCOPES[SCOPES.index(scope) :]
         is_open = bool(self.written) and not is_whole
         barriers: list[Op | None] = [None]
         segments = [_Segment(is_open)]
         for op in block.ops:
             if op.name == "barrier":
-                if op not in gone and op.attrs["scope"] in ends:
+                if op not in reasons and op.attrs["scope"] in ends:
                     barriers.append(op)
                     segments.append(_Segment())
             elif not op.definition.is_pure:
@@ -123,21 +127,21 @@ class _Walk:
         segments[-1].is_open |= is_open
 
         before, first = segments[0], barriers[0]
-        for place in range(1, len(barriers)):
-            barrier, after = barriers[place], segments[place]
+        for i in range(1, len(barriers)):
+            barrier, after = barriers[i], segments[i]
             assert barrier is not None
             if barrier.attrs["scope"] == scope and not before.conflicts(after):
-                following = barriers[place + 1] if place + 1 < len(barriers) else None
-                gone[barrier] = _reason(before, after, first, following)
-                before.merge(after)
+                following = barriers[i + 1] if i + 1 < len(barriers) else None
+                reasons[barrier] = _reason(before, after, first, following)
+                before.merge(after)  # without the barrier the two are one segment
             else:
                 before, first = after, barrier
 
 
 def _reason(before: _Segment, after: _Segment, first: Op | None, following: Op | None) -> str:
-    what = "no buffer that the program writes is accessed"
+    fact = "no buffer that the program writes is accessed"
     if before.is_empty:
-        return f"{what} between it and {'the barrier before' if first else 'the start of the program'}"
+        return f"{fact} between it and {'the barrier before' if first else 'the start of the program'}"
     if after.is_empty:
-        return f"{what} between it and {'the barrier after' if following else 'the end of the program'}"
+        return f"{fact} between it and {'the barrier after' if following else 'the end of the program'}"
     return "no buffer is written on one side of it and used on the other"

@@ -1,7 +1,7 @@
 """Canonical forms: folding, the algebra of identities, and control flow on constants.
 
-One forward walk: when an op is looked at, its operands are canonical already, so
-each op is rewritten until no rule applies and never looked at again.
+One forward walk: the operands of an op are canonical before the op is visited, so
+each op is rewritten until no rule applies and never visited again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from ..ir.folding import chosen_arm, fold
 from ..ir.identities import RULES, Site
 from ..ir.loops import Bound, bounds, with_bounds
 from ..ir.program import Block, Func, Module, Op, Program, Value
-from ..ir.rewrite import become, constant_value, splittable, substitute
+from ..ir.rewrite import become, constant_value, splittable
+from ..ir.walker import Walker
 from .manager import Context
 from .registry import Pass, register
 
@@ -24,88 +25,76 @@ class Canonicalize(Pass):
         changes = 0
         for item in module.order:
             if isinstance(item, Program | Func):
-                walk = _Walk(item)
-                walk.block(item.body)
-                changes += walk.changes
+                canonicalizer = _Canonicalizer(item)
+                canonicalizer.walk_block(item.body)
+                changes += canonicalizer.changes
         ctx.count("ops rewritten", changes)
         return changes > 0
 
 
-class _Walk:
+class _Canonicalizer(Walker):
     def __init__(self, item: Program | Func) -> None:
+        super().__init__()
         self.item = item
         self.site = Site()
         self.site.program = item if isinstance(item, Program) else None
-        self.replaced: dict[Value, Value] = {}
-        self.changes = 0
 
-    def block(self, block: Block) -> None:
-        out: list[Op] = []
-        self.ops(block.ops, out)
-        block.ops = out
-
-    def ops(self, ops: list[Op], out: list[Op]) -> None:
-        for op in ops:
-            if self.replaced:
-                substitute(op, self.replaced)
-            if op.regions:
-                self.structured(op, out)
-                continue
-            if op.definition.is_pure:
-                self.site.out = out
-                value = self.simplified(op)
-                if value is not None:
-                    self.replaced[op.result] = value
-                    continue
-            out.append(op)
-
-    def simplified(self, op: Op) -> Value | None:
-        """Rewrite `op` in place until nothing applies; the value that it turns out to be, if any."""
-        while op.definition.format != "const":
-            value = fold(op, self.item)
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.definition.is_pure:
+            self.site.out = out
+            value = self.simplify(op)
             if value is not None:
-                become(op, "const", (), {"value": value})
+                self.replaced[op.result] = value
+                return
+        out.append(op)
+
+    def simplify(self, op: Op) -> Value | None:
+        """Rewrite `op` in place until no rule applies; the value that it is equal to, if one is known."""
+        while op.definition.format != "const":
+            constant = fold(op, self.item)
+            if constant is not None:
+                become(op, "const", (), {"value": constant})
                 self.changes += 1
                 return None
-            found = self.first_match(op)
-            if found is None:
+            result = self.apply_rule(op)
+            if result is None:
                 return None
             self.changes += 1
-            if isinstance(found, Value):
-                return found
+            if isinstance(result, Value):
+                return result
         return None
 
-    def first_match(self, op: Op) -> Value | bool | None:
+    def apply_rule(self, op: Op) -> Value | bool | None:
+        """What the first rule that applies returns: a value equal to `op`, or True if `op` was rewritten."""
         if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
         for rule in RULES.get(op.name, ()):
-            if (found := rule(op, self.site)) is not None:
-                return found
+            if (result := rule(op, self.site)) is not None:
+                return result
         return None
 
-    def structured(self, op: Op, out: list[Op]) -> None:
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
         if op.name == "if":
-            taken = constant_value(op.operands[0])
-            if taken is not None:
-                self.splice(
-                    op, op.regions[0] if taken else op.regions[1] if len(op.regions) > 1 else Block(), out
-                )
+            condition = constant_value(op.operands[0])
+            if condition is not None:
+                otherwise = op.regions[1] if len(op.regions) > 1 else Block()
+                self.splice(op, op.regions[0] if condition else otherwise, out)
                 return
-            self.uninverted(op)
+            self.remove_negation(op)
         elif op.name == "for":
-            self.literal_bounds(op)
+            self.make_bounds_literal(op)
         for block in op.regions:
-            self.block(block)
+            self.walk_block(block)
         out.append(op)
 
     def splice(self, op: Op, side: Block, out: list[Op]) -> None:
         """if true { a } else { b } = a."""
-        ops, given = splittable(side)
-        self.ops(ops, out)
-        self.replaced.update(zip(op.results, [self.replaced.get(v, v) for v in given], strict=True))
+        ops, yielded = splittable(side)
+        self.walk_ops(ops, out)
+        self.replace(op.results, yielded)
         self.changes += 1
 
-    def uninverted(self, op: Op) -> None:
+    def remove_negation(self, op: Op) -> None:
         """if not p { a } else { b } = if p { b } else { a }."""
         owner = op.operands[0].owner
         if isinstance(owner, Op) and owner.name == "not" and len(op.regions) == 2:
@@ -113,8 +102,8 @@ class _Walk:
             op.regions = op.regions[::-1]
             self.changes += 1
 
-    def literal_bounds(self, loop: Op) -> None:
-        """A bound that is a constant is written as one, but a step below 1, which is an error of the run."""
+    def make_bounds_literal(self, loop: Op) -> None:
+        """Write bounds that are constants as literals, except a step below 1: that is an error when it runs."""
         lower, upper, step = map(_literal, bounds(loop))
         if isinstance(step, int) and step < 1:
             step = bounds(loop)[2]
@@ -124,5 +113,5 @@ class _Walk:
 
 
 def _literal(bound: Bound) -> Bound:
-    known = bound if isinstance(bound, int) else constant_value(bound)
-    return bound if known is None else known
+    constant = bound if isinstance(bound, int) else constant_value(bound)
+    return bound if constant is None else constant

@@ -1,9 +1,9 @@
 """Dead code: ops that nothing observable depends on, and stores that nobody can read.
 
-A mark from the ops with effects through their operands, then a sweep.  Values that
-a loop carries only for their own sake are never marked, so they go too.  A load
-counts as free of effects: out of bounds is an error of the program, not a result.
-A `while` stays, since nothing says that it ends.
+Marking goes from the ops with effects to their operands; a sweep removes what is not
+marked.  Values that a loop carries only for their own sake are never marked, so they go
+too.  A load counts as free of effects: an index out of bounds is an error of the program,
+not a result.  A `while` stays, since it may not end.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Dce(Pass):
 
 
 def _is_unobservable(buffer: Buffer) -> bool:
-    """True if only this program's own reads can see what is stored."""
+    """Whether only this program's own loads can see what it stores there."""
     hidden = buffer.access is AccessMode.WRITE and buffer.binding is None and not buffer.live_out
     return buffer.is_workgroup or buffer.is_transient or hidden
 
 
 def _drop_buffers(program: Program, named: set[str]) -> int:
-    """Take out the declarations of memory that is the program's own and that no op names any more."""
+    """Remove the declarations of the program's own memory that is not in `named`; how many there were."""
     own = [b for b in program.buffers.values() if b.binding is None and _is_unobservable(b)]
     unused = [b.name for b in own if b.name not in named]
     for name in unused:
@@ -64,22 +64,23 @@ class _Marks:
     def __init__(self, item: Program | Func) -> None:
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.unread: dict[str, list[Op]] = {}
-        """Stores that stay only if a load of their buffer does."""
+        """Stores by buffer that stay only if a load of it does."""
         self.hidden = {b.name for b in buffers if _is_unobservable(b)}
         self.live: set[Op | Value] = set()
-        self.around: dict[Op, Op] = {}
+        self.surrounding: dict[Op, Op] = {}
         self.parents: dict[Block, Op] = {}
-        self.places: dict[Value, int] = {}
+        self.indices: dict[Value, int] = {}
+        """Of the results of structured ops, and of the arguments that carry them."""
         self.pending: list[Op | Value] = []
         self.collect(item.body, None)
         if item.body.terminator is not None:
             self.pending += item.body.terminator.operands
 
     def collect(self, block: Block, parent: Op | None) -> None:
-        """Note where each op stands, and the ops that have effects of their own."""
+        """Record where each op stands, and mark the ops that have effects."""
         for op in block.ops:
             if parent is not None:
-                self.around[op] = parent
+                self.surrounding[op] = parent
             effects = op.definition.effects
             if op.name == "store" and op.attrs["buffer"] in self.hidden:
                 self.unread.setdefault(op.attrs["buffer"], []).append(op)
@@ -87,29 +88,31 @@ class _Marks:
                 self.pending.append(op)
             for inner in op.regions:
                 self.parents[inner] = op
-                skipped = 1 if op.name == "for" else 0  # the counter is not carried
-                self.places.update((arg, place - skipped) for place, arg in enumerate(inner.args))
+                # the counter of a `for` is not carried: its index is -1
+                self.indices.update(
+                    (arg, i) for i, arg in enumerate(inner.args, -1 if op.name == "for" else 0)
+                )
                 self.collect(inner, op)
             if op.regions:
-                self.places.update((result, place) for place, result in enumerate(op.results))
+                self.indices.update((result, i) for i, result in enumerate(op.results))
 
     def spread(self) -> None:
         while self.pending:
-            marked = self.pending.pop()
-            if marked in self.live:
+            item = self.pending.pop()
+            if item in self.live:
                 continue
-            self.live.add(marked)
-            if isinstance(marked, Op):
-                self.mark_op(marked)
-            elif isinstance(marked.owner, Op):
-                self.pending.append(marked.owner)
-                if marked.owner.regions:
-                    self.carried(marked.owner, self.places[marked])
-            elif self.places.get(marked, -1) >= 0:
-                self.carried(self.parents[marked.owner], self.places[marked])  # type: ignore[index]
+            self.live.add(item)
+            if isinstance(item, Op):
+                self.mark_op(item)
+            elif isinstance(item.owner, Op):
+                self.pending.append(item.owner)
+                if item.owner.regions:
+                    self.mark_carried(item.owner, self.indices[item])
+            elif self.indices.get(item, -1) >= 0:
+                self.mark_carried(self.parents[item.owner], self.indices[item])  # type: ignore[index]
 
     def mark_op(self, op: Op) -> None:
-        """Mark what running `op` takes: its operands, and the control flow around it."""
+        """Mark what `op` needs to run: its operands, and the control flow around it."""
         if op.name in ("for", "while"):
             self.pending += op.operands[: len(op.operands) - len(op.results)]
         else:
@@ -119,35 +122,35 @@ class _Marks:
             self.pending += end.operands if end is not None else ()
         if "read" in op.definition.effects and "buffer" in op.attrs:
             self.pending += self.unread.pop(op.attrs["buffer"], ())
-        if op in self.around:
-            self.pending.append(self.around[op])
+        if op in self.surrounding:
+            self.pending.append(self.surrounding[op])
 
-    def carried(self, op: Op, place: int) -> None:
-        """Mark result `place` of a structured op, and all the values that it may come from."""
-        self.pending.append(op.results[place])
+    def mark_carried(self, op: Op, index: int) -> None:
+        """Mark result `index` of a structured op, and all the values that it may come from."""
+        self.pending.append(op.results[index])
         if op.name in ("for", "while"):
-            self.pending.append(op.operands[len(op.operands) - len(op.results) + place])
+            self.pending.append(op.operands[len(op.operands) - len(op.results) + index])
         for block in op.regions:
             end = block.terminator
             if end is not None and end.name == "yield":
-                self.pending.append(end.operands[place])
+                self.pending.append(end.operands[index])
 
 
 class _Sweep:
     def __init__(self, live: set[Op | Value]) -> None:
         self.live = live
         self.named: set[str] = set()
-        """The buffers of the ops that stay."""
+        """The buffers that the ops that stay use."""
         self.ops = 0
         self.results = 0
 
     def block(self, block: Block) -> None:
         live = self.live
-        kept = [op for op in block.ops if op in live or op.definition.is_terminator]
-        if len(kept) < len(block.ops):
-            self.ops += len(block.ops) - len(kept)
-            block.ops = kept
-        for op in kept:
+        ops = [op for op in block.ops if op in live or op.definition.is_terminator]
+        if len(ops) < len(block.ops):
+            self.ops += len(block.ops) - len(ops)
+            block.ops = ops
+        for op in ops:
             if "buffer" in op.attrs:
                 self.named.add(op.attrs["buffer"])
             elif "buffers" in op.attrs:

@@ -1,10 +1,10 @@
 """Decode-scan fusion: a hand-off between phases of a program moves from DRAM to workgroup memory.
 
-A transient `read_write` buffer whose every read is covered by its workgroup's own
-earlier writes (see analysis/locality) need not be in storage: each workgroup keeps
-its tile to itself.  The tile is the span of what one workgroup touches, so a hand-off
-of any size fits if a workgroup's share does; indices are rebased to it, and elements
-whose values prove narrow are kept narrow.
+A transient `read_write` buffer need not be in storage if every read is covered by the
+same workgroup's earlier writes (see analysis/locality): each workgroup has a tile of its
+own.  The tile is the range of elements that one workgroup accesses, so a hand-off of any
+size fits if a workgroup's share does.  Indices are rebased to the tile, and elements whose
+values are proven to fit get a narrower type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FuseOptions:
 
 @dataclass(slots=True)
 class Decision:
-    """What becomes of one buffer: a tile (`local` is None where nothing touches it), or a refusal."""
+    """What becomes of one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
 
     buffer: Buffer
     local: TileProof | None = None
@@ -84,20 +84,22 @@ def decide(
 ) -> list[Decision]:
     """A decision for every storage buffer, in the order of declaration.
 
-    `budget` is what the program's workgroup buffers may take in all, in bytes; the
-    first declared are served first.  `uses` shows which pipelines use the program.
+    `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
+    declared first get theirs first.  `uses`: the pipelines that use the program.
     """
     decisions = [
-        Decision(b, refusal=_unfit(b, program, uses)) for b in program.buffers.values() if not b.is_workgroup
+        Decision(b, refusal=_declaration_refusal(b, program, uses))
+        for b in program.buffers.values()
+        if not b.is_workgroup
     ]
-    open_cases = [d for d in decisions if d.promoted]
-    if not open_cases:
+    candidates = [d for d in decisions if d.promoted]
+    if not candidates:
         return decisions
     footprints = footprints or Footprints(program)
-    verdicts = prove_local(footprints, [d.buffer.name for d in open_cases])
+    verdicts = prove_local(footprints, [d.buffer.name for d in candidates])
     used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)
-    for decision in open_cases:
-        _judge(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
+    for decision in candidates:
+        _decide_buffer(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
         if not decision.promoted:
             continue
         if used + decision.bytes > budget:
@@ -114,8 +116,8 @@ def decide(
     return decisions
 
 
-def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
-    """What rules a buffer out before its accesses are looked at."""
+def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
+    """What rules a buffer out whatever its accesses: its declaration, or its use in a pipeline."""
     name = f"@{buffer.name}"
     if buffer.access is not AccessMode.READ_WRITE:
         return Refusal(
@@ -130,42 +132,42 @@ def _unfit(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refus
         return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.name, buffer.loc)
     if buffer.size_bytes == 0:
         return Refusal("empty", f"{name} has no elements", buffer.name, buffer.loc)
-    return _seen_by_pipelines(buffer, program, uses) if uses is not None else None
+    return _pipeline_refusal(buffer, program, uses) if uses is not None else None
 
 
-def _seen_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:
-    """Whether a pipeline passes something for the buffer that somebody else uses too."""
+def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:
+    """A refusal if the host or another launch uses what a pipeline passes for the buffer."""
     if buffer.binding is None:
         return None
     place = program.bound_buffers.index(buffer)
     for pipeline, launch in uses.launches[program.name]:
-        passed = launch.buffers[place]
-        outer = pipeline.buffers[passed]
+        name = launch.buffers[place]
+        actual = pipeline.buffers[name]
         # a pipeline gives back what it declares `write`, as a program does
-        outside = outer.live_in or outer.live_out or outer.access is AccessMode.WRITE
-        if outside or uses.counts[pipeline][passed] > 1:
-            host = outside or passed in uses.host[pipeline]
+        host_visible = actual.live_in or actual.live_out or actual.access is AccessMode.WRITE
+        if host_visible or uses.counts[pipeline][name] > 1:
+            host = host_visible or name in uses.host[pipeline]
             who = "the host reads" if host else "another launch uses"
-            message = f"@{buffer.name} is @{passed} in pipeline @{pipeline.name}, which {who}"
+            message = f"@{buffer.name} is @{name} in pipeline @{pipeline.name}, which {who}"
             return Refusal("host-use" if host else "shared", message, buffer.name, launch.loc)
     return None
 
 
-def _judge(
+def _decide_buffer(
     decision: Decision,
     program: Program,
     footprints: Footprints,
     verdict: TileProof | Refusal | None,
     narrow: bool,
 ) -> None:
-    """Settle a buffer that is transient: its tile, or what its accesses lack."""
+    """Set the tile of a transient buffer, or the refusal if its accesses do not allow one."""
     buffer = decision.buffer
     kernel = next((op for op in footprints.kernels if buffer.name in op.attrs["buffers"]), None)
     if kernel is not None:
         message = f"@{buffer.name} is used by {kernel.name}; run expand_kernels first"
         decision.refusal = Refusal("named-kernel", message, buffer.name, kernel.loc)
         return
-    if verdict is None:  # nothing touches it
+    if verdict is None:  # no op uses it
         decision.dtype, decision.count = buffer.dtype, buffer.count or 0
         return
     sync = _grid_sync(program)
@@ -222,17 +224,17 @@ def _remark(ctx: Context, program: Program, decision: Decision) -> None:
         facts |= {"reason": refusal.reason, **refusal.facts}
         ctx.remark("refused", refusal.message, refusal.loc or buffer.loc, **facts)
         return
-    shown = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"
+    saving = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"
     facts |= {"storage_bytes": buffer.size_bytes, "tile_bytes": decision.bytes, "tile_count": decision.count}
     if decision.local is None:
-        ctx.remark("applied", f"@{buffer.name}: {shown}; no op touches it", buffer.loc, **facts)
+        ctx.remark("applied", f"@{buffer.name}: {saving}; no op touches it", buffer.loc, **facts)
         return
     facts |= decision.local.certificate()
     orders = sorted(set(decision.local.order.values()))
     proof = f"each read is covered by its workgroup's own writes ({', '.join(orders) or 'no reads'})"
     narrowed = f", as {decision.dtype}" if decision.dtype is not buffer.dtype else ""
     base = f"base {decision.local.base}" if decision.local.base.terms else "base 0"
-    ctx.remark("applied", f"@{buffer.name}: {shown}{narrowed} ({base}); {proof}", buffer.loc, **facts)
+    ctx.remark("applied", f"@{buffer.name}: {saving}{narrowed} ({base}); {proof}", buffer.loc, **facts)
     if decision.is_unordered and decision.local is not None:
         store = next(access for access in decision.local.accesses if access.is_write)
         message = (
@@ -244,7 +246,7 @@ def _remark(ctx: Context, program: Program, decision: Decision) -> None:
 
 
 def _drop_argument(uses: PipelineUses, program: Program, buffer: Buffer) -> None:
-    """Take what pipelines pass for a buffer out of their launches, and out of them if nothing else uses it."""
+    """Remove the argument for a buffer from all launches, and from pipelines in which nothing else uses it."""
     if buffer.binding is None:
         return
     place = program.bound_buffers.index(buffer)

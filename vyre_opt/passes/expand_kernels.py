@@ -1,9 +1,9 @@
-"""Expansion: a named kernel becomes the program that does it, at a schedule for the target.
+"""Expansion: a named kernel becomes a program that computes it, with a schedule for the target.
 
-A kernel that is a program's body is replaced in place: the program keeps its name, its
-buffers and its callers' freedom of grid (the schedule is one that is right for any), and
-gets the schedule's workgroup.  A kernel that is a stage of a pipeline becomes a program of
-the module and a launch of it over just the grid that its sizes need.
+A kernel that is a program's body is replaced in place: the program keeps its name and its
+buffers, gets the schedule's workgroup, and is right for any grid, since its callers choose
+that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
+it over exactly the grid that its sizes need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_GRID = 2**31 - 1
 
 @dataclass(frozen=True)
 class ExpandOptions:
-    """`target`: what schedules are chosen for (`cpu`, `sm_90`); empty takes the pipeline's target."""
+    """`target`: the target of the schedules (`cpu`, `sm_90`); empty takes the pass pipeline's."""
 
     target: str = ""
 
@@ -38,23 +38,23 @@ class ExpandKernels(Pass):
     Options = ExpandOptions
 
     def run(self, module: Module, ctx: Context) -> bool:
-        work = _Expander(module, ctx, self.options.target or ctx.target)
+        expander = _Expander(module, ctx, self.options.target or ctx.target)
         for program in list(module.programs.values()):
-            work.program(program)
+            expander.program(program)
         for pipeline in module.pipelines.values():
-            work.pipeline(pipeline)
-        ctx.count("kernels expanded", work.expanded)
-        return work.expanded > 0
+            pipeline.stages = expander.stages(pipeline, pipeline.stages)
+        ctx.count("kernels expanded", expander.expanded)
+        return expander.expanded > 0
 
 
 class _Expander:
     def __init__(self, module: Module, ctx: Context, target: str) -> None:
         self.module, self.ctx, self.target = module, ctx, target
         self.expanded = 0
-        self.made: dict[Any, tuple[Program, Expansion]] = {}
-        """The programs made for stages, so that equal stages launch one."""
+        self.expansions: dict[Any, tuple[Program, Expansion]] = {}
+        """The programs of stages, by what the stages have in common: equal stages launch the same one."""
         self.scratch: dict[tuple[str, str, str], str] = {}
-        """The buffers of equal stages of a pipeline: one serves all, since each launch finds it cleared."""
+        """Scratch buffers by pipeline, program and formal.  Equal stages share one: each clears it first."""
 
     # --- programs -------------------------------------------------------------------------
 
@@ -63,177 +63,179 @@ class _Expander:
         if op is None:
             return
         buffers = [program.buffers[name] for name in op.attrs["buffers"]]
-        made = self.choose(op.name, buffers, op.attrs["params"], op, owns_grid=False)
-        if made is None:
+        expansion = self.try_expand(op.name, buffers, op.attrs["params"], op, owns_grid=False)
+        if expansion is None:
             return
-        _become(program, op, made.program)
-        grid = "the grid that the caller gives" if made.grid is None else f"any grid, best {made.grid}"
-        self.applied(op.name, made, f"in @{program.name}, over {grid}", op, program=program.name)
+        _replace_body(program, op, expansion.program)
+        grid = (
+            "the grid that the caller gives" if expansion.grid is None else f"any grid, best {expansion.grid}"
+        )
+        self.applied(op.name, expansion, f"in @{program.name}, over {grid}", op, program=program.name)
 
     # --- pipelines -------------------------------------------------------------------------
 
-    def pipeline(self, pipeline: Pipeline) -> None:
-        pipeline.stages = self.stages(pipeline, pipeline.stages)
-
-    def stages(self, pipeline: Pipeline, given: list[Stage]) -> list[Stage]:
-        made: list[Stage] = []
-        for stage in given:
+    def stages(self, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
+        expanded: list[Stage] = []
+        for stage in stages:
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
             launches = self.stage(pipeline, stage) if isinstance(stage, KernelStage) else None
-            made += [stage] if launches is None else launches
-        return made
+            expanded += [stage] if launches is None else launches
+        return expanded
 
     def stage(self, pipeline: Pipeline, stage: KernelStage) -> list[Stage] | None:
-        """The launches that do a stage; None where it stays."""
+        """The launches that stand for a stage; None, after a remark, if the stage stays."""
         buffers = [pipeline.buffers[name] for name in stage.buffers]
         key = (
             stage.kernel,
             tuple((b.dtype, b.count) for b in buffers),
             tuple(sorted(stage.attrs.items())),
         )
-        known = self.made.get(key)
+        cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
         if open_sizes:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
             self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
             return None
-        made = self.choose(stage.kernel, buffers, stage.attrs, stage, owns_grid=True, known=known)
-        if made is None:
+        expansion = self.try_expand(stage.kernel, buffers, stage.attrs, stage, owns_grid=True, cached=cached)
+        if expansion is None:
             return None
-        assert made.grid is not None
-        if not 1 <= made.grid <= MAX_GRID:
-            self.refused(stage.kernel, f"it needs {made.grid} workgroups, more than {MAX_GRID}", stage)
+        assert expansion.grid is not None
+        if not 1 <= expansion.grid <= MAX_GRID:
+            self.refused(stage.kernel, f"it needs {expansion.grid} workgroups, more than {MAX_GRID}", stage)
             return None
-        program = known[0] if known else self.add_program(stage, made, buffers)
-        self.made[key] = (program, made)
-        launches: list[Stage] = []
-        extra = []
-        for buffer in program.bound_buffers[len(buffers) :]:
-            assert made.scratch is not None
-            use = (pipeline.name, program.name, buffer.name)
-            name = self.scratch.get(use) or _fresh(f"{program.name}_{buffer.name}", pipeline.buffers)
-            if use not in self.scratch:
-                self.scratch[use] = name
-                pipeline.buffers[name] = Buffer(
-                    name, buffer.dtype, made.scratch[buffer.name], None, loc=stage.loc
-                )
-            clear = self.clearing(buffer)
-            blocks = -(-made.scratch[buffer.name] // clear.lanes)
-            launches.append(Launch(clear.name, (blocks, 1, 1), (name,), stage.loc))
-            extra.append(name)
-        launches.append(Launch(program.name, (made.grid, 1, 1), (*stage.buffers, *extra), stage.loc))
-        self.applied(stage.kernel, made, f"as @{program.name} over {made.grid} workgroups", stage)
+        program = cached[0] if cached else self.add_program(stage, expansion, buffers)
+        self.expansions[key] = (program, expansion)
+        launches, scratch = self.clear_scratch(pipeline, stage, expansion)
+        launches.append(Launch(program.name, (expansion.grid, 1, 1), (*stage.buffers, *scratch), stage.loc))
+        self.applied(stage.kernel, expansion, f"as @{program.name} over {expansion.grid} workgroups", stage)
         return launches
 
-    def add_program(self, stage: KernelStage, made: Expansion, buffers: Iterable[Buffer]) -> Program:
-        program = made.program
-        program.name = _fresh(stage.kernel.replace(".", "_"), self.module.programs)
+    def clear_scratch(
+        self, pipeline: Pipeline, stage: KernelStage, expansion: Expansion
+    ) -> tuple[list[Stage], list[str]]:
+        """Launches that clear the scratch buffers of a stage's program, and their names in the pipeline."""
+        program = expansion.program
+        launches: list[Stage] = []
+        names = []
+        for buffer in program.bound_buffers[len(stage.buffers) :]:
+            assert expansion.scratch is not None
+            count = expansion.scratch[buffer.name]
+            key = (pipeline.name, program.name, buffer.name)
+            if key not in self.scratch:
+                name = self.scratch[key] = _unique(f"{program.name}_{buffer.name}", pipeline.buffers)
+                pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
+            clear = self.clear_program(buffer)
+            launches.append(
+                Launch(clear.name, (-(-count // clear.lanes), 1, 1), (self.scratch[key],), stage.loc)
+            )
+            names.append(self.scratch[key])
+        return launches, names
+
+    def add_program(self, stage: KernelStage, expansion: Expansion, buffers: Iterable[Buffer]) -> Program:
+        program = expansion.program
+        program.name = _unique(stage.kernel.replace(".", "_"), self.module.programs)
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
         for formal, actual in zip(program.bound_buffers, buffers, strict=False):
             formal.count = actual.count
-        self.put_before_pipelines(program)
+        self.module.add_before_pipelines(program)
         return program
 
-    def clearing(self, buffer: Buffer) -> Program:
-        """The program that fills a buffer of some type with zeros."""
+    def clear_program(self, buffer: Buffer) -> Program:
+        """The program that fills a buffer of the type of `buffer` with zeros."""
         key = ("clear", buffer.dtype)
-        if key not in self.made:
-            program = _clear(_fresh(f"clear_{buffer.dtype}", self.module.programs), buffer)
-            self.put_before_pipelines(program)
-            self.made[key] = (program, Expansion(program, None, None))
-        return self.made[key][0]
-
-    def put_before_pipelines(self, program: Program) -> None:
-        """Programs stand before the pipelines that launch them."""
-        self.module.add(program)
-        order = self.module.order
-        first = next(i for i, item in enumerate(order) if isinstance(item, Pipeline))
-        order.insert(first, order.pop())
+        if key not in self.expansions:
+            program = _build_clear(_unique(f"clear_{buffer.dtype}", self.module.programs), buffer)
+            self.module.add_before_pipelines(program)
+            self.expansions[key] = (program, Expansion(program, None, None))
+        return self.expansions[key][0]
 
     # --- both ------------------------------------------------------------------------------
 
-    def choose(
+    def try_expand(
         self,
         kernel: str,
         buffers: list[Buffer],
-        given: Mapping[str, int],
-        where: Op | KernelStage,
+        params: Mapping[str, int],
+        site: Op | KernelStage,
         *,
         owns_grid: bool,
-        known: tuple[Program, Expansion] | None = None,
+        cached: tuple[Program, Expansion] | None = None,
     ) -> Expansion | None:
         """The expansion, or None after a remark that says why there is none."""
         row = NAMED_KERNELS[kernel]
         if kernel not in EXPANSIONS:
-            self.refused(kernel, "no program for it is known", where)
+            self.refused(kernel, "no program for it is known", site)
             return None
         written = {
             b.name for b, role in zip(buffers, row.roles, strict=True) if role.access is not AccessMode.READ
         }
         names = [b.name for b in buffers]
-        twice = next((name for name in names if name in written and names.count(name) > 1), None)
-        if twice is not None:
-            self.refused(kernel, f"it would read @{twice} while it writes it", where)
+        aliased = next((name for name in names if name in written and names.count(name) > 1), None)
+        if aliased is not None:
+            self.refused(kernel, f"it would read @{aliased} while it writes it", site)
             return None
-        if known is not None:
-            return known[1]
+        if cached is not None:
+            return cached[1]
         try:
             return expand(
                 Request(
                     kernel,
                     buffers,
-                    row.semantic_params(given),
+                    row.semantic_params(params),
                     self.target,
                     owns_grid,
-                    row.schedule_params(given),
+                    row.schedule_params(params),
                 )
             )
-        except ValueError as wrong:
-            self.refused(kernel, str(wrong), where)
+        except ValueError as error:
+            self.refused(kernel, str(error), site)
             return None
 
-    def applied(self, kernel: str, made: Expansion, how: str, where: Op | KernelStage, **facts: Any) -> None:
-        schedule = asdict(made.schedule)
-        shown = ", ".join(f"{name}={value}" for name, value in schedule.items())
-        message = f"{kernel} is expanded {how} ({shown})"
+    def applied(
+        self, kernel: str, expansion: Expansion, how: str, site: Op | KernelStage, **facts: Any
+    ) -> None:
+        schedule = asdict(expansion.schedule)
+        fields = ", ".join(f"{name}={value}" for name, value in schedule.items())
+        message = f"{kernel} is expanded {how} ({fields})"
         self.ctx.remark(
-            "applied", message, where.loc, kernel=kernel, schedule=schedule, grid=made.grid, **facts
+            "applied", message, site.loc, kernel=kernel, schedule=schedule, grid=expansion.grid, **facts
         )
         self.expanded += 1
 
-    def refused(self, kernel: str, why: str, where: Op | KernelStage) -> None:
-        self.ctx.remark("refused", f"{kernel} is not expanded: {why}", where.loc, kernel=kernel)
+    def refused(self, kernel: str, why: str, site: Op | KernelStage) -> None:
+        self.ctx.remark("refused", f"{kernel} is not expanded: {why}", site.loc, kernel=kernel)
 
 
-def _become(program: Program, kernel: Op, made: Program) -> None:
-    """Give `program` the body of `made`, whose roles are the kernel's buffers."""
-    renamed = dict(zip([b.name for b in made.bound_buffers], kernel.attrs["buffers"], strict=True))
-    for name, buffer in made.buffers.items():
-        if name not in renamed:
-            renamed[name] = buffer.name = _fresh(name, program.buffers)
+def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
+    """Put the body of `expanded`, whose bound buffers are the kernel's roles, in place of the kernel."""
+    renamed = dict(zip([b.name for b in expanded.bound_buffers], kernel.attrs["buffers"], strict=True))
+    for name, buffer in expanded.buffers.items():
+        if name not in renamed:  # workgroup memory of the kernel
+            renamed[name] = buffer.name = _unique(name, program.buffers)
             buffer.loc = kernel.loc
             program.buffers[buffer.name] = buffer
-    for op in made.walk():
+    for op in expanded.walk():
         op.loc = kernel.loc
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": renamed[op.attrs["buffer"]]}
     place = program.body.ops.index(kernel)
-    program.body.ops[place : place + 1] = made.body.ops
-    program.workgroup = made.workgroup
+    program.body.ops[place : place + 1] = expanded.body.ops
+    program.workgroup = expanded.workgroup
 
 
-def _fresh(name: str, taken: Mapping[str, Any]) -> str:
-    number, found = 0, name
-    while found in taken:
+def _unique(name: str, existing: Mapping[str, Any]) -> str:
+    number, result = 0, name
+    while result in existing:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        result = f"{name}_{number}"
+    return result
 
 
-def _clear(name: str, like: Buffer) -> Program:
+def _build_clear(name: str, like: Buffer) -> Program:
+    """A program that stores zeros to a whole buffer of the type of `like`."""
     b = Builder(name, workgroup=256)
     words = b.buffer("words", like.dtype, None, "write", 0, live_out=True)
     place = b.global_id("x")

@@ -7,20 +7,21 @@ reads; its *rank* is the count of elements of those buffers, summed.  Edges in a
     launch @b (@m, @n)                                            pressure 4096 * 1024 = 4194304
     launch @c (@n, @y)           rank 1024      @n : u8[1024]
 
-What is read and what is written is seen by the programs' own ops.  Another stage in between
-ends a chain, and so does a neighbour that takes nothing, or a buffer of open size.  The pressure
-of a chain is the product of its ranks, in closed form; a dispatcher computes it by a dispatch of
-tt.contract_step for each rank, where it and the cores are not too large for that.  A chain is to be
-fused if its pressure is at most threshold^links (docs/fusion.md).
+What launches read and write is taken from the ops of their programs.  A chain ends at another stage,
+at a launch that takes nothing from the one before, and at a buffer of open size.  The pressure of a
+chain is the product of its ranks.  It is computed in closed form, or by a dispatcher: a dispatch of
+tt.contract_step for each rank, unless the pressure or the cores are too large for that.  A chain is to
+be fused if its pressure is at most threshold^links (docs/fusion.md).
 
-The launch at the end of an edge is given notes: `rank`, `pressure`, `fuse` and a finite `threshold`,
-which are facts of the chain, and `bytes`, what goes through memory only because there is a cut here:
-the hand-off written and read, and what both launches read.  Where buffers of open size are among
-that, it is `least_bytes`.  Notes change nothing in what is computed: they say what pays, and
-launch_fusion proves what may be.
+The second launch of an edge gets notes: `rank`, `pressure`, `fuse` and a finite `threshold`, which
+describe the chain, and `bytes`, which go through memory only because the launches are apart: the
+hand-off written and read, and what both launches read.  It is `least_bytes` if buffers of open size
+are among them.  Notes do not change what is computed: they say what pays, and launch_fusion proves
+what is correct.
 
-`fuse = false` is a veto.  One with a `threshold` is this pass's own: a run without `threshold=` asks
-again with that one, so that the veto outlives a pipe.  One without is a person's, and stays.
+`fuse = false` is a veto.  One with a `threshold` was written by this pass: a run without `threshold=`
+decides again with that threshold, so the veto survives when the text is piped to another run.  One
+without was written by hand, and stays.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
 DISPATCHERS = ("cpu", "ref", "cuda", "closed")
 U32_MAX = (1 << 32) - 1
 SHOWN_BITS = 64
-"""Of a pressure in a note: a chain of n launches has n notes, and digits that grow with n."""
+"""The most bits of a pressure that a note gives exactly: a chain of n launches has n notes, with digits
+that grow with n."""
 
 
 @dataclass(frozen=True)
 class PressureOptions:
-    """`threshold`: elements a link, in the geometric mean of a chain.  By default what the notes of a
-    chain say, and where they say nothing no link is too large: what is fused hands over a workgroup's
-    tile, however large the buffer was.  `dispatcher`: closed for the closed form; cpu, ref or cuda to
-    run the contraction there.
+    """`threshold`: elements per link, in the geometric mean of a chain.  By default that of the chain's
+    notes, and without notes there is no limit: fused launches hand over a workgroup's tile, however
+    large the buffer was.  `dispatcher`: closed for the closed form; cpu, ref or cuda to run the
+    contraction there.
     """
 
     threshold: float | None = None
@@ -68,11 +70,11 @@ class PressureOptions:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """Two launches in a row, and what is known of what the first hands over to the second.
+    """Two launches in a row, and the hand-off from the first to the second.
 
-    `moved`: bytes that a cut here costs, or no less if `is_least`.  `ends`: why the chain ends
-    here; then there is no rank.  `computed`: by which dispatcher, or `closed`, and `why` if another
-    was asked for.
+    `moved`: bytes that a cut here costs, at least that many if `is_least`.  `ends`: why the chain ends
+    here; then there is no rank.  `computed`: the dispatcher that computed the pressure, or `closed`;
+    `why` it is `closed` although the options name a dispatcher.
     """
 
     first: Launch
@@ -96,21 +98,25 @@ class Edge:
         if self.ends:
             return {}
         moved = "least_bytes" if self.is_least else "bytes"
-        noted: dict[str, Note] = {"rank": self.rank, "pressure": _noted(self.pressure), moved: self.moved}
+        notes: dict[str, Note] = {
+            "rank": self.rank,
+            "pressure": _pressure_note(self.pressure),
+            moved: self.moved,
+        }
         if self.is_vetoed:
-            return {**noted, "fuse": False}
-        return {**noted, "fuse": self.fuse, **_threshold_note(self.threshold)}
+            return {**notes, "fuse": False}
+        return {**notes, "fuse": self.fuse, **_threshold_note(self.threshold)}
 
     def facts(self) -> dict[str, Note | list[str]]:
-        found: dict[str, Note | list[str]] = {
+        edge: dict[str, Note | list[str]] = {
             "first": self.first.program,
             "second": self.second.program,
             "buffers": list(self.buffers),
             "least_bytes" if self.is_least else "bytes": self.moved,
         }
         if self.ends:
-            return {**found, "reason": self.ends}
-        return {**found, **self.notes(), "computed": self.computed} | ({"why": self.why} if self.why else {})
+            return {**edge, "reason": self.ends}
+        return {**edge, **self.notes(), "computed": self.computed} | ({"why": self.why} if self.why else {})
 
 
 @register
@@ -156,21 +162,21 @@ def _edges(pipeline: Pipeline, flows: LaunchDataflow) -> list[list[Edge]]:
 
 def _edges_of(run: RunDataflow, counts: dict[str, int | None], sizes: dict[str, int | None]) -> list[Edge]:
     stages = [PipelineStage(i, flow.reads, flow.writes) for i, flow in enumerate(run.effects)]
-    known = {name: size or 0 for name, size in sizes.items()}
-    unknown = {name: int(size is None) for name, size in sizes.items()}
-    moved = bytes_at_cuts(stages, known, host_visible=run.escaping)
-    open_at = bytes_at_cuts(stages, unknown, host_visible=run.escaping)
+    closed_sizes = {name: size or 0 for name, size in sizes.items()}
+    is_open = {name: int(size is None) for name, size in sizes.items()}
+    moved = bytes_at_cuts(stages, closed_sizes, host_visible=run.escaping)
+    open_at = bytes_at_cuts(stages, is_open, host_visible=run.escaping)  # how many are of open size
     edges = []
     for i, second in enumerate(run.launches[1:]):
-        taken = set(run.effects[i + 1].reads)
-        buffers = tuple(name for name in run.effects[i].writes if name in taken)
+        reads = set(run.effects[i + 1].reads)
+        buffers = tuple(name for name in run.effects[i].writes if name in reads)
         edge = Edge(run.launches[i], second, buffers, moved[i], open_at[i] > 0)
-        _rank(edge, counts)
+        _set_rank(edge, counts)
         edges.append(edge)
     return edges
 
 
-def _rank(edge: Edge, counts: dict[str, int | None]) -> None:
+def _set_rank(edge: Edge, counts: dict[str, int | None]) -> None:
     ranks = [counts[name] for name in edge.buffers]
     edge.rank = sum(rank for rank in ranks if rank is not None)
     if not edge.buffers:
@@ -182,7 +188,7 @@ def _rank(edge: Edge, counts: dict[str, int | None]) -> None:
 
 
 def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
-    """Edges with a rank, in a row."""
+    """Consecutive edges that have a rank."""
     for edges in runs:
         chain: list[Edge] = []
         for edge in edges:
@@ -199,21 +205,21 @@ def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
 
 
 class _Contraction:
-    """Gives chains their pressure and decision; equal ranks are contracted once."""
+    """Sets the pressure and the decision of chains; equal ranks are contracted once."""
 
     def __init__(self, options: PressureOptions, ctx: Context) -> None:
         self.options = options
         self.ctx = ctx
-        self.known: dict[tuple[Any, ...], tuple[int, bool, str]] = {}
+        self.results: dict[tuple[Any, ...], tuple[int, bool, str]] = {}
 
     def judge(self, chain: Sequence[Edge], pipeline: Pipeline) -> None:
         ranks = tuple(edge.rank for edge in chain)
         threshold = self.options.threshold
-        if threshold is None:  # the strictest of those that made the notes
+        if threshold is None:  # the strictest of those in the notes
             threshold = min(_noted_threshold(edge.second) for edge in chain)
-        if (ranks, threshold) not in self.known:
-            self.known[ranks, threshold] = self._contract(ranks, threshold, pipeline)
-        pressure, fuse, why = self.known[ranks, threshold]
+        if (ranks, threshold) not in self.results:
+            self.results[ranks, threshold] = self._contract(ranks, threshold, pipeline)
+        pressure, fuse, why = self.results[ranks, threshold]
         for edge in chain:
             edge.pressure, edge.why, edge.threshold = pressure, why, threshold
             edge.fuse = fuse and not edge.is_vetoed
@@ -222,47 +228,46 @@ class _Contraction:
     def _contract(
         self, ranks: tuple[int, ...], threshold: int | float, pipeline: Pipeline
     ) -> tuple[int, bool, str]:
-        """The pressure, the decision, and why it is the closed form where a dispatcher was asked for."""
+        """The pressure, the decision, and why the closed form was used instead of the dispatcher if it was."""
         from ..fusion.pressure import fusion_pressure, pressure_of, should_fuse_chain
         from ..runtime.dispatcher import BadInputs, DispatchError
 
-        chosen, why = self.options.dispatcher, ""
+        dispatcher = self.options.dispatcher
         fuse = should_fuse_chain(ranks, threshold)
-        if chosen == "closed":
+        if dispatcher == "closed":
             return pressure_of(ranks), fuse, ""
         try:
-            return int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(chosen))), fuse, ""
+            return int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(dispatcher))), fuse, ""
         except BadInputs as too_large:
-            why = str(too_large)
-        except DispatchError as failed:
-            message = f"fusion_pressure cannot dispatch on {chosen}: {failed}"
+            return pressure_of(ranks), fuse, str(too_large)
+        except DispatchError as error:
+            message = f"fusion_pressure cannot dispatch on {dispatcher}: {error}"
             help = "choose another: --pass='fusion_pressure{dispatcher=closed}'"
             raise DiagnosticError([Diagnostic("error", message, pipeline.loc, help=help)]) from None
-        return pressure_of(ranks), fuse, why
 
 
-def _noted(pressure: int) -> Note:
+def _pressure_note(pressure: int) -> Note:
     bits = pressure.bit_length()
     return pressure if bits <= SHOWN_BITS else f"at least 2^{bits - 1}"
 
 
 def _threshold_note(threshold: int | float) -> dict[str, Note]:
-    """As a note: an int, or a float's digits; none for infinity."""
+    """The note of a threshold: an int, or a float's digits; none for infinity."""
     if threshold == inf:
         return {}
     return {"threshold": int(threshold) if threshold == int(threshold) else repr(threshold)}
 
 
 def _noted_threshold(launch: Launch) -> int | float:
-    """The threshold that made the note of a launch.  Raises DiagnosticError."""
-    noted = launch.notes.get("threshold", inf)
+    """The threshold in the notes of a launch; infinity without one.  Raises DiagnosticError."""
+    note = launch.notes.get("threshold", inf)
     try:
-        threshold = noted if isinstance(noted, int) else float(noted)
-        if not isinstance(noted, bool) and threshold > 0:
+        threshold = note if isinstance(note, int) else float(note)
+        if not isinstance(note, bool) and threshold > 0:
             return threshold
     except ValueError:
         pass
-    message = f"the note threshold of @{launch.program} is a number above zero, not {noted}"
+    message = f"the note threshold of @{launch.program} is a number above zero, not {note}"
     raise DiagnosticError([Diagnostic("error", message, launch.loc)])
 
 
@@ -271,17 +276,18 @@ def _has_user_veto(launch: Launch) -> bool:
     return veto is not None and veto.is_from_user
 
 
-# --- what is said of it
+# --- notes and remarks
 
 
 def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
-    """Give each launch the notes of its edge, and take old ones away; whether any changed."""
-    wanted = {id(edge.second): edge.notes() for edges in runs for edge in edges}
+    """Write the notes of each edge in place of old ones; whether any changed."""
+    notes = {id(edge.second): edge.notes() for edges in runs for edge in edges}
     changed = False
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
-            new = wanted.get(id(stage)) or ({"fuse": False} if _has_user_veto(stage) else {})
+            new = notes.get(id(stage)) or ({"fuse": False} if _has_user_veto(stage) else {})
             old = {key: stage.notes[key] for key in stage.notes if key in NOTES}
+            # types too: 1 == True, and their texts differ
             if [(k, type(v), v) for k, v in old.items()] != [(k, type(v), v) for k, v in new.items()]:
                 changed = True
                 stage.notes = {k: v for k, v in stage.notes.items() if k not in old} | new
@@ -300,16 +306,15 @@ def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) ->
     flat = [edge for edges in runs for edge in edges]
     fused = sum(edge.fuse for edge in flat)
     threshold = min(edge.threshold for edge in flat)
-    shown = threshold if isinstance(threshold, int) else f"{threshold:.17g}"
-    head = f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {shown} a link"
-    closed = {edge.why: None for edge in flat if edge.why}
-    below = [f"in closed form: {why}" for why in closed]
+    digits = threshold if isinstance(threshold, int) else f"{threshold:.17g}"
+    head = f"@{pipeline.name}: {fused} of {len(flat)} links to fuse, at a threshold of {digits} a link"
+    reasons = [f"in closed form: {why}" for why in dict.fromkeys(edge.why for edge in flat if edge.why)]
     ctx.remark(
         "note",
-        "\n  ".join([head, *_table(flat), *below]),
+        "\n  ".join([head, *_table(flat), *reasons]),
         pipeline.loc,
         pipeline=pipeline.name,
-        threshold=threshold if threshold < float("inf") else "inf",
+        threshold=threshold if threshold < inf else "inf",
         edges=[edge.facts() for edge in flat],
     )
 
@@ -351,4 +356,12 @@ def _row(edge: Edge) -> tuple[str, ...]:
     if edge.ends:
         return launches, buffers, "-", "-", "-", moved, _DECISIONS[edge.ends]
     decision = "fuse" if edge.fuse else "vetoed" if edge.is_vetoed else "leave"
-    return launches, buffers, str(edge.rank), str(_noted(edge.pressure)), edge.computed, moved, decision
+    return (
+        launches,
+        buffers,
+        str(edge.rank),
+        str(_pressure_note(edge.pressure)),
+        edge.computed,
+        moved,
+        decision,
+    )

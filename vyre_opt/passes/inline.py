@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.program import MAX_NESTING, Block, Func, Module, Op, Program, Value
-from ..ir.rewrite import clone, every_op, splittable, substitute
+from ..ir.program import MAX_NESTING, Func, Module, Op, Program
+from ..ir.rewrite import clone, every_op, splittable
+from ..ir.walker import Walker
 from .manager import Context
 from .registry import Pass, register
 
@@ -31,58 +32,58 @@ class Inline(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         inliner = _Inliner(module, ctx, self.options)
         for func in _callees_first(module):
-            inliner.item(func)
+            inliner.inline_into(func)
         for program in module.programs.values():
-            inliner.item(program)
+            inliner.inline_into(program)
         removed = [] if self.options.keep else _uncalled(module, inliner.inlined)
         for func in removed:
             module.remove(func)
-        ctx.count("calls inlined", inliner.calls)
+        ctx.count("calls inlined", inliner.changes)
         ctx.count("functions removed", len(removed))
-        return inliner.calls > 0
+        return inliner.changes > 0
 
 
-class _Inliner:
+class _Inliner(Walker):
     def __init__(self, module: Module, ctx: Context, options: InlineOptions) -> None:
+        super().__init__()
         self.funcs = module.funcs
         self.ctx = ctx
         self.options = options
         self.sizes: dict[str, int] = {}
-        """Ops of each function that is done."""
+        """Ops of each function whose own calls have been inlined."""
         self.heights: dict[str, int] = {}
+        """How deep the blocks of each such function nest."""
         self.inlined: set[str] = set()
-        self.calls = 0
-        self.size = 0
-        self.height = 0
-        self.replaced: dict[Value, Value] = {}
+        self.size = self.height = 0
+        self.depth = 1
+        """How many blocks surround the op that is visited."""
 
-    def item(self, item: Program | Func) -> None:
+    def inline_into(self, item: Program | Func) -> None:
         self.size = sum(1 for _ in every_op(item.body))
-        self.height = 0
+        self.height = 1
         self.replaced = {}
-        self.block(item.body, 1)
+        self.walk_block(item.body)
         if isinstance(item, Func):
             self.sizes[item.name] = self.size
             self.heights[item.name] = self.height
 
-    def block(self, block: Block, depth: int) -> None:
-        """Inline the calls in `block`, which lies in `depth` - 1 other blocks."""
-        self.height = max(self.height, depth)
-        kept: list[Op] = []
-        for op in block.ops:
-            if self.replaced:
-                substitute(op, self.replaced)
-            if op.name == "call" and self.may_inline(op, depth):
-                self.splice(op, kept)
-                continue
-            for inner in op.regions:
-                self.block(inner, depth + 1)
-            kept.append(op)
-        block.ops = kept
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.name == "call" and self.may_inline(op):
+            self.splice(op, out)
+        else:
+            out.append(op)
 
-    def may_inline(self, op: Op, depth: int) -> bool:
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        self.depth += 1
+        self.height = max(self.height, self.depth)
+        for block in op.regions:
+            self.walk_block(block)
+        self.depth -= 1
+        out.append(op)
+
+    def may_inline(self, op: Op) -> bool:
         callee = op.attrs["callee"]
-        size, height = self.sizes[callee], self.heights[callee] + depth - 1
+        size, height = self.sizes[callee], self.heights[callee] + self.depth - 1
         problem = None
         if self.size + size > self.options.max_ops:
             problem = f"{self.size} ops with {size} more pass max_ops={self.options.max_ops}"
@@ -99,11 +100,11 @@ class _Inliner:
     def splice(self, op: Op, out: list[Op]) -> None:
         func = self.funcs[op.attrs["callee"]]
         mapping = dict(zip(func.params, op.operands, strict=True))
-        ops, given = splittable(func.body)
+        ops, returned = splittable(func.body)
         out += clone(ops, mapping)
-        self.replaced.update(zip(op.results, [mapping.get(v, v) for v in given], strict=True))
+        self.replaced.update(zip(op.results, [mapping.get(v, v) for v in returned], strict=True))
         self.inlined.add(func.name)
-        self.calls += 1
+        self.changes += 1
 
 
 def _callees_first(module: Module) -> list[Func]:

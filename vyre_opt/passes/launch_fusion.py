@@ -1,12 +1,12 @@
-"""Launch fusion: launches of a pipeline that follow each other become one program and one launch.
+"""Launch fusion: consecutive launches of a pipeline become one program and one launch.
 
-    runs      launches between borders: host reads, repeats, named kernels      (analysis.launch_flow)
-    windows   which stretches of a run may be one program, by proof             (fusion.group_legality)
-    plan      the fewest launches, then the fewest bytes moved                  (fusion.pipeline_plan)
-    join      one body, with barriers where values are handed over              (fusion.join)
+    runs      launches between host reads, repeats and named kernels              (analysis.launch_flow)
+    windows   which consecutive launches of a run may be one program, by proof    (fusion.group_legality)
+    plan      the groups: the fewest launches, then the fewest bytes moved        (fusion.pipeline_plan)
+    join      one body for a group, with barriers where values are handed over    (fusion.join)
 
-A buffer that only one group touches, and reads only where the same workgroup wrote before, is
-taken out of the pipeline; decode_scan_fuse then makes a tile of it.
+A buffer that only one group uses, and that each workgroup reads only where it wrote before, is
+removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ NO_LIMIT = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class LaunchFusionOptions:
-    """`max_group`: launches that one may be made of, at most.
+    """`max_group`: the most launches that may become one.
 
     `budget`: bytes of workgroup memory a program may use in all; 0 asks the target (16 KiB by default).
-    `max_group_bytes`: bytes that the buffers of one may hold, each counted once, with the largest
-    workgroup memory; 0 for any number.  A buffer of open size counts as empty.
+    `max_group_bytes`: the most bytes that the buffers of a group may hold, each counted once, plus the
+    largest workgroup memory; 0 for no limit.  A buffer of open size counts as empty.
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
     """
 
@@ -86,21 +86,22 @@ class LaunchFusion(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
-        work = _Fusion(module, ctx, proofs, self.options, budget)
+        fuser = _Fuser(module, ctx, proofs, self.options, budget)
         for pipeline in module.pipelines.values():
-            work.pipeline(pipeline)
-        ctx.count("launches saved", work.saved)
-        ctx.count("buffers internal", work.internal)
-        return work.saved > 0
+            fuser.pipeline(pipeline)
+        ctx.count("launches saved", fuser.saved)
+        ctx.count("buffers internal", fuser.internal)
+        return fuser.saved > 0
 
 
-class _Fusion:
+class _Fuser:
     def __init__(
         self, module: Module, ctx: Context, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
+        # both by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
-        self.made: dict[Any, Program] = {}
+        self.joined: dict[Any, Program] = {}
         self.saved = 0
         self.internal = 0
 
@@ -121,32 +122,32 @@ class _Fusion:
                 groups += self.groups(pipeline, uses, nodes)
         _choose_internal(uses, groups)
         for group in groups:
-            self.carry_out(pipeline, uses, group)
+            self.fuse(pipeline, uses, group)
         if groups:
-            _replace(pipeline, groups)
+            _remove_fused(pipeline, groups)
 
     # --- planning ---------------------------------------------------------------------------
 
     def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[LaunchNode]) -> list[FusionGroup]:
-        """The groups of two and more launches, drafted and verified; remarks on all cuts."""
+        """The groups of two and more launches, drafted and verified, with remarks on all cuts."""
         options = self.options
         windows = GroupLegality(
             run, self.proofs, uses, self.budget, options.max_group, options.max_group_bytes
         )
         cuts = self.plan(uses, run, windows)
-        found: list[FusionGroup] = []
+        groups: list[FusionGroup] = []
         for start, end in pairwise([*cuts, len(run)]):
             group = self.draft(windows, run, start, end) if end - start > 1 else None
             if isinstance(group, Refusal):
                 refuse(self.ctx, pipeline, run[start].launch, run[end - 1].launch, group)
             elif group is not None:
-                found.append(group)
+                groups.append(group)
         for start, cut in pairwise(cuts):
             remark_cut(self.ctx, pipeline, windows, start, cut)
-        return found
+        return groups
 
     def plan(self, uses: BufferUses, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
-        """The places in the run at which groups begin."""
+        """The indices in the run at which groups begin."""
         if self.options.strategy == "greedy":
             starts = [0]
             for at in range(1, len(run)):
@@ -169,7 +170,7 @@ class _Fusion:
     def draft(
         self, windows: GroupLegality, run: Sequence[LaunchNode], start: int, end: int
     ) -> FusionGroup | Refusal:
-        """The group of launches `start` to `end - 1`, with what its joined program proves."""
+        """The group of launches `start` to `end - 1`, with the hand-offs proven local in its joined program."""
         nodes = run[start:end]
         halos = [h for at in range(start, end) for h in windows.halos.get(at, ()) if h.producer >= start]
         tiles = [replace(h.tile, producer=h.producer - start) for h in halos]
@@ -189,8 +190,8 @@ class _Fusion:
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
         passed_on = _passed_on(nodes)
-        for at, verdict in handoffs.items():
-            name = fill_placeholders(at, names)
+        for canonical_name, verdict in handoffs.items():
+            name = fill_placeholders(canonical_name, names)
             if name in passed_on:
                 group.handoffs[name] = (
                     with_buffer_names(verdict, names) if isinstance(verdict, Refusal) else verdict
@@ -200,27 +201,27 @@ class _Fusion:
     def barriers(
         self, windows: GroupLegality, nodes: Sequence[LaunchNode], halos: Sequence[Halo], start: int
     ) -> Iterator[int]:
-        """The members before which a barrier stands: where what one wrote meets another's access."""
-        since = 0  # members that no barrier parts from those that come
+        """The members that need a barrier before them: they access what an earlier member writes."""
+        since = 0  # the first member after the last barrier
         for j in range(1, len(nodes)):
             for i in range(since, j):
-                made = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
-                if made or windows.pair(start + i, start + j)[0].needs_barrier:
+                is_halo = any((h.producer, h.consumer) == (start + i, start + j) for h in halos)
+                if is_halo or windows.pair(start + i, start + j)[0].needs_barrier:
                     yield j
                     since = j
                     break
 
-    # --- carrying out -----------------------------------------------------------------------
+    # --- fusing -----------------------------------------------------------------------------
 
-    def carry_out(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
-        """Make the program, unless a group alike has made it, and put its launch for the first one's."""
+    def fuse(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
+        """Make the first launch of the group one of the joined program, which equal groups share."""
         lengths = uses.lengths
         members, names = with_placeholders(group.members)
         internal = [placeholder(names.index(name)) for name in group.internal]
         tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
         known = tuple(lengths[name] for name in names)
         key = (members, known, group.nodes[0].grid, group.barriers, tuple(internal), tuple(tiles))
-        program = self.made.get(key)
+        program = self.joined.get(key)
         if program is None:
             program = join(
                 joined_name(group.members, self.module.programs),
@@ -234,29 +235,22 @@ class _Fusion:
                 ],
                 tiles=group.tiles,
             )
-            self.made[key] = program
-            self.put_before_pipelines(program)
+            self.joined[key] = program
+            self.module.add_before_pipelines(program)
         remark_joined(self.ctx, pipeline, group, program)
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch
-        # what is said of the edge before the group goes on to hold
+        # the first launch's notes are about the launch before the group, so a veto stays valid
         veto = veto_of(first)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
 
-    def put_before_pipelines(self, program: Program) -> None:
-        """Programs stand before the pipelines that launch them."""
-        self.module.add(program)
-        order = self.module.order
-        first = next(i for i, item in enumerate(order) if isinstance(item, Pipeline))
-        order.insert(first, order.pop())
-
 
 def _handed(program: Program) -> dict[str, TileProof | Refusal]:
-    """The verdicts for the bound buffers that a program may read and write."""
+    """For each bound buffer that a program both reads and writes, whether its use is local to workgroups."""
     both = [
         b.name
         for b in program.buffers.values()
@@ -268,15 +262,15 @@ def _handed(program: Program) -> dict[str, TileProof | Refusal]:
 def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
     """The buffers that one launch writes and a later one reads."""
     written: set[str] = set()
-    found: set[str] = set()
+    result: set[str] = set()
     for node in nodes:
-        found |= written & node.reads
+        result |= written & node.reads
         written |= node.writes
-    return found
+    return result
 
 
 def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
-    """Settle which buffers leave the pipeline: those that groups alone touch, each for itself."""
+    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself."""
     local: dict[int, set[str]] = {}
     for group in groups:
         names = {name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)}
@@ -292,22 +286,22 @@ def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
         ]
 
 
-def _replace(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
-    """Take out the launches and the buffers that are no more; grids keep lengths as numbers."""
-    gone = {id(node.launch) for group in groups for node in group.nodes[1:]}
+def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
+    """Remove the launches and buffers that groups absorbed; lengths of such buffers in grids become numbers."""
+    absorbed = {id(node.launch) for group in groups for node in group.nodes[1:]}
     dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
     lengths = {name: pipeline.buffers.pop(name).count for name in dropped}
 
-    def keep(stages: list[Stage]) -> list[Stage]:
-        kept = [stage for stage in stages if id(stage) not in gone]
-        for stage in kept:
+    def remaining(stages: list[Stage]) -> list[Stage]:
+        rest = [stage for stage in stages if id(stage) not in absorbed]
+        for stage in rest:
             if isinstance(stage, Repeat):
-                stage.stages = keep(stage.stages)
+                stage.stages = remaining(stage.stages)
             elif isinstance(stage, Launch) and any(
                 name in dropped for extent in stage.grid for name in lengths_of(extent)
             ):
                 x, y, z = (fold(extent, lengths) for extent in stage.grid)
                 stage.grid = (x, y, z)
-        return kept
+        return rest
 
-    pipeline.stages = keep(pipeline.stages)
+    pipeline.stages = remaining(pipeline.stages)

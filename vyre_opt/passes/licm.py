@@ -20,12 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.loops import trip_count
-from ..ir.program import AccessMode, Block, Func, Module, Op, Program, Value
+from ..ir.program import AccessMode, Func, Module, Op, Program, Value
+from ..ir.walker import Walker
 from .manager import Context
 from .registry import Pass, register
 
 _STOPPED = 1 << 30
-"""A floor deeper than any loop."""
+"""A level deeper than any loop."""
 
 
 @register
@@ -37,80 +38,79 @@ class Licm(Pass):
         moved = 0
         for item in module.order:
             if isinstance(item, Program | Func):
-                walk = _Walk(item)
-                walk.block(item.body, 0)
-                moved += walk.moved
+                hoister = _Hoister(item)
+                hoister.walk_block(item.body)
+                moved += hoister.changes
         ctx.count("ops moved", moved)
         return moved > 0
 
 
 @dataclass(slots=True)
 class _Loop:
-    """An open loop.  Loads stay at `load_floor` or deeper; `moved` goes in front of the loop."""
+    """A loop being visited.  Loads stay at level `load_floor` or deeper; `moved` goes in front of the loop."""
 
     load_floor: int
     moved: list[Op] = field(default_factory=list)
 
 
-class _Walk:
+class _Hoister(Walker):
+    """`floor`: the outermost level that ops of the current block may move to."""
+
     def __init__(self, item: Program | Func) -> None:
+        super().__init__()
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.constant_buffers = {b.name for b in buffers if b.access is AccessMode.READ}
         self.levels: dict[Value, int] = {}
+        """The level of each value that is computed in a loop; all others are of level 0."""
         self.loops: list[_Loop] = []
-        self.moved = 0
+        self.floor = 0
 
-    def block(self, block: Block, floor: int) -> None:
-        """Move what may move out of `block`, but not further out than level `floor`."""
+    def visit(self, op: Op, out: list[Op]) -> None:
         here = len(self.loops)
-        for arg in block.args:
-            self.levels[arg] = here
-        kept: list[Op] = []
-        for op in block.ops:
-            if op.regions:
-                self.structured(op, floor, kept)
-                kept.append(op)
-            elif (level := self.level(op, floor, here)) < here:
-                self.loops[level].moved.append(op)
-                self.moved += 1
-            else:
-                level = here
-                kept.append(op)
-                if op.name == "trap":
-                    self.stop()
-            for result in op.results:
-                self.levels[result] = here if op.regions else level
-        block.ops = kept
-
-    def level(self, op: Op, floor: int, here: int) -> int:
-        """The level where `op` is best computed."""
-        if not op.definition.is_pure:
-            if op.name != "load" or op.attrs["buffer"] not in self.constant_buffers or not self.loops:
-                return here
-            floor = max(floor, self.loops[-1].load_floor)
-        levels = self.levels
-        for operand in op.operands:
-            if levels[operand] > floor:
-                floor = levels[operand]
-        return floor
-
-    def structured(self, op: Op, floor: int, kept: list[Op]) -> None:
-        here = len(self.loops)
-        if op.name not in ("for", "while"):
-            for inner in op.regions:
-                self.block(inner, here if op.name == "if" else floor)
+        if not here:
+            out.append(op)
             return
-        outer = min(self.loops[-1].load_floor, here) if self.loops else 0
-        sure = op.name == "for" and (trip_count(op) or 0) > 0
-        self.loops.append(_Loop(max(outer, floor) if sure else here + 1))
-        for inner in op.regions:
-            self.block(inner, floor)
-        loop = self.loops.pop()
-        kept += loop.moved
-        if op.name == "while" or loop.load_floor == _STOPPED:
-            self.stop()
+        levels, level = self.levels, self.floor
+        if not op.definition.is_pure:
+            level = max(level, self.loops[-1].load_floor) if self.is_constant_load(op) else here
+        for operand in op.operands:
+            if operand in levels and levels[operand] > level:
+                level = levels[operand]
+        if level < here:
+            self.loops[level].moved.append(op)
+            self.changes += 1
+        else:
+            out.append(op)
+            if op.name == "trap":
+                self.pin_loads()
+        for result in op.results:
+            levels[result] = level
 
-    def stop(self) -> None:
-        """From here on, no load moves out of the loops around."""
+    def is_constant_load(self, op: Op) -> bool:
+        return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        here, floor = len(self.loops), self.floor
+        is_loop = op.name in ("for", "while")
+        if is_loop:
+            outer = min(self.loops[-1].load_floor, here) if self.loops else 0
+            sure = op.name == "for" and (trip_count(op) or 0) > 0
+            self.loops.append(_Loop(max(outer, floor) if sure else here + 1))
+        elif op.name == "if":
+            self.floor = here
+        for block in op.regions:
+            self.levels.update(dict.fromkeys(block.args, len(self.loops)))
+            self.walk_block(block)
+        self.floor = floor
+        if is_loop:
+            loop = self.loops.pop()
+            out += loop.moved
+            if op.name == "while" or loop.load_floor == _STOPPED:
+                self.pin_loads()
+        out.append(op)
+        self.levels.update(dict.fromkeys(op.results, here))
+
+    def pin_loads(self) -> None:
+        """From here on, no load moves out of the loops around: the program may stop before it."""
         if self.loops:
             self.loops[-1].load_floor = _STOPPED

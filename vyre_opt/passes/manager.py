@@ -1,4 +1,4 @@
-"""Runs passes in their declared order, keeps analyses true, and checks what passes claim."""
+"""The pass manager: schedules and runs passes, caches analyses, and checks what passes report."""
 
 from __future__ import annotations
 
@@ -11,17 +11,26 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Module, Program
 from ..ir.verifier import verify
-from .pipeline_text import read
-from .registry import Pass, PassError, find, make
+from .pipeline_text import parse_pipeline
+from .registry import Pass, PassError, find_pass, make_pass
 
 if TYPE_CHECKING:
     from ..runtime.dispatcher import Dispatcher
 
-__all__ = ["Analyses", "Context", "Observer", "PassFailure", "PassManager", "Remark", "Result", "schedule"]
+__all__ = [
+    "Analyses",
+    "Context",
+    "Observer",
+    "PassFailure",
+    "PassManager",
+    "Remark",
+    "Result",
+    "schedule_passes",
+]
 
 
 class Analysis(Protocol):
-    """A fact about a program: built from it, never changed, dropped when it may be untrue."""
+    """A result about a program: computed from it, never changed, dropped when it may no longer hold."""
 
     name: str
 
@@ -30,38 +39,38 @@ A = TypeVar("A")
 
 
 class Analyses:
-    """Facts by program.  A fact is computed when first asked for and kept until dropped."""
+    """A cache of analyses by program: each is computed at the first `get` and stays until dropped."""
 
     def __init__(self) -> None:
-        self._facts: dict[tuple[str, int], tuple[Program, Any]] = {}
+        self._cache: dict[tuple[str, int], tuple[Program, Any]] = {}
 
     def get(self, analysis: Callable[[Program], A], program: Program) -> A:
-        """`analysis(program)`, computed now or kept from before."""
+        """`analysis(program)`, computed now or cached."""
         key = (analysis.name, id(program))  # type: ignore[attr-defined]
-        kept = self._facts.get(key)
-        if kept is not None and kept[0] is program:
-            fact: A = kept[1]
-            return fact
-        made = analysis(program)
-        self._facts[key] = (program, made)
-        return made
+        entry = self._cache.get(key)
+        if entry is not None and entry[0] is program:  # the id may be that of a program that is no more
+            cached: A = entry[1]
+            return cached
+        result = analysis(program)
+        self._cache[key] = (program, result)
+        return result
 
     def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
-        """Forget every fact but those in `preserves`, and those in `invalidates` in any case."""
-        kept = set(preserves) - set(invalidates)
-        self._facts = {key: fact for key, fact in self._facts.items() if key[0] in kept}
+        """Drop all analyses but those in `preserves`; those in `invalidates` in any case."""
+        valid = set(preserves) - set(invalidates)
+        self._cache = {key: entry for key, entry in self._cache.items() if key[0] in valid}
 
     @property
     def names(self) -> set[str]:
-        """The analyses of which a fact is kept."""
-        return {name for name, _ in self._facts}
+        """The names of the analyses in the cache."""
+        return {name for name, _ in self._cache}
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A decision of a pass: `kind` is applied, refused or note; or a warning, which is always shown.
 
-    `certificate` holds the facts it rests on, as JSON values.
+    `certificate`: the facts that justify it, as JSON values.
     """
 
     pass_name: str
@@ -78,7 +87,7 @@ class Remark:
 
 @dataclass(slots=True)
 class Context:
-    """What a pass is given besides the module."""
+    """What a pass gets besides the module: analyses, the target, and where remarks and statistics go."""
 
     analyses: Analyses = field(default_factory=Analyses)
     remarks: list[Remark] = field(default_factory=list)
@@ -87,13 +96,13 @@ class Context:
     target: str = ""
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
-        """Say what was done (applied), what was not (refused) or is worth a warning, and on which facts it rests."""
+        """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""
         self.remarks.append(Remark(self.running, kind, message, loc, certificate))
 
     def dispatcher(self, name: str) -> Dispatcher:
-        """What runs programs on a target, for a pass that computes through one.
+        """The dispatcher of a target, for a pass that runs programs.
 
-        Raises BackendError for a target that is not available here.
+        Raises BackendError for a target that is not available on this machine.
         """
         from ..runtime.dispatcher import target
 
@@ -123,7 +132,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Result:
-    """What a run did; true if anything changed.  Seconds are of wall time, by pass in order."""
+    """The outcome of a run; true if anything changed.  `seconds`: wall time by pass, in order."""
 
     changed: bool
     remarks: list[Remark]
@@ -135,12 +144,12 @@ class Result:
 
 
 class PassManager:
-    """A pipeline: `PassManager("cse,dce")`, `PassManager(["cse", make("unroll", {"factor": "4"})])`.
+    """A pipeline: `PassManager("cse,dce")`, `PassManager(["cse", make_pass("unroll", {"factor": "4"})])`.
 
-    `verify_each` verifies the module after each pass, and holds each pass to its
-    word on whether it changed anything.  `target` (`sm_90`, say) is what passes take
-    limits from; none means limits that every target has.  Raises PassError for a
-    wrong pipeline.
+    `verify_each` verifies the module after each pass, and checks that the pass reported
+    rightly whether it changed anything.  `target` (`sm_90`, say) sets the limits that
+    passes work with; without one, they are those that every target has.  Raises PassError
+    for a wrong pipeline.
     """
 
     def __init__(
@@ -150,8 +159,9 @@ class PassManager:
         observers: Sequence[Observer] = (),
         target: str = "",
     ) -> None:
-        wanted = read(passes) if isinstance(passes, str) else [p for item in passes for p in _passes(item)]
-        self.passes = schedule(wanted)
+        items = [passes] if isinstance(passes, str) else passes
+        parsed = [parse_pipeline(item) if isinstance(item, str) else [item] for item in items]
+        self.passes = schedule_passes([pass_ for group in parsed for pass_ in group])
         self.verify_each = verify_each
         self.observers = list(observers)
         self.target = target
@@ -172,7 +182,8 @@ class PassManager:
             for observer in self.observers:
                 observer.before(running, module)
             if self.verify_each:
-                size, before = _size(module), before or fingerprint(module)
+                # after a pass the fingerprint is known, unless it was enough to count ops
+                size, before = _count_ops(module), before or fingerprint(module)
             started = time.perf_counter()
             changed = running.run(module, ctx)
             seconds.append((running.name, time.perf_counter() - started))
@@ -185,10 +196,6 @@ class PassManager:
             for observer in self.observers:
                 observer.after(running, module, changed)
         return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
-
-
-def _passes(item: str | Pass) -> list[Pass]:
-    return read(item) if isinstance(item, str) else [item]
 
 
 def _check_types(running: Pass, module: Module) -> None:
@@ -207,23 +214,23 @@ def _check_types(running: Pass, module: Module) -> None:
         raise DiagnosticError(errors)
 
 
-def _size(module: Module) -> int:
-    """Ops in all: modules of one fingerprint have equally many."""
+def _count_ops(module: Module) -> int:
+    """Ops of all bodies.  Modules with different counts have different fingerprints."""
     bodies = [item.body for items in (module.programs, module.funcs) for item in items.values()]
     return sum(1 for body in bodies for _ in body.walk())
 
 
 def _check(running: Pass, module: Module, changed: bool, before: bytes, size: int) -> bytes | None:
-    """The module's fingerprint after a pass, if it was needed.  Raises PassFailure if the pass is at fault.
+    """The module's fingerprint after a pass, None if it was not computed.  Raises PassFailure for a bug of the pass.
 
-    `before`, `size`: what the module was before.
+    `before`, `size`: the fingerprint and the count of ops before the pass.
     """
     if changed:
         errors = [d for d in verify(module) if d.severity == "error"]
         if errors:
             raise PassFailure(running.name, "left a module that does not verify", errors)
-    if changed and _size(module) != size:
-        return None
+    if changed and _count_ops(module) != size:
+        return None  # it has changed indeed, and counting is far cheaper than a fingerprint
     after = fingerprint(module)
     if changed != (after != before):
         said, did = ("a change", "nothing changed") if changed else ("no change", "something changed")
@@ -231,8 +238,8 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
     return after
 
 
-def schedule(wanted: Sequence[Pass]) -> list[Pass]:
-    """`wanted` in order, each after what it requires, which is pulled in where it is missing.
+def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
+    """`requested` in order, each after the passes it requires, which are added where they are missing.
 
     A requirement that a pass in between invalidated is run again.  Requirements of
     one pass that do not depend on each other run by name.  Raises PassError for an
@@ -241,21 +248,21 @@ def schedule(wanted: Sequence[Pass]) -> list[Pass]:
     order: list[Pass] = []
     valid: set[str] = set()
 
-    def place(chosen: Pass, path: tuple[str, ...]) -> None:
-        if chosen.name in path:
-            cycle = [*path[path.index(chosen.name) :], chosen.name]
+    def place(pass_: Pass, path: tuple[str, ...]) -> None:
+        if pass_.name in path:
+            cycle = [*path[path.index(pass_.name) :], pass_.name]
             raise PassError(f"passes require each other: {' -> '.join(cycle)}")
-        for name in sorted(chosen.requires):
+        for name in sorted(pass_.requires):
             if name.replace("-", "_") not in valid:
                 try:
-                    find(name)
+                    find_pass(name)
                 except PassError as unknown:
-                    raise PassError(f"pass {chosen.name} requires {name}: {unknown}") from None
-                place(make(name), (*path, chosen.name))
-        order.append(chosen)
-        valid.difference_update(chosen.invalidates)
-        valid.add(chosen.name)
+                    raise PassError(f"pass {pass_.name} requires {name}: {unknown}") from None
+                place(make_pass(name), (*path, pass_.name))
+        order.append(pass_)
+        valid.difference_update(pass_.invalidates)
+        valid.add(pass_.name)
 
-    for chosen in wanted:
-        place(chosen, ())
+    for pass_ in requested:
+        place(pass_, ())
     return order

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import get_type_hints
 
 from .pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from .registry import BUILTIN, Pass, find, option_type
+from .registry import BUILTIN, Pass, find_pass, option_type
 
 __all__ = ["page"]
 
@@ -48,38 +48,38 @@ constants away for good: `vyre-opt --pass=specialize -O`.
 
 def page() -> str:
     """The whole of docs/passes.md."""
-    passes = [find(name) for name in sorted(BUILTIN)]
+    passes = [find_pass(name) for name in sorted(BUILTIN)]
     lines = [_INTRO, "| Pass | What it does |\n|---|---|"]
     lines += [f"| [{p.name}](#{p.name}) | {p.summary} |" for p in passes]
-    numbered = "\n".join(f"{i}. [{p}](#{_name(p)})" for i, p in enumerate(DEFAULT_PIPELINE, 1))
+    numbered = "\n".join(f"{i}. [{p}](#{_anchor(p)})" for i, p in enumerate(DEFAULT_PIPELINE, 1))
     lines.append(_DEFAULT.format(name=DEFAULT, passes=numbered).rstrip())
     return "\n".join([*lines, *(line for p in passes for line in _section(p))])
 
 
-def _name(text: str) -> str:
+def _anchor(text: str) -> str:
     return text.partition("{")[0]
 
 
-def _section(described: type[Pass]) -> Iterator[str]:
-    yield f"\n## {described.name}\n"
-    yield f"{described.summary}\n"
-    _, _, more = (inspect.getdoc(sys.modules[described.__module__]) or "").partition("\n\n")
+def _section(cls: type[Pass]) -> Iterator[str]:
+    yield f"\n## {cls.name}\n"
+    yield f"{cls.summary}\n"
+    _, _, more = (inspect.getdoc(sys.modules[cls.__module__]) or "").partition("\n\n")
     if more:
         yield f"{more}\n"
-    yield f"- Requires: {_names(described.requires)}"
-    yield f"- Invalidates: {_names(described.invalidates)}"
-    yield f"- Preserves: {_names(described.preserves)}"
-    fields = dataclasses.fields(described.Options)
+    yield f"- Requires: {_names(cls.requires)}"
+    yield f"- Invalidates: {_names(cls.invalidates)}"
+    yield f"- Preserves: {_names(cls.preserves)}"
+    fields = dataclasses.fields(cls.Options)
     if not fields:
         yield "- Options: none"
         return
-    hints = get_type_hints(described.Options)
+    hints = get_type_hints(cls.Options)
     yield "\n| Option | Type | Default |\n|---|---|---|"
     for option in fields:
         default = str(option.default).lower() if isinstance(option.default, bool) else repr(option.default)
         yield f"| `{option.name}` | {option_type(hints[option.name]).__name__} | `{default}` |"
-    more = inspect.getdoc(described.Options) or ""
-    if not more.startswith(f"{described.Options.__name__}("):  # what a dataclass says if its author does not
+    more = inspect.getdoc(cls.Options) or ""
+    if not more.startswith(f"{cls.Options.__name__}("):  # the docstring that dataclass itself writes
         yield f"\n{more}"
 
 

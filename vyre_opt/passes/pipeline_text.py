@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 
-from .registry import Pass, PassError, make
+from .registry import Pass, PassError, make_pass
 
-__all__ = ["DEFAULT", "DEFAULT_PIPELINE", "default_pipeline", "read", "show"]
+__all__ = ["DEFAULT", "DEFAULT_PIPELINE", "default_pipeline", "format_pipeline", "parse_pipeline"]
 
 DEFAULT = "default"
 
 DEFAULT_PIPELINE = (
-    # plain programs with constant forms: what the proofs read
+    # plain programs in canonical form, which the proofs of fusion are written for
     "expand_kernels",
     "inline",
     "canonicalize",
     "simplify_cf",
     "cse",
-    # launches become one, and what they handed over becomes a tile
+    # launches are joined, and the buffers between them become workgroup tiles
     "fusion_pressure",
     "launch_fusion",
     "decode_scan_fuse",
-    # what that leaves behind; equal indices are one value before stores are forwarded
+    # cleaning up; cse before store_forward, which knows an index by its value
     "canonicalize",
     "cse",
     "store_forward",
@@ -33,14 +33,14 @@ DEFAULT_PIPELINE = (
     "barrier_elim",
     "vectorize_access",
 )
-"""What `default` stands for: each a pass as text, with options in braces where it has any."""
+"""The passes that `default` stands for."""
 
 
 def default_pipeline(fusion_threshold: float | None = None, max_group_bytes: int | None = None) -> str:
-    """The default pipeline as text, with the two limits that a user may set on what is fused.
+    """The default pipeline as text, with two limits on what is fused.
 
-    `fusion_threshold`: elements a link, for `fusion_pressure`.  `max_group_bytes`: what the launches of
-    one may hold, for `launch_fusion`.  Raises PassError for values that these do not take.
+    `fusion_threshold`: `threshold` of `fusion_pressure`, in elements per link.  `max_group_bytes`: that of
+    `launch_fusion`.  Raises PassError for values that these passes do not take.
     """
     options = {
         "fusion_pressure": {} if fusion_threshold is None else {"threshold": f"{fusion_threshold!r}"},
@@ -48,16 +48,16 @@ def default_pipeline(fusion_threshold: float | None = None, max_group_bytes: int
     }
     if not any(options.values()):
         return DEFAULT
-    return ",".join(str(make(name, options.get(name))) for name in DEFAULT_PIPELINE)
+    return ",".join(str(make_pass(name, options.get(name))) for name in DEFAULT_PIPELINE)
 
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}=,]|[^\s{}=,]+)")
 
 
-def read(text: str) -> list[Pass]:
+def parse_pipeline(text: str) -> list[Pass]:
     """The passes that `text` names, in order; `default` is DEFAULT_PIPELINE.
 
-    Raises PassError that shows the place.
+    Raises PassError with `text` and a caret under the mistake.
     """
     tokens = [(m.group(1), m.start(1)) for m in _TOKEN.finditer(text)]
     tokens.append(("", len(text)))
@@ -94,7 +94,9 @@ def read(text: str) -> list[Pass]:
                 if tokens[at][0] == ",":
                     at += 1
             at += 1
-        passes += read(",".join(DEFAULT_PIPELINE)) if name == DEFAULT else [make(name, options)]
+        passes += (
+            parse_pipeline(",".join(DEFAULT_PIPELINE)) if name == DEFAULT else [make_pass(name, options)]
+        )
         if tokens[at][0] == ",":
             at += 1
             if not tokens[at][0]:
@@ -104,6 +106,6 @@ def read(text: str) -> list[Pass]:
     return passes
 
 
-def show(passes: list[Pass]) -> str:
-    """The text that `read` reads back as `passes`."""
+def format_pipeline(passes: list[Pass]) -> str:
+    """The text that `parse_pipeline` reads back as `passes`."""
     return ",".join(str(p) for p in passes)

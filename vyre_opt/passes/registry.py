@@ -1,14 +1,14 @@
 """What a pass is, and where passes are found.
 
-A built-in pass lives in the module of its name and is imported when it is first
-asked for.  Others register through the entry point group `vyre_opt.passes`, whose
-entries name a module that registers on import, or a Pass class.
+A built-in pass lives in the module of its name, which is imported at the first look-up.
+Others are found through the entry point group `vyre_opt.passes`, whose entries name
+a module that registers its passes on import, or a Pass class.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
@@ -19,7 +19,16 @@ from ..ir.program import Module
 if TYPE_CHECKING:
     from .manager import Context
 
-__all__ = ["NoOptions", "Pass", "PassError", "all_names", "find", "make", "option_type", "register"]
+__all__ = [
+    "NoOptions",
+    "Pass",
+    "PassError",
+    "pass_names",
+    "find_pass",
+    "make_pass",
+    "option_type",
+    "register",
+]
 
 ENTRY_POINTS = "vyre_opt.passes"
 
@@ -46,11 +55,11 @@ BUILTIN = (
 
 
 ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
-"""Built-in passes that rest on a package above this one."""
+"""The modules of built-in passes that use a package above this one."""
 
 
 class PassError(ValueError):
-    """A pass that does not exist, is declared wrongly, or is given a wrong option."""
+    """A pass that does not exist or is declared wrongly, or a wrong option of a pass."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,12 @@ class Pass:
     """Base of a pass; a subclass is one small file with one `run`.
 
     `requires`     passes that must have run and not been invalidated since.
-    `invalidates`  passes and analyses whose result a change by this one voids.
+    `invalidates`  passes and analyses whose results no longer hold after a change by this one.
     `preserves`    analyses that stay true whatever this pass changes; all others
                    are dropped after a change.
-    `takes_type_parameters`  whether it may run on a program whose types are still open.
+    `takes_type_parameters`  whether it may run on a program that still has type parameters.
     `Options`      a frozen dataclass of int, float, bool and str fields with defaults; a field
-                   that is None unless it is given is `float | None`.
+                   that is None by default is `float | None`.
     """
 
     name: ClassVar[str]
@@ -82,21 +91,20 @@ class Pass:
         self.options = self.Options() if options is None else options
 
     def run(self, module: Module, ctx: Context) -> bool:
-        """Rewrite `module` in place; whether anything changed."""
+        """Rewrite `module` in place; return whether anything changed."""
         raise TypeError(f"pass {type(self).__name__} has no run")
 
     def __str__(self) -> str:
         """The pass as pipeline text; options at their defaults are left out."""
-        given = [
-            f"{f.name}={_show(getattr(self.options, f.name))}"
-            for f in dataclasses.fields(self.options)
-            if getattr(self.options, f.name) != f.default
+        values = {
+            f.name: (getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options)
+        }
+        options = [
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, (value, default) in values.items()
+            if value != default
         ]
-        return f"{self.name}{{{' '.join(given)}}}" if given else self.name
-
-
-def _show(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return f"{self.name}{{{' '.join(options)}}}" if options else self.name
 
 
 _registered: dict[str, type[Pass]] = {}
@@ -104,9 +112,10 @@ _registered: dict[str, type[Pass]] = {}
 
 def register(cls: type[Pass]) -> type[Pass]:
     """Class decorator: make a pass known under its name.  Raises PassError for a duplicate."""
-    taken = _registered.get(cls.name)
-    if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise PassError(f"pass {cls.name} is registered twice: by {taken.__module__} and {cls.__module__}")
+    other = _registered.get(cls.name)
+    # the same class again is no duplicate: its module may have been reloaded
+    if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise PassError(f"pass {cls.name} is registered twice: by {other.__module__} and {cls.__module__}")
     if cls.name in BUILTIN and cls.__module__ != _module_of(cls.name):
         raise PassError(f"pass {cls.name} is built in; {cls.__module__} must give its own another name")
     _registered[cls.name] = cls
@@ -124,13 +133,13 @@ def _entry_points() -> Iterator[Any]:
     yield from entry_points(group=ENTRY_POINTS)
 
 
-def all_names() -> list[str]:
-    """Every pass that can be asked for, sorted."""
+def pass_names() -> list[str]:
+    """The names of all passes: built in, registered, and from entry points; sorted."""
     return sorted({*BUILTIN, *_registered, *(point.name for point in _entry_points())})
 
 
-def find(name: str) -> type[Pass]:
-    """The pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
+def find_pass(name: str) -> type[Pass]:
+    """The class of the pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
     name = name.replace("-", "_")
     if name not in _registered:
         if name in BUILTIN:
@@ -138,43 +147,44 @@ def find(name: str) -> type[Pass]:
         else:
             for point in _entry_points():
                 if point.name.replace("-", "_") == name:
-                    loaded = point.load()
+                    loaded = point.load()  # a module has registered its passes on import
                     if isinstance(loaded, type) and issubclass(loaded, Pass):
                         register(loaded)
     if name not in _registered:
-        hint = suggest(name, all_names())
+        hint = suggest(name, pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
 
 
-def make(name: str, options: Mapping[str, str] | None = None) -> Pass:
-    """A pass with its options read from text.  Raises PassError."""
-    cls = find(name)
+def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
+    """A pass with the options in `options`, each as text.  Raises PassError."""
+    cls = find_pass(name)
     hints = get_type_hints(cls.Options)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, text in (options or {}).items():
         key = key.replace("-", "_")
         if key not in hints:
             hint = suggest(key, hints)
-            known = f"; it has {', '.join(hints)}" if hints else "; it has none"
-            raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else known))
+            listed = f"; it has {', '.join(hints)}" if hints else "; it has none"
+            raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else listed))
         try:
-            given[key] = _READERS[option_type(hints[key])](text)
+            values[key] = _PARSERS[option_type(hints[key])](text)
         except ValueError:
             kind = option_type(hints[key]).__name__
             raise PassError(f"option {key} of {cls.name} is {kind}, not {text!r}") from None
     try:
-        return cls(cls.Options(**given))
+        return cls(cls.Options(**values))
     except ValueError as wrong:
         raise PassError(f"pass {cls.name}: {wrong}") from None
 
 
 def option_type(hint: Any) -> type:
-    """The type of an option that is given."""
-    return next((one for one in get_args(hint) if one is not type(None)), hint)
+    """The type of an option's value by its annotation: `float` for `float | None`."""
+    value_type: type = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
+    return value_type
 
 
-def _read_bool(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text.lower() in ("true", "1", "yes", "on"):
         return True
     if text.lower() in ("false", "0", "no", "off"):
@@ -182,4 +192,9 @@ def _read_bool(text: str) -> bool:
     raise ValueError(text)
 
 
-_READERS: dict[Any, Any] = {int: lambda text: int(text, 0), float: float, bool: _read_bool, str: str}
+_PARSERS: dict[type, Callable[[str], Any]] = {
+    int: lambda text: int(text, 0),
+    float: float,
+    bool: _parse_bool,
+    str: str,
+}

@@ -1,11 +1,11 @@
-"""Specialization: a constant of the program becomes the value that it is bound to.
+"""Specialization: specialization constants become the values that they are bound to.
 
     spec @tile : u32 = 64                        (--spec tile=32, or its default)
     %t = spec @tile : u32           ->           %t = const 32 : u32
     %n = mul %t, %t : u32                        %n = const 1024 : u32
 
-What then has a known result is folded, and the declarations go.  A type parameter becomes its
-type wherever it stands, so the program that is left is of plain types and any pass may take it.
+Ops on them are then folded, and the declarations are removed.  A type parameter becomes its type
+wherever it stands, so the program has plain types alone afterwards, which every pass accepts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class SpecializeOptions:
-    """`only`: names with + between them (`tile+T`); all constants if empty."""
+    """`only`: the names of the constants to bind, with + between them (`tile+T`); all if empty."""
 
     only: str = ""
 
@@ -39,22 +39,22 @@ class Specialize(Pass):
 
     def run(self, module: Module, ctx: Context) -> bool:
         programs = list(module.programs.values())
-        wanted = self.wanted(programs)
+        names = self.selected_names(programs)
         changed = False
         for program in programs:
-            chosen = [s for s in program.specs.values() if wanted is None or s.name in wanted]
-            _check_bound(chosen)
-            if chosen:
-                folded = _specialize(program, chosen)
-                values = {spec.name: show(spec.default, spec.dtype) for spec in chosen}
+            specs = [s for s in program.specs.values() if names is None or s.name in names]
+            _check_bound(specs)
+            if specs:
+                folded = _specialize(program, specs)
+                values = {spec.name: show(spec.default, spec.dtype) for spec in specs}
                 listed = ", ".join(f"@{name} = {value}" for name, value in values.items())
                 ctx.remark("applied", f"@{program.name} with {listed}", program.loc, values=values)
-                ctx.count("constants bound", len(chosen))
+                ctx.count("constants bound", len(specs))
                 ctx.count("ops folded", folded)
                 changed = True
         return changed
 
-    def wanted(self, programs: list[Program]) -> set[str] | None:
+    def selected_names(self, programs: list[Program]) -> set[str] | None:
         """The names of `only`; None for all.  Raises DiagnosticError for one that no program has."""
         if not self.options.only:
             return None
@@ -71,7 +71,7 @@ class Specialize(Pass):
         return set(names)
 
 
-def _check_bound(chosen: list[Spec]) -> None:
+def _check_bound(specs: list[Spec]) -> None:
     """Raises DiagnosticError for constants without a value."""
     errors = [
         Diagnostic(
@@ -80,17 +80,17 @@ def _check_bound(chosen: list[Spec]) -> None:
             spec.loc,
             help=f"give it one with --spec {spec.name}=VALUE, or a default",
         )
-        for spec in chosen
+        for spec in specs
         if spec.default is None
     ]
     if errors:
         raise DiagnosticError(errors)
 
 
-def _specialize(program: Program, chosen: list[Spec]) -> int:
-    """Bind the constants; how many ops were folded, which waits until all types are known."""
-    close(program, {spec.name: spec.default for spec in chosen if spec.dtype is DTYPE})
-    values = {spec.name: spec.default for spec in chosen}
+def _specialize(program: Program, specs: list[Spec]) -> int:
+    """Bind the constants; how many ops were folded, none while the program has type parameters."""
+    close(program, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
+    values = {spec.name: spec.default for spec in specs}
     for op in every_op(program.body):
         if op.definition.format == "spec" and op.attrs["spec"] in values:
             become(op, "const", (), {"value": values[op.attrs["spec"]]})

@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 
 from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
-from ..ir.rewrite import constant_value, substitute
+from ..ir.rewrite import constant_value
 from ..ir.uniformity import Uniformity
+from ..ir.walker import Walker
 from .manager import Context
 from .registry import Pass, register
 
@@ -31,11 +32,11 @@ class StoreForward(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         changed = 0
         for program in module.programs.values():
-            walk = _Walk(program, ctx)
-            walk.block(program.body)
-            ctx.count("loads replaced", walk.loads)
-            ctx.count("stores removed", walk.stores)
-            changed += walk.loads + walk.stores
+            forwarder = _Forwarder(program, ctx)
+            forwarder.walk_block(program.body)
+            ctx.count("loads replaced", forwarder.loads)
+            ctx.count("stores removed", forwarder.stores)
+            changed += forwarder.loads + forwarder.stores
         return changed > 0
 
 
@@ -54,144 +55,158 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Elements(Generic[T]):
-    """Something noted of elements of one buffer, by the place of the access."""
+    """A note on elements of one buffer, by the place of the access that made it.
+
+    `by_base`: base value -> offset -> (lanes, note).  `widest`: the most lanes of any note.
+    """
 
     by_base: dict[Value | None, dict[int, tuple[int, T]]] = field(default_factory=dict)
     widest: int = 1
 
     def get(self, place: _Place) -> T | None:
-        """What is noted of exactly these elements."""
-        noted = self.by_base.get(place.base, {}).get(place.offset)
-        return noted[1] if noted is not None and noted[0] == place.lanes else None
+        """The note on exactly these elements."""
+        entry = self.by_base.get(place.base, {}).get(place.offset)
+        return entry[1] if entry is not None and entry[0] == place.lanes else None
 
-    def put(self, place: _Place, what: T) -> None:
-        self.by_base.setdefault(place.base, {})[place.offset] = (place.lanes, what)
+    def put(self, place: _Place, note: T) -> None:
+        self.by_base.setdefault(place.base, {})[place.offset] = (place.lanes, note)
         self.widest = max(self.widest, place.lanes)
 
     def touch(self, place: _Place) -> None:
         """Forget all that may share an element with `place`."""
-        noted = self.by_base.get(place.base)
-        if not noted:
+        notes = self.by_base.get(place.base)
+        if not notes:
             self.by_base = {}
             return
-        self.by_base = {place.base: noted}
+        self.by_base = {place.base: notes}  # an index of another base may be any element
         for distance in range(1 - self.widest, place.lanes):
             at = place.offset + distance
             at = at % place.modulus if place.base is not None else at
-            if at in noted and (distance >= 0 or noted[at][0] > -distance):
-                del noted[at]
+            if at in notes and (distance >= 0 or notes[at][0] > -distance):
+                del notes[at]
 
 
-class _Walk:
+class _Forwarder(Walker):
     def __init__(self, program: Program, ctx: Context) -> None:
-        self.buffers = program.buffers
+        super().__init__()
         self.constant_buffers = {b.name for b in program.buffers.values() if b.access is AccessMode.READ}
         _, self.by_op = summarize(program.body)
         # A value less uniform than the load it replaces could leave a barrier in divergent control flow
         self.facts = ctx.analyses.get(Uniformity, program) if _has_nested_sync(program, self.by_op) else None
         self.ctx = ctx
-        self.replaced: dict[Value, Value] = {}
         self.sums: dict[Value, tuple[Value, int]] = {}
+        """Indexes that are another value plus a constant."""
+        self.known: dict[str, _Elements[Value]] = {}
+        """By buffer, elements whose values are known at this place of the block."""
+        self.unread: dict[str, _Elements[Op]] = {}
+        """By buffer, elements stored in this block that nothing has read since."""
+        self.overwritten: set[Op] = set()
         self.loads = 0
         self.stores = 0
 
-    def block(self, block: Block) -> None:
-        known: dict[str, _Elements[Value]] = {}
-        unread: dict[str, _Elements[Op]] = {}
-        gone: set[Op] = set()
-        for op in block.ops:
-            if self.replaced:
-                substitute(op, self.replaced)
-            if op.definition.is_pure:
-                self.note_sum(op)
-            elif op.name == "load":
-                self.load(op, known, unread, gone)
-            elif op.name == "store":
-                self.store(op, known, unread, gone)
-            else:
-                for inner in op.regions:
-                    self.block(inner)
-                self.forget(self.by_op[op] if op.regions else effects_of(op), known, unread)
-        if gone:
-            block.ops = [op for op in block.ops if op not in gone]
+    def walk_block(self, block: Block) -> None:
+        outer = self.known, self.unread
+        self.known, self.unread = {}, {}
+        out: list[Op] = []
+        self.walk_ops(block.ops, out)
+        block.ops = [op for op in out if op not in self.overwritten] if self.overwritten else out
+        self.known, self.unread = outer
 
-    def load(
-        self, op: Op, known: dict[str, _Elements[Value]], unread: dict[str, _Elements[Op]], gone: set[Op]
-    ) -> None:
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.definition.is_pure:
+            if op.definition.name in ("add", "sub"):
+                self.note_sum(op)
+        elif op.name == "load":
+            if self.forward(op):
+                return
+        elif op.name == "store":
+            if self.is_redundant(op):
+                return
+        else:
+            self.forget(effects_of(op))
+        out.append(op)
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        for block in op.regions:
+            self.walk_block(block)
+        self.forget(self.by_op[op])
+        out.append(op)
+
+    def forward(self, op: Op) -> bool:
+        """Replace a load by the value it is known to give; False if that is not known."""
         buffer, place = op.attrs["buffer"], self.place(op.operands[0], op.result)
-        elements = known.setdefault(buffer, _Elements())
+        elements = self.known.setdefault(buffer, _Elements())
         value = elements.get(place)
         if value is not None and value.type is op.result.type and self.is_as_uniform(value, op.result):
             self.replaced[op.result] = value
-            gone.add(op)
             self.loads += 1
             self.ctx.remark("applied", f"this load of @{buffer} gives a value that is known here", op.loc)
-            return
-        if buffer in unread:
-            unread[buffer].touch(place)
+            return True
+        if buffer in self.unread:
+            self.unread[buffer].touch(place)
         if value is None:
             elements.put(place, op.result)
+        return False
 
-    def store(
-        self, op: Op, known: dict[str, _Elements[Value]], unread: dict[str, _Elements[Op]], gone: set[Op]
-    ) -> None:
+    def is_redundant(self, op: Op) -> bool:
+        """Whether a store changes nothing; otherwise an unread store that it overwrites is removed."""
         value, index = op.operands
         buffer, place = op.attrs["buffer"], self.place(index, value)
-        elements = known.setdefault(buffer, _Elements())
+        elements = self.known.setdefault(buffer, _Elements())
         if elements.get(place) is value:
-            self.remove(op, gone, f"@{buffer} already holds this value here")
-            return
-        pending = unread.setdefault(buffer, _Elements())
+            self.count_removed(op, f"@{buffer} already holds this value here")
+            return True
+        pending = self.unread.setdefault(buffer, _Elements())
         earlier = pending.get(place)
         if earlier is not None:
-            self.remove(earlier, gone, f"@{buffer} is overwritten before anything reads it")
+            self.overwritten.add(earlier)
+            self.count_removed(earlier, f"@{buffer} is overwritten before anything reads it")
         pending.touch(place)
         pending.put(place, op)
         elements.touch(place)
         elements.put(place, value)
+        return False
 
-    def remove(self, op: Op, gone: set[Op], why: str) -> None:
-        gone.add(op)
+    def count_removed(self, op: Op, why: str) -> None:
         self.stores += 1
         self.ctx.remark("applied", f"this store is removed: {why}", op.loc, buffer=op.attrs["buffer"])
 
-    def forget(
-        self, effects: Effects, known: dict[str, _Elements[Value]], unread: dict[str, _Elements[Op]]
-    ) -> None:
+    def forget(self, effects: Effects) -> None:
         """Drop what an op other than a load or store of this block may change or see."""
         if effects.orders or effects.stops:
-            unread.clear()
+            self.unread.clear()
         if effects.orders:
-            for name in list(known):
+            for name in list(self.known):
                 if name not in self.constant_buffers:
-                    del known[name]
+                    del self.known[name]
         for name in effects.writes:
-            known.pop(name, None)
+            self.known.pop(name, None)
         for name in effects.reads:
-            unread.pop(name, None)
+            self.unread.pop(name, None)
 
     # --- indexes ------------------------------------------------------------------------
 
-    def place(self, index: Value, moved: Value) -> _Place:
+    def place(self, index: Value, value: Value) -> _Place:
+        """The elements that a load or a store of `value` at `index` accesses."""
         assert index.type.bits is not None
-        lanes, modulus = moved.type.lanes, 1 << index.type.bits
-        known = constant_value(index)
-        if known is not None:
-            return _Place(None, known, lanes, modulus)
+        lanes, modulus = value.type.lanes, 1 << index.type.bits
+        constant = constant_value(index)
+        if constant is not None:
+            return _Place(None, constant, lanes, modulus)
         base, offset = self.sums.get(index, (index, 0))
         return _Place(base, offset % modulus, lanes, modulus)
 
     def note_sum(self, op: Op) -> None:
         """Remember an index that is another one plus or minus a constant."""
-        if op.name not in ("add", "sub") or not op.result.type.is_int:
+        if not op.result.type.is_int:
             return
         a, b = op.operands
         offset = constant_value(b)
         if offset is None and op.name == "add":
             a, offset = b, constant_value(a)
         if offset is not None:
-            base, before = self.sums.get(a, (a, 0))
-            self.sums[op.result] = base, before + (offset if op.name == "add" else -offset)
+            base, inner = self.sums.get(a, (a, 0))
+            self.sums[op.result] = base, inner + (offset if op.name == "add" else -offset)
 
     def is_as_uniform(self, value: Value, loaded: Value) -> bool:
         return self.facts is None or self.facts.level(value) <= self.facts.level(loaded)

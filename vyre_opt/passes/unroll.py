@@ -1,4 +1,4 @@
-"""Unrolling: a loop that runs a few times becomes its iterations; a longer one does several a turn.
+"""Unrolling: a loop of few iterations becomes copies of its body; a longer one runs several per turn.
 
     for %k = 0 to 10 { f(%k) }     with factor=4 becomes
 
@@ -18,14 +18,15 @@ from ..ir import arith
 from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
-from ..ir.rewrite import bodies, clone, constant, splittable, substitute
+from ..ir.rewrite import bodies, clone, constant, splittable
+from ..ir.walker import Walker
 from .manager import Context
 from .registry import Pass, register
 
 
 @dataclass(frozen=True)
 class UnrollOptions:
-    """`max_ops` bounds the ops that stand in place of one loop."""
+    """`max_ops`: the most ops that may stand in place of one loop."""
 
     factor: int = 4
     full: bool = False
@@ -45,72 +46,73 @@ class Unroll(Pass):
     Options = UnrollOptions
 
     def run(self, module: Module, ctx: Context) -> bool:
-        walk = _Walk(ctx, self.options)
+        unroller = _Unroller(ctx, self.options)
         for body in bodies(module):
-            walk.block(body)
-        ctx.count("loops unrolled", walk.unrolled)
-        return walk.unrolled > 0
+            unroller.walk_block(body)
+        ctx.count("loops unrolled", unroller.changes)
+        return unroller.changes > 0
 
 
-class _Walk:
+class _Unroller(Walker):
+    """`size`, `has_loop`: the ops of the region that is visited, at any depth, and whether a loop is among them."""
+
     def __init__(self, ctx: Context, options: UnrollOptions) -> None:
+        super().__init__()
         self.ctx = ctx
         self.options = options
-        self.replaced: dict[Value, Value] = {}
-        self.unrolled = 0
+        self.size = 0
+        self.has_loop = False
 
-    def block(self, block: Block) -> tuple[int, bool]:
-        """Unroll in `block`; the ops it then holds at any depth, and whether a loop is among them."""
-        kept: list[Op] = []
-        size, has_loop = 0, False
-        for op in block.ops:
-            if self.replaced:
-                substitute(op, self.replaced)
-            if not op.regions:
-                kept.append(op)
-                size += 1
-                continue
-            inner = [self.block(region) for region in op.regions]
-            held, looped = sum(size for size, _ in inner), any(loop for _, loop in inner)
-            grown = self.plan(op, held, looped) if op.name == "for" else None
-            if grown is None:
-                kept.append(op)
-                size += 1 + held
-                has_loop = has_loop or looped or op.name in ("for", "while")
-                continue
-            copies, most = grown
-            self.unrolled += 1
-            is_whole = copies == trip_count(op)
-            kept += self.whole(op, copies) if is_whole else self.partial(op, copies)
-            size += most
-            has_loop = has_loop or looped or not is_whole
-        block.ops = kept
-        return size, has_loop
+    def visit(self, op: Op, out: list[Op]) -> None:
+        out.append(op)
+        self.size += 1
 
-    def plan(self, loop: Op, held: int, looped: bool) -> tuple[int, int] | None:
-        """Copies of the body of `loop`, which holds `held` ops, and the most ops they take; or None."""
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        size, has_loop = self.size, self.has_loop
+        self.size, self.has_loop = 0, False
+        for block in op.regions:
+            self.walk_block(block)
+        inner_size, inner_loop = self.size, self.has_loop
+        plan = self.plan(op, inner_size, inner_loop) if op.name == "for" else None
+        if plan is None:
+            out.append(op)
+            self.size = size + 1 + inner_size
+            self.has_loop = has_loop or inner_loop or op.name in ("for", "while")
+            return
+        copies, most = plan
+        self.changes += 1
+        is_whole = copies == trip_count(op)
+        out += self.whole(op, copies) if is_whole else self.partial(op, copies)
+        self.size = size + most
+        self.has_loop = has_loop or inner_loop or not is_whole
+
+    def plan(self, loop: Op, size: int, has_loop: bool) -> tuple[int, int] | None:
+        """How many copies of the body of `loop`, which holds `size` ops, and the most ops they take.
+
+        None, after a remark, if the loop is to stay.
+        """
         options, trips = self.options, trip_count(loop)
         problem = None
-        if trips is not None and (options.full or (trips <= options.factor and not looped)):
-            copies, most = trips, (held + 1) * trips
-            shown = f"unrolled whole, {trips} iterations"
+        if trips is not None and (options.full or (trips <= options.factor and not has_loop)):
+            copies, most = trips, (size + 1) * trips
+            message = f"unrolled whole, {trips} iterations"
         else:
-            copies, most = options.factor, (held + 2) * (options.factor + 1) + 8
-            shown = f"unrolled by {copies}"
-            problem = self.partial_problem(loop, looped)
+            copies, most = options.factor, (size + 2) * (options.factor + 1) + 8
+            message = f"unrolled by {copies}"
+            problem = self.partial_problem(loop, has_loop)
         if problem is None and most > options.max_ops:
-            problem = f"{copies} copies of its {held} ops pass max_ops={options.max_ops}"
+            problem = f"{copies} copies of its {size} ops pass max_ops={options.max_ops}"
         if problem is not None:
             self.ctx.remark("refused", f"this loop is not unrolled: {problem}", loop.loc)
             return None
-        self.ctx.remark("applied", shown, loop.loc, copies=copies)
+        self.ctx.remark("applied", message, loop.loc, copies=copies)
         return copies, most
 
-    def partial_problem(self, loop: Op, looped: bool) -> str | None:
-        """Why a loop is not unrolled by the factor, or None."""
+    def partial_problem(self, loop: Op, has_loop: bool) -> str | None:
+        """Why a loop cannot be unrolled by the factor, or None if it can."""
         if self.options.full:
             return "its trip count is not constant"
-        if looped:
+        if has_loop:
             return "it holds a loop of its own"
         step, counter = bounds(loop)[2], loop.regions[0].args[0].type
         if not isinstance(step, int):
@@ -129,9 +131,8 @@ class _Walk:
         carried = inits(loop)
         counter = loop.regions[0].args[0]
         for trip in range(trips):
-            place = constant(lower + trip * step, counter.type, counter.name, loop)
-            out.append(place)
-            carried = _iteration(loop, place.result, carried, out)
+            out.append(constant(lower + trip * step, counter.type, counter.name, loop))
+            carried = _iteration(loop, out[-1].result, carried, out)
         self.replaced.update(zip(loop.results, carried, strict=True))
         return out
 
@@ -140,18 +141,18 @@ class _Walk:
         lower, upper, step = bounds(loop)
         assert isinstance(step, int)
         out: list[Op] = []
-        split, has_rest = _split(loop, step * factor, out)
+        split, has_rest = _split_bounds(loop, step * factor, out)
         counter, *arguments = loop.regions[0].args
-        turn = Value(counter.name, counter.type)
+        first = Value(counter.name, counter.type)
         carried: tuple[Value, ...] = tuple([Value(a.name, a.type) for a in arguments])
-        body = Block((turn, *carried))
+        body = Block((first, *carried))
         for trip in range(factor):
-            place = turn
+            index = first
             if trip:
                 offset = constant(trip * step, counter.type, "offset", loop)
-                place = Value(counter.name, counter.type)
-                body.ops += [offset, Op(OPS["add"], (turn, offset.result), (place,), loc=loop.loc)]
-            carried = _iteration(loop, place, carried, body.ops)
+                index = Value(counter.name, counter.type)
+                body.ops += [offset, Op(OPS["add"], (first, offset.result), (index,), loc=loop.loc)]
+            carried = _iteration(loop, index, carried, body.ops)
         if carried:
             body.ops.append(Op(OPS["yield"], carried, loc=loop.loc))
         results = tuple([Value(r.name, r.type) for r in loop.results]) if has_rest else loop.results
@@ -166,16 +167,16 @@ class _Walk:
 
 
 def _iteration(loop: Op, counter: Value, carried: tuple[Value, ...], out: list[Op]) -> tuple[Value, ...]:
-    """Append one iteration of `loop` to `out`; the values that it gives to the next."""
+    """Append one iteration of `loop` to `out`; the values that it carries to the next."""
     body = loop.regions[0]
     mapping = dict(zip(body.args, (counter, *carried), strict=True))
-    ops, given = splittable(body)
+    ops, yielded = splittable(body)
     out += clone(ops, mapping)
-    return tuple([mapping.get(v, v) for v in given])
+    return tuple([mapping.get(v, v) for v in yielded])
 
 
-def _split(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
-    """Where the iterations that fill whole turns of `stride` end, and whether any are left after it."""
+def _split_bounds(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
+    """The bound where the iterations that fill whole turns of `stride` end, and whether any may be left."""
     lower, upper, step = bounds(loop)
     trips = trip_count(loop)
     if trips is not None:
@@ -196,7 +197,7 @@ def _split(loop: Op, stride: int, out: list[Op]) -> tuple[Bound, bool]:
         return out[-1].result
 
     # end = max(lower, upper); end - (end - lower) % stride; all unsigned, so nothing wraps
-    first = value(lower, "lower")
-    end = binary("max", value(upper, "upper"), first)
-    left = binary("rem", binary("sub", end, first), value(stride, "stride"))
-    return binary("sub", end, left), True
+    start = value(lower, "lower")
+    end = binary("max", value(upper, "upper"), start)
+    rest = binary("rem", binary("sub", end, start), value(stride, "stride"))
+    return binary("sub", end, rest), True

@@ -1,17 +1,17 @@
-"""Scalar loads and stores of neighbouring elements become accesses of vectors.
+"""Vectorization of memory accesses: loads and stores of neighbouring elements become one of a vector.
 
     %a = load @x[%i]           %v = load @x[%i] : vec<4 x f32>
     %b = load @x[%i + 1]       %a = extract %v[0]
     %c = load @x[%i + 2]   ->  %b = extract %v[1]
     %d = load @x[%i + 3]       ...
 
-A group is moved together: loads up to the first of them, stores down to the last.  That
-needs facts, and a remark names the one that is missing:
+Loads move up to the first of their group, stores down to the last.  Each of these facts must
+hold, and a remark names the one that is missing:
 
-    neighbours   the indices differ by constants (`LinearAnalysis`), so the elements are known apart
+    neighbours   the indices differ by constants (`LinearAnalysis`), so they are known to differ
     alignment    the first index is a multiple of the lanes: the vector is aligned, buffers starting
                  at multiples of 16 bytes, and an index that wraps around wraps around between vectors
-    one block    all of them run if one does, so the vector reaches no element that they did not
+    one block    all of them run if one does, so the vector accesses no element that they do not
     nothing between   no access that may be of the same element, no barrier or ordered atomic, nothing
                  that may stop the program
 """
@@ -54,17 +54,17 @@ class VectorizeAccess(Pass):
     def run(self, module: Module, ctx: Context) -> bool:
         vectors = 0
         for program in module.programs.values():
-            walk = _Walk(program, ctx, self.options.width)
-            walk.block(program.body)
-            walk.explain()
-            vectors += walk.vectors
+            vectorizer = _Vectorizer(program, ctx, self.options.width)
+            vectorizer.block(program.body)
+            vectorizer.remark_missing()
+            vectors += vectorizer.vectors
         ctx.count("vector accesses made", vectors)
         return vectors > 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What neighbours have in common: the buffer, and the index up to a constant."""
+    """What the accesses of neighbours have in common: the buffer, and the index up to a constant."""
 
     is_store: bool
     buffer: str
@@ -75,7 +75,11 @@ class _Base:
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """Accesses of one base that may move together, until `ended` says what comes between."""
+    """Accesses of one base that may move together.
+
+    `blocked`: offsets of stores since, which no load of the group may move past.  `ended`: why no more
+    accesses may join, for a remark; empty as long as they may.
+    """
 
     base: _Base
     by_offset: dict[int, list[_Access]] = field(default_factory=dict)
@@ -85,7 +89,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class _Access:
-    """A scalar access at `place` of its block; `lanes` of the vector that it becomes part of, 1 for none."""
+    """A scalar access, op number `place` of its block; `lanes` of the vector it joins, 1 for none."""
 
     op: Op
     place: int
@@ -95,7 +99,7 @@ class _Access:
     lanes: int = 1
 
 
-class _Walk:
+class _Vectorizer:
     def __init__(self, program: Program, ctx: Context, width: int) -> None:
         self.program, self.ctx, self.width = program, ctx, width
         self.linear = LinearAnalysis(program, Alignment(program))
@@ -105,10 +109,10 @@ class _Walk:
         self.places: dict[object, tuple[Block, int]] = {}
         self.vectors = 0
 
-    # --- the walk: what may move together ----------------------------------------------
+    # --- groups: what may move together ------------------------------------------------
 
     def block(self, block: Block) -> None:
-        around, self.open = self.open, {}
+        outer, self.open = self.open, {}
         groups: list[_Group] = []
         for place, op in enumerate(block.ops):
             self.places[op] = (block, place)
@@ -116,9 +120,9 @@ class _Walk:
                 self.block(inner)
             base, offset = self.base(op)
             if base is None:
-                self.pass_by(op, self.effects.get(op) or effects_of(op))
+                self.end_groups_at_op(op, self.effects.get(op) or effects_of(op))
                 continue
-            self.meet(base, offset)
+            self.end_groups_at_access(base, offset)
             group = self.open.get(base)
             if group is None:
                 group = self.open[base] = _Group(base)
@@ -126,47 +130,47 @@ class _Walk:
             access = _Access(op, place, offset, block, group)
             group.by_offset.setdefault(offset, []).append(access)
             self.seen.setdefault(base, []).append(access)
-        self.open = around
-        self.join(block, groups)
+        self.open = outer
+        self.vectorize(block, groups)
 
     def base(self, op: Op) -> tuple[_Base | None, int]:
-        """What a plain access of one scalar is at, and the constant; None for any other op."""
+        """The base of a plain access of one scalar, and its constant offset; None for any other op."""
         if op.name not in ("load", "store"):
             return None, 0
-        moved = op.operands[0].type if op.name == "store" else op.result.type
+        dtype = op.operands[0].type if op.name == "store" else op.result.type
         buffer = self.program.buffers[op.attrs["buffer"]]
-        if moved is not buffer.dtype or not (moved.is_int or moved.is_float):
+        if dtype is not buffer.dtype or not (dtype.is_int or dtype.is_float):
             return None, 0
         terms, const = self.linear.of(op.index)
-        return _Base(op.name == "store", buffer.name, moved, op.index.type, terms), const
+        return _Base(op.name == "store", buffer.name, dtype, op.index.type, terms), const
 
-    def meet(self, base: _Base, offset: int) -> None:
+    def end_groups_at_access(self, base: _Base, offset: int) -> None:
         """End the groups that may not move past this access of one scalar."""
         verb = "store" if base.is_store else "load"
         for other in list(self.open):
             if other.buffer != base.buffer or not (other.is_store or base.is_store):
                 continue
             group = self.open[other]
-            apart = (other.index, other.terms) == (base.index, base.terms)
-            if not apart:
+            is_comparable = (other.index, other.terms) == (base.index, base.terms)
+            if not is_comparable:
                 self.end(group, f"a {verb} between them may be of the same element of @{base.buffer}")
             elif other.is_store and offset in group.by_offset:
                 self.end(group, f"a {verb} between them is of the same element of @{base.buffer}")
             elif not other.is_store:
-                group.blocked.add(offset)
+                group.blocked.add(offset)  # a later load at this offset may not move up past the store
         own = self.open.get(base)
         if own is not None and offset in own.blocked:
             self.end(own, f"a store between them is of the same element of @{base.buffer}")
 
-    def pass_by(self, op: Op, effects: Effects) -> None:
-        """End the groups that may not move past an op that is no access of one scalar."""
+    def end_groups_at_op(self, op: Op, effects: Effects) -> None:
+        """End the groups that may not move past an op other than an access of one scalar."""
         for base, group in list(self.open.items()):
-            touched = effects.writes | effects.reads if base.is_store else effects.writes
+            conflicting = effects.writes | effects.reads if base.is_store else effects.writes
             if effects.orders:
                 self.end(group, f"{_named(op)} between them orders memory")
             elif effects.stops:
                 self.end(group, f"{_named(op)} between them may stop the program")
-            elif base.buffer in touched:
+            elif base.buffer in conflicting:
                 self.end(group, f"{_named(op)} between them may be of the same element of @{base.buffer}")
 
     def end(self, group: _Group, why: str) -> None:
@@ -175,32 +179,34 @@ class _Walk:
 
     # --- vectors -----------------------------------------------------------------------
 
-    def join(self, block: Block, groups: Sequence[_Group]) -> None:
-        """Write the vectors that the groups of a block give, and the block anew if there are any."""
-        made: dict[int, list[Op]] = {}  # what stands in the place of an op
+    def vectorize(self, block: Block, groups: Sequence[_Group]) -> None:
+        """Replace accesses of the groups by vectors where they fit, and rebuild the block if there are any."""
+        new_ops: dict[int, list[Op]] = {}  # what stands in the place of an op
         for group in groups:
             for lanes, accesses in self.windows(group):
-                at, ops = (_store if group.base.is_store else _load)(group.base, lanes, accesses)
-                made.update((access.place, []) for window in accesses for access in window)
-                made[at] = ops
+                place, ops = (_vector_store if group.base.is_store else _vector_load)(
+                    group.base, lanes, accesses
+                )
+                new_ops.update((access.place, []) for same in accesses for access in same)
+                new_ops[place] = ops
                 self.vectors += 1
-                self.applied(group.base, accesses)
-        if made:
-            block.ops = [new for place, op in enumerate(block.ops) for new in made.get(place, [op])]
+                self.remark_applied(group.base, accesses)
+        if new_ops:
+            block.ops = [new for place, op in enumerate(block.ops) for new in new_ops.get(place, [op])]
 
     def windows(self, group: _Group) -> Iterator[tuple[int, list[list[_Access]]]]:
-        """Aligned runs of 2^k neighbours, widest first."""
-        taken: set[int] = set()
+        """Aligned runs of 2^k neighbours, widest first; the accesses by lane, as several may be of one element."""
+        used: set[int] = set()
         lanes = self.width // (group.base.dtype.size_bytes or self.width)
         while lanes > 1:
             for offset in sorted(group.by_offset):
                 span = range(offset, offset + lanes)
-                if all(o in group.by_offset and o not in taken for o in span) and self.fits(
+                if all(o in group.by_offset and o not in used for o in span) and self.fits(
                     group, offset, lanes
                 ):
-                    taken.update(span)
+                    used.update(span)
                     accesses = [group.by_offset[o] for o in span]
-                    for access in (access for window in accesses for access in window):
+                    for access in (access for same in accesses for access in same):
                         access.lanes = lanes
                     yield lanes, accesses
             lanes //= 2
@@ -217,12 +223,12 @@ class _Walk:
 
     def known_at(self, access: _Access, place: int) -> bool:
         """Whether the index of `access` is computed before `place` of its block."""
-        block, at = self.places.get(access.op.index.owner, (None, 0))
-        return block is not access.block or at < place
+        block, definition = self.places.get(access.op.index.owner, (None, 0))
+        return block is not access.block or definition < place
 
     # --- remarks -----------------------------------------------------------------------
 
-    def applied(self, base: _Base, accesses: list[list[_Access]]) -> None:
+    def remark_applied(self, base: _Base, accesses: list[list[_Access]]) -> None:
         first = accesses[0][0].op
         verb, count = ("stores", len(accesses)) if base.is_store else ("loads", sum(map(len, accesses)))
         self.ctx.remark(
@@ -234,8 +240,8 @@ class _Walk:
             multiple=1 << min(self.linear.zeros(first.index), 63),
         )
 
-    def explain(self) -> None:
-        """One remark a base on the first neighbours that are not in a vector together."""
+    def remark_missing(self) -> None:
+        """One remark for each base, on the first neighbours that are not in a vector together."""
         for base, accesses in self.seen.items():
             ordered = sorted(accesses, key=lambda access: access.offset)
             for one, two in pairwise(ordered):
@@ -250,7 +256,7 @@ class _Walk:
                     break
 
     def missing(self, one: _Access, two: _Access) -> str:
-        """The fact for want of which two neighbours are not in one vector."""
+        """The missing fact that keeps two neighbours out of one vector."""
         if one.block is not two.block:
             return "one of them may run without the other"
         if one.group is not two.group:
@@ -268,8 +274,8 @@ def _named(op: Op) -> str:
     return f"{'an' if op.name[0] in 'aeiou' else 'a'} {op.name}"
 
 
-def _load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
-    """At the place of the first load: the vector, and each load's value out of it."""
+def _vector_load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
+    """The place of the first load, and the ops for it: a vector's load, and each element extracted."""
     first = accesses[0][0].op
     vector = Value(first.result.name, DataType.vec(base.dtype, lanes))
     ops = [Op(OPS["load"], (first.index,), (vector,), first.attrs, (), first.loc)]
@@ -281,12 +287,12 @@ def _load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, 
     return min(access.place for same in accesses for access in same), ops
 
 
-def _store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
-    """At the place of the last store: the values as a vector, and its store."""
+def _vector_store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
+    """The place of the last store, and the ops for it: the vector of the values, and its store."""
     stores = [same[0].op for same in accesses]
     last = max((same[0] for same in accesses), key=lambda access: access.place)
     values = tuple([store.operands[0] for store in stores])
     vector = Value(values[0].name, DataType.vec(base.dtype, lanes))
-    made = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
-    stored = Op(OPS["store"], (vector, stores[0].index), (), stores[0].attrs, (), stores[0].loc)
-    return last.place, [made, stored]
+    packed = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
+    store = Op(OPS["store"], (vector, stores[0].index), (), stores[0].attrs, (), stores[0].loc)
+    return last.place, [packed, store]

@@ -1,7 +1,7 @@
 """The verifier as a pass: for the middle of a pipeline that does not verify after each pass.
 
-It also warns of workgroup memory that a lane loads while another stores, which no rule of the
-language tells from the text alone: see unordered.
+It also warns of workgroup memory that one lane may load while another stores to it.  That takes an
+analysis, so the verifier alone does not find it: see analysis/unordered.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Verify(Pass):
     summary = "Check the module; stop with its errors if it has any, and warn of a barrier that may lack."
 
     def run(self, module: Module, ctx: Context) -> bool:
-        """Raises DiagnosticError.  Warnings of the verifier become remarks; the lint's are warnings."""
+        """Warnings of the verifier become remarks, missing barriers warnings.  Raises DiagnosticError."""
         for warning in check(module):
             ctx.remark("note", warning.message, warning.loc)
         for program in module.programs.values():
             if not program.type_parameters and any(b.is_workgroup for b in program.buffers.values()):
-                _lint(program, ctx)
+                _warn_of_missing_barriers(program, ctx)
         return False
 
 
-def _lint(program: Program, ctx: Context) -> None:
+def _warn_of_missing_barriers(program: Program, ctx: Context) -> None:
     for store, load in unordered_loads(ctx.analyses.get(Footprints, program)):
         message = (
             f"{load.describe()} may give what another lane stores ({store.describe()}"
