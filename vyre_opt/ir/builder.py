@@ -28,7 +28,7 @@ from .ops import OPS, OpDef
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
 from .types import DataType
 
-__all__ = ["Branch", "Builder", "Function", "Loop", "Nest"]
+__all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
 
 
 class Builder:

@@ -124,10 +124,10 @@ def decode(raw: bytes, name: str) -> str:
     """The text of a file's bytes, without a byte order mark.  Raises DiagnosticError if they are not UTF-8."""
     try:
         return raw.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as wrong:
-        place = len(raw[: wrong.start].decode())
+    except UnicodeDecodeError as error:
+        place = len(raw[: error.start].decode())
         loc = Location(Source(raw.decode(errors="replace"), name), place, place + 1)
-        message = f"byte 0x{raw[wrong.start]:02x} is not UTF-8; a .vyre file is UTF-8 text"
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8; a .vyre file is UTF-8 text"
         raise DiagnosticError([Diagnostic("error", message, loc)]) from None
 
 

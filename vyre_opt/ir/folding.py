@@ -76,15 +76,15 @@ def _joined(lanes: list[Lane]) -> Any:
 def _elementwise(op: Op, item: Program | Func) -> Any:
     constants = []
     for operand in op.operands:
-        known = constant_value(operand)
-        if known is None:
+        constant = constant_value(operand)
+        if constant is None:
             return None
-        constants.append(known)
+        constants.append(constant)
     row, dtype = op.definition, op.operands[0].type
     fold_lane = _float_lane if dtype.element.is_float else _int_lane
-    if all(isinstance(known, int) for known in constants):
+    if all(isinstance(constant, int) for constant in constants):
         return fold_lane(row, constants, dtype.element)
-    by_lane = zip(*[lanes_of(known, dtype) for known in constants], strict=True)
+    by_lane = zip(*[lanes_of(constant, dtype) for constant in constants], strict=True)
     return _joined([fold_lane(row, list(lanes), dtype.element) for lanes in by_lane])
 
 
@@ -208,8 +208,8 @@ def _size(op: Op, item: Program | Func) -> Lane:
         return None
     if op.name == "num_subgroups":
         return -(-item.lanes // SUBGROUP_SIZE)
-    one = item.lanes == 1 if op.name == "lane_id" else item.lanes <= SUBGROUP_SIZE
-    return 0 if one else None
+    is_only = item.lanes == 1 if op.name == "lane_id" else item.lanes <= SUBGROUP_SIZE
+    return 0 if is_only else None
 
 
 def _len(op: Op, item: Program | Func) -> Lane:

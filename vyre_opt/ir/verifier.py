@@ -119,8 +119,8 @@ class _ModuleChecker:
     def type_parameter(self, spec: Spec) -> None:
         try:
             DataType.parameter(spec.name, spec.default)
-        except (TypeNameError, AttributeError) as wrong:
-            self.error(f"spec @{spec.name}: {wrong}", spec.loc)
+        except (TypeNameError, AttributeError) as error:
+            self.error(f"spec @{spec.name}: {error}", spec.loc)
 
     def limits(self, program: Program) -> None:
         for axis, size, most in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
@@ -326,8 +326,8 @@ class _ModuleChecker:
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
-        except GridError as wrong:
-            self.error(f"the grid has no value: {wrong}", stage.loc)
+        except GridError as error:
+            self.error(f"the grid has no value: {error}", stage.loc)
             return
         self.grid(grid, program, stage.loc)
         if program.grid is not None and program.grid != grid:

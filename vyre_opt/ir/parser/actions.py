@@ -257,8 +257,8 @@ class ModuleActions(StageActions):
         if dtype is not UNKNOWN:
             try:
                 parameter = DataType.parameter(symbol[0], dtype)
-            except TypeNameError as wrong:
-                self.error(str(wrong), place, end)
+            except TypeNameError as error:
+                self.error(str(error), place, end)
         self.parameters[symbol[0]] = parameter
         spec = Spec(symbol[0], DTYPE, parameter.bound, symbol[1])
         if parameter is UNKNOWN:
@@ -290,9 +290,9 @@ class ModuleActions(StageActions):
             if isinstance(lanes, int) and not MIN_VECTOR_LANES <= lanes <= MAX_VECTOR_LANES:
                 raise TypeNameError(vector_lanes(lanes))
             return DataType.of(name, *params)
-        except TypeNameError as wrong:
+        except TypeNameError as error:
             known = DataType.all_names()
-            self.error(str(wrong), place, end, help=None if name in known else suggest(name, known))
+            self.error(str(error), place, end, help=None if name in known else suggest(name, known))
             return UNKNOWN
 
     def type_parameter(self, place: int, end: int, token: str) -> DataType:
@@ -349,6 +349,6 @@ class ModuleActions(StageActions):
             return 0
         try:
             return encode(literal, dtype.element)
-        except LiteralError as wrong:
-            self.error(str(wrong), place, end)
+        except LiteralError as error:
+            self.error(str(error), place, end)
             return 0

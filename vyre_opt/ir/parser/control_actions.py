@@ -50,8 +50,8 @@ class ControlActions(OpActions):
     def bound_int(self, place: int, end: int, text: str) -> int:
         try:
             return read_int(text)
-        except LiteralError as wrong:
-            self.error(str(wrong), place, end)
+        except LiteralError as error:
+            self.error(str(error), place, end)
             return 1
 
     def bound_value(self, place: int, end: int, token: str) -> Value:

@@ -81,8 +81,8 @@ class GenericActions(ControlActions):
                     raise Malformed(f"has no attribute {key}")
                 else:
                     built[key] = _generic_attr(expected[key].kind, value, dtype)
-            except (Malformed, LiteralError, TypeError, ValueError) as wrong:
-                self.error(f"{row.name}: attribute {key}: {wrong}", loc.start, loc.end)
+            except (Malformed, LiteralError, TypeError, ValueError) as error:
+                self.error(f"{row.name}: attribute {key}: {error}", loc.start, loc.end)
         missing = [key for key in expected if key not in built and key not in attrs]
         if missing:
             self.error(f"{row.name}: attribute {missing[0]} is missing", loc.start, loc.end)

@@ -85,8 +85,8 @@ class OpActions(Scopes):
     def access_lane(self, place: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
         try:
             return "lane", values, read_int(index)
-        except LiteralError as wrong:
-            self.error(str(wrong), place, end)
+        except LiteralError as error:
+            self.error(str(error), place, end)
             return "lane", values, 0
 
     def literal_int(self, place: int, end: int, text: str) -> Literal:
@@ -111,8 +111,8 @@ class OpActions(Scopes):
         else:
             try:
                 operands, types, attrs = FORMATS[row.format].parse(row, tail)
-            except (Malformed, LiteralError) as wrong:
-                self.error(f"{name}: {wrong}", self.source.text.find(name, place + len(results)), end)
+            except (Malformed, LiteralError) as error:
+                self.error(f"{name}: {error}", self.source.text.find(name, place + len(results)), end)
             else:
                 if "," not in results and len(types) == 1:  # the common case, in line for speed
                     token = results[:-1].rstrip()
@@ -138,8 +138,8 @@ class OpActions(Scopes):
             return None
         try:
             operands, types, attrs = FORMATS[row.format].parse(row, tail)
-        except (Malformed, LiteralError) as wrong:
-            self.error(f"{name}: {wrong}", place, end)
+        except (Malformed, LiteralError) as error:
+            self.error(f"{name}: {error}", place, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
 

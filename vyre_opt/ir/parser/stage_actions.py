@@ -15,8 +15,8 @@ class StageActions(GenericActions):
     def integer(self, text: str, place: int, end: int) -> int:
         try:
             return read_int(text)
-        except LiteralError as wrong:
-            self.error(str(wrong), place, end)
+        except LiteralError as error:
+            self.error(str(error), place, end)
             return 1
 
     def launch(
