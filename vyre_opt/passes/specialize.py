@@ -18,7 +18,7 @@ from ..ir.literals import show
 from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
-from ..specialization.instantiate import close
+from ..specialization.instantiate import instantiate
 from .manager import Context
 from .registry import Pass, register
 
@@ -89,7 +89,7 @@ def _check_bound(chosen: list[Spec]) -> None:
 
 def _specialize(program: Program, chosen: list[Spec]) -> int:
     """Bind the constants; how many ops were folded, which waits until all types are known."""
-    close(program, {spec.name: spec.default for spec in chosen if spec.dtype is DTYPE})
+    instantiate(program, {spec.name: spec.default for spec in chosen if spec.dtype is DTYPE})
     values = {spec.name: spec.default for spec in chosen}
     for op in every_op(program.body):
         if op.definition.form == "spec" and op.attrs["spec"] in values:
