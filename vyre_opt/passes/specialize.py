@@ -18,7 +18,7 @@ from ..ir.literals import show
 from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
-from ..specialization.instantiate import close
+from ..specialization.instantiate import instantiate
 from .manager import Context
 from .registry import Pass, register
 
@@ -88,8 +88,8 @@ def _check_bound(specs: list[Spec]) -> None:
 
 
 def _specialize(program: Program, specs: list[Spec]) -> int:
-    """Bind the constants; how many ops were folded, none while the program has type parameters."""
-    close(program, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
+    """Bind the constants; how many ops were folded, which waits until all types are known."""
+    instantiate(program, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
     values = {spec.name: spec.default for spec in specs}
     for op in every_op(program.body):
         if op.definition.format == "spec" and op.attrs["spec"] in values:

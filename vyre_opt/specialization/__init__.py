@@ -1,1 +1,1 @@
-"""Specialization: values bound to a program's constants, and the keys of what is made of both."""
+"""Specialization: values for a program's constants and type parameters, and cache keys made of both."""

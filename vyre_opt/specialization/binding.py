@@ -1,4 +1,4 @@
-"""Values for the constants of programs, from a command line or a SpecMap."""
+"""Binding values to the specialization constants of programs, from a command line or a SpecMap."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.program import Module, Program, Spec
 from ..ir.types import DTYPE, DataType, TypeNameError
 from ..ir.verifier import verify
-from .instantiate import close, reopen
+from .instantiate import instantiate, rebind
 from .values import SpecValue
 
 __all__ = ["bind", "encode_value", "fix_types"]
 
-Given = Mapping[str, Any] | Iterable[tuple[str, Any]]
+Bindings = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""Names of constants, with or without `@`, and their values: text, SpecValue or DataType."""
 
 
-def bind(module: Module, given: Given) -> None:
+def bind(module: Module, bindings: Bindings) -> None:
     """Make each value the default of the constants of its name, in every program that has one.
 
-    A value is text as the language writes it ("0x1f", "f16") or a SpecValue.  A type parameter
-    takes its type first, so that other constants are read as it makes them, and the module is
-    verified with it.
+    A value is text as in the language ("0x1f", "f16") or a SpecValue.  Type parameters are bound
+    first, because the types of other constants may depend on them; the module is then verified.
 
-    Raises DiagnosticError, located at the constants, for values that do not fit them, and for a
-    name that none has.
+    Raises DiagnosticError, located at the constants, for values that do not fit and for names that
+    no program has.
     """
-    values = [(name.removeprefix("@"), value) for name, value in _pairs(given)]
+    values = [(name.removeprefix("@"), value) for name, value in _pairs(bindings)]
     programs = list(module.programs.values())
     errors = [_unknown(name, programs) for name, _ in values if not any(name in p.specs for p in programs)]
     errors += _bind_types(programs, dict(values))
@@ -48,12 +48,12 @@ def bind(module: Module, given: Given) -> None:
         raise DiagnosticError(errors)
 
 
-def fix_types(module: Module, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Put types in the place of all type parameters: those given, and what the others stand for.
+def fix_types(module: Module, bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Instantiate all type parameters: with the types bound to them here, or else their defaults.
 
-    Returns what else is given.  Raises DiagnosticError as `bind` does.
+    Returns the remaining bindings, without `@`.  Raises DiagnosticError as `bind` does.
     """
-    values = {name.removeprefix("@"): value for name, value in given.items()}
+    values = {name.removeprefix("@"): value for name, value in bindings.items()}
     programs = list(module.programs.values())
     parameters = {spec.name for program in programs for spec in program.type_parameters}
     if not parameters:
@@ -63,35 +63,36 @@ def fix_types(module: Module, given: Mapping[str, Any]) -> dict[str, Any]:
         raise DiagnosticError(errors)
     _verify_again(module, values)
     for program in programs:
-        close(program, {spec.name: spec.default for spec in program.type_parameters})
-    left = {name for program in programs for name in program.specs}
-    return {name: value for name, value in values.items() if name not in parameters or name in left}
+        instantiate(program, {spec.name: spec.default for spec in program.type_parameters})
+    # A name may be a type parameter of one program and a plain constant of another.
+    constants = {name for program in programs for name in program.specs}
+    return {name: value for name, value in values.items() if name not in parameters or name in constants}
 
 
-def _bind_types(programs: Iterable[Program], given: Mapping[str, Any]) -> list[Diagnostic]:
-    """Make each type parameter stand for the type that it is given; what is wrong with those."""
+def _bind_types(programs: Iterable[Program], values: Mapping[str, Any]) -> list[Diagnostic]:
+    """Bind the type parameters that `values` has types for.  Returns the errors."""
     errors = []
     for program in programs:
         for spec in program.specs.values():
-            if spec.dtype.is_open and spec.name in given:
+            if spec.dtype.is_open and spec.name in values:
                 spec.default = None  # it is to be replaced, so it need not fit the new type
         types = {}
         for spec in program.type_parameters:
-            if spec.name in given:
+            if spec.name in values:
                 try:
-                    types[spec.name] = _read_type(given[spec.name], spec)
+                    types[spec.name] = _read_type(values[spec.name], spec)
                 except ValueError as wrong:
                     message = f"spec @{spec.name} is a type parameter: {wrong}"
                     errors.append(Diagnostic("error", message, spec.loc))
         try:
-            reopen(program, types)
+            rebind(program, types)
         except DiagnosticError as wrong:
             errors += wrong.diagnostics
     return errors
 
 
 def _read_type(value: Any, spec: Spec) -> DataType:
-    """The type that a parameter is given: a DataType, a SpecValue.dtype, or its name.  Raises ValueError."""
+    """The type that `value` is or names: a DataType, a SpecValue.dtype or a str.  Raises ValueError."""
     if isinstance(value, SpecValue):
         value = value.value
     if isinstance(value, str):
@@ -107,7 +108,7 @@ def _read_type(value: Any, spec: Spec) -> DataType:
     return value
 
 
-# What a constant may be bound by, of the types that a SpecValue itself has.
+# By the scalar type of a constant: the kind of SpecValue that it may be bound to.
 _CARRIERS = {
     **dict.fromkeys(("u8", "u16", "u32", "u64"), "u32"),
     **dict.fromkeys(("i8", "i16", "i32", "i64"), "i32"),
@@ -147,8 +148,8 @@ def _float(value: SpecValue, dtype: DataType) -> int:
     return bits
 
 
-def _pairs(given: Given) -> Iterable[tuple[str, Any]]:
-    return given.items() if isinstance(given, Mapping) else given
+def _pairs(bindings: Bindings) -> Iterable[tuple[str, Any]]:
+    return bindings.items() if isinstance(bindings, Mapping) else bindings
 
 
 def _unknown(name: str, programs: list[Program]) -> Diagnostic:
@@ -159,9 +160,9 @@ def _unknown(name: str, programs: list[Program]) -> Diagnostic:
     return Diagnostic("error", message, programs[0].loc if programs else None)
 
 
-def _verify_again(module: Module, given: Mapping[str, Any]) -> None:
-    """Raises DiagnosticError with what is wrong at the types just given."""
-    bound = [s for p in module.programs.values() for s in p.type_parameters if s.name in given]
+def _verify_again(module: Module, values: Mapping[str, Any]) -> None:
+    """Raises DiagnosticError, with a note on each parameter just bound, if the module no longer verifies."""
+    bound = [s for p in module.programs.values() for s in p.type_parameters if s.name in values]
     if bound:
         errors = [d for d in verify(module) if d.severity == "error"]
         for error in errors:

@@ -1,4 +1,4 @@
-"""Digests of bound constants: no two different lists of them share one."""
+"""Collision-resistant digests of bound constants, for the keys of caches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Entry = tuple[str, str, bytes]
 
 
 def entry(name: str, value: SpecValue) -> Entry:
-    """A bound value with its type in full: `vec<2 x u32>`, not just vec."""
+    """The entry of a SpecValue; its type is in full, `vec<2 x u32>` and not just vec."""
     payload = value.bits.to_bytes(4, "little") if value.type is None else value.type.name.encode()
     return name, value.kind, payload
 
 
 def constant_entry(name: str, value: Any, dtype: DataType) -> Entry:
-    """A constant of a program, encoded (see ir.arith), with its type."""
+    """The entry of a program's constant, whose value is encoded (see ir.arith) or, for a parameter, a type."""
     if isinstance(value, DataType):
         return name, "dtype", value.name.encode()
     assert dtype.bits is not None
@@ -30,9 +30,9 @@ def constant_entry(name: str, value: Any, dtype: DataType) -> Entry:
 
 
 def digest_of(entries: Iterable[Entry]) -> bytes:
-    """32 bytes of BLAKE3 over entries sorted by name: their number, then each part after its length.
+    """32 bytes of BLAKE3 over the entries sorted by name: their number, then each part after its length.
 
-    No two different lists give the same bytes to hash.
+    The lengths make the hashed bytes unambiguous: no two different lists give the same.
     """
     from blake3 import blake3
 

@@ -1,8 +1,9 @@
-"""A program with type parameters for other types: `@T` becomes f16 wherever it stands.
+"""Type parameters of a program bound to other types, in place.  For T = f16:
 
-spec @T : dtype = f32          open    @T now stands for f16, and may be told again
-buffer @x : @T[?] read         closed  f16 stands where @T stood, and the declaration is gone
-%c = const 0.1 : @T                    0.1 is read again, as an f16
+                               rebind(program, T)            instantiate(program, T)
+spec @T : dtype = f32          spec @T : dtype = f16         (removed)
+buffer @x : @T[?] read         the same                      buffer @x : f16[?] read
+%c = const 0.1 : @T            0.1, read again as an f16     %c = const 0.1 : f16, read again
 """
 
 from __future__ import annotations
@@ -13,43 +14,49 @@ from typing import Any
 from ..ir import arith
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.literals import LiteralError, Written, encode
-from ..ir.program import Block, Program
+from ..ir.program import Block, Program, Spec
 from ..ir.types import DTYPE, DataType
 
-__all__ = ["close", "reopen"]
+__all__ = ["instantiate", "rebind"]
 
 
-def close(program: Program, types: Mapping[str, DataType]) -> None:
-    """Put a type in the place of each parameter named, in place; see `reopen`."""
-    _Walk(program, {DataType.parameter(s.name, s.default): types[s.name] for s in _named(program, types)})
+def instantiate(program: Program, types: Mapping[str, DataType]) -> None:
+    """Replace each type parameter in `types` by its type, and remove its declaration.
+
+    Constants are read again as in `rebind`; raises what that raises.
+    """
+    specs = _parameters(program, types)
+    _TypeSubstitution({DataType.parameter(s.name, s.default): types[s.name] for s in specs}).apply(program)
     program.specs = {name: spec for name, spec in program.specs.items() if name not in types}
 
 
-def reopen(program: Program, types: Mapping[str, DataType]) -> None:
-    """Make each parameter named stand for another type, in place.
+def rebind(program: Program, types: Mapping[str, DataType]) -> None:
+    """Bind each type parameter in `types` to that type instead; it stays a parameter.
 
     Constants of its type are read again for the new one.  Raises DiagnosticError for those that it
-    cannot hold, and TypeNameError for a type that is no scalar.  What else may be wrong with the
-    program at the new types, the verifier finds.
+    cannot hold, and TypeNameError for a type that is no scalar.  The program is not verified at the
+    new types.
     """
-    named = _named(program, types)
-    table = {DataType.parameter(s.name, s.default): DataType.parameter(s.name, types[s.name]) for s in named}
-    _Walk(program, table)
-    for spec in named:
+    specs = _parameters(program, types)
+    table = {DataType.parameter(s.name, s.default): DataType.parameter(s.name, types[s.name]) for s in specs}
+    _TypeSubstitution(table).apply(program)
+    for spec in specs:
         spec.default = types[spec.name]
 
 
-def _named(program: Program, types: Mapping[str, DataType]) -> list[Any]:
+def _parameters(program: Program, types: Mapping[str, DataType]) -> list[Spec]:
     return [spec for spec in program.type_parameters if spec.name in types]
 
 
-class _Walk:
-    """Puts the types of `table` in place of its keys; `errors` are of the constants that do not fit."""
+class _TypeSubstitution:
+    """Replaces the keys of `table`, which are element types, by its values throughout a program."""
 
-    def __init__(self, program: Program, table: Mapping[DataType, DataType]) -> None:
+    def __init__(self, table: Mapping[DataType, DataType]) -> None:
         self.table = table
-        self.errors: list[Diagnostic] = []
-        if not table:
+        self.errors: list[Diagnostic] = []  # about constants that do not fit their new types
+
+    def apply(self, program: Program) -> None:
+        if not self.table:
             return
         for buffer in program.buffers.values():
             buffer.dtype = self.new(buffer.dtype)
@@ -57,7 +64,7 @@ class _Walk:
             if spec.dtype is not DTYPE and spec.dtype.is_open:
                 new = self.new(spec.dtype)
                 if spec.default is not None:
-                    spec.default = self.again(spec.default, spec.dtype, new, spec.loc)
+                    spec.default = self.scalar(spec.default, spec.dtype, new, spec.loc)
                 spec.dtype = new
         self.block(program.body)
         if self.errors:
@@ -79,12 +86,12 @@ class _Walk:
 
     def constant(self, value: Any, old: DataType, new: DataType, loc: Location | None) -> Any:
         if not isinstance(value, tuple):
-            return self.again(value, old, new, loc)
-        lanes = tuple(self.again(lane, old, new, loc) for lane in value)
-        return lanes[0] if len(set(lanes)) == 1 else lanes
+            return self.scalar(value, old, new, loc)
+        lanes = tuple(self.scalar(lane, old, new, loc) for lane in value)
+        return lanes[0] if len(set(lanes)) == 1 else lanes  # a splat is stored as one value
 
-    def again(self, value: int, old: DataType, new: DataType, loc: Location | None) -> int:
-        """A scalar constant of the new type: as it was written, or else converted."""
+    def scalar(self, value: int, old: DataType, new: DataType, loc: Location | None) -> int:
+        """A scalar constant in the new type: its literal encoded again, or its value converted if it has none."""
         if not isinstance(value, Written):
             return arith.convert(value, old.element.bound, new.element.bound)
         try:

@@ -1,7 +1,7 @@
-"""Keys of what is made of a program and its specialization values.
+"""Cache keys made of a program and its specialization values.
 
-The keys of 64 and 128 bits are for tables in which an equal key is compared again; the compile
-cache, where it is not, goes by the digests of digest.py.
+Keys of 64 and 128 bits may collide, so they are for tables that compare the entry as well; the compile
+cache, which does not, uses the digests of digest.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SpecCacheKey:
-    """What tells one compiled pipeline from another.
+    """The key of a compiled pipeline.
 
-    `shader_hash`, `binding_signature`, `spec_hash`: u64; `workgroup_size`: three u32.  Raises
-    TypeError and ValueError for others.
+    `shader_hash`, `binding_signature` and `spec_hash` are u64, `workgroup_size` is three u32; raises
+    TypeError or ValueError for other values.
     """
 
     shader_hash: int
@@ -47,7 +47,7 @@ class SpecCacheKey:
     def of(
         shader_hash: int, binding_signature: int, workgroup_size: Sequence[int], specs: SpecMap
     ) -> SpecCacheKey:
-        """The key with the hash of a map."""
+        """The key for the values of a SpecMap."""
         x, y, z = workgroup_size
         return SpecCacheKey(shader_hash, binding_signature, (x, y, z), specs.cache_hash())
 
@@ -61,14 +61,14 @@ def vsa_specialization_key(program: Program, spec_hash: int) -> int:
 def versioned_specialization_artifact_key(version: int, spec: str | bytes, backend: str | bytes) -> str:
     """64 hex digits of BLAKE3 over `version` (u32) and both names, each after its length.
 
-    Raises TypeError and ValueError for a version that is no u32, or a str that UTF-8 cannot hold.
+    Raises TypeError or ValueError for a version that is no u32, and for a str that UTF-8 cannot encode.
     """
     from blake3 import blake3
 
     digest = blake3(b"vyre-specialization-artifact-key-v1\0version\0")
     digest.update(_unsigned(version, 32, "version").to_bytes(4, "little"))
-    for label, given in ((b"\0spec\0", spec), (b"\0backend\0", backend)):
-        content = _bytes(given)
+    for label, name in ((b"\0spec\0", spec), (b"\0backend\0", backend)):
+        content = _bytes(name)
         digest.update(label + len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
 
@@ -85,12 +85,12 @@ def _unsigned(value: Any, bits: int, what: str) -> int:
     return number
 
 
-def _bytes(given: Any) -> bytes:
-    if isinstance(given, str):
+def _bytes(name: Any) -> bytes:
+    if isinstance(name, str):
         try:
-            return given.encode()
+            return name.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{given!r} has a surrogate, which UTF-8 cannot hold") from None
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        return bytes(given)
-    raise TypeError(f"a name is a str or bytes, not {given!r}")
+            raise ValueError(f"{name!r} has a surrogate, which UTF-8 cannot hold") from None
+    if isinstance(name, (bytes, bytearray, memoryview)):
+        return bytes(name)
+    raise TypeError(f"a name is a str or bytes, not {name!r}")

@@ -1,4 +1,4 @@
-"""Values by the names of the constants that they are bound to."""
+"""An immutable map from the names of specialization constants to their values."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ _U64 = (1 << 64) - 1
 
 
 def fnv1a64(content: bytes) -> int:
-    """FNV-1a, 64 bits (Fowler, Noll, Vo)."""
-    found = FNV_OFFSET
+    """The 64-bit FNV-1a hash (Fowler, Noll, Vo)."""
+    digest = FNV_OFFSET
     for byte in content:
-        found = (found ^ byte) * FNV_PRIME & _U64
-    return found
+        digest = (digest ^ byte) * FNV_PRIME & _U64
+    return digest
 
 
 class SpecMap(Mapping[str, SpecValue]):
-    """Which value each constant has: `SpecMap({"tile": SpecValue.u32(64)})`.  It never changes.
+    """The values of constants: `SpecMap({"tile": SpecValue.u32(64)})`.  Immutable and hashable.
 
-    Iteration is in the order of the names' UTF-8 bytes, however they were given.  Equal maps have
-    the same names and values of the same bits.
+    Iteration is in the order of the names' UTF-8 bytes.  Maps are equal if they have the same names
+    with values of the same bits.
 
     Raises TypeError for a name that is no str or a value that is no SpecValue, and ValueError for
-    a name that is given twice (in pairs) or that has no UTF-8 form.
+    a repeated name (in pairs) or one that UTF-8 cannot encode.
     """
 
     __slots__ = ("_encoded", "_values")
 
     def __init__(self, entries: Mapping[str, SpecValue] | Iterable[tuple[str, SpecValue]] = ()) -> None:
         pairs = entries.items() if isinstance(entries, Mapping) else entries
-        found: dict[bytes, tuple[str, SpecValue]] = {}
+        by_bytes: dict[bytes, tuple[str, SpecValue]] = {}
         for name, value in pairs:
             encoded = _encoded(name)
             if not isinstance(value, SpecValue):
                 raise TypeError(
                     f"the value of {name!r} is a SpecValue, such as SpecValue.u32(1), not {value!r}"
                 )
-            if encoded in found:
+            if encoded in by_bytes:
                 raise ValueError(f"{name!r} is given twice")
-            found[encoded] = (name, value)
-        self._encoded = sorted(found)
-        self._values = {found[key][0]: found[key][1] for key in self._encoded}
+            by_bytes[encoded] = (name, value)
+        self._encoded = sorted(by_bytes)
+        self._values = dict(by_bytes[key] for key in self._encoded)
 
     def __getitem__(self, name: str) -> SpecValue:
         return self._values[name]
@@ -70,8 +70,8 @@ class SpecMap(Mapping[str, SpecValue]):
     def cache_hash(self) -> int:
         """FNV-1a 64 over the entries in order: the name's UTF-8 bytes, the value's hash in 8 LE bytes.
 
-        Nothing separates an entry from the next, so different maps may hash alike; what must not
-        be mistaken for another goes by `digest`.
+        Nothing separates an entry from the next, so different maps can have the same hash; use
+        `digest` where that would be wrong.
         """
         return fnv1a64(
             b"".join(
@@ -81,7 +81,7 @@ class SpecMap(Mapping[str, SpecValue]):
         )
 
     def digest(self) -> bytes:
-        """32 bytes of BLAKE3 that no two different maps share; see `digest.digest_of`."""
+        """32 bytes of BLAKE3, free of the collisions of `cache_hash`; see `digest.digest_of`."""
         return digest_of([entry(name, value) for name, value in self.items()])
 
     def to_numeric_constants(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A value that a specialization constant is bound to, and its 64-bit hash.
+"""The value of a specialization constant, and its 64-bit hash.
 
 bits   63 ........ 40 39 ................ 8 7 .... 0
        zero           payload               tag
@@ -26,11 +26,11 @@ __all__ = ["TAGS", "SpecValue", "dtype_tag"]
 TAGS = {"u32": 0, "i32": 1, "f32": 2, "bool": 3, "dtype": 4}
 
 DTYPE_TAGS = frozenset([*range(0x01, 0x1F), 0x80])
-"""Every tag that a type may have in a hash."""
+"""The tags that a type may have in a hash."""
 
 
 def dtype_tag(dtype: DataType) -> int:
-    """The tag of a type.  Raises TypeError for what is no type, ValueError for one without a tag."""
+    """The tag of a type.  Raises TypeError if it is no DataType, ValueError if it has no tag."""
     if not isinstance(dtype, DataType):
         raise TypeError(f"{dtype!r} is not a DataType")
     if dtype.tag not in DTYPE_TAGS:
@@ -40,10 +40,10 @@ def dtype_tag(dtype: DataType) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SpecValue:
-    """Make one by `SpecValue.u32(7)`, `.i32`, `.f32`, `.bool` or `.dtype`.
+    """A typed value: `SpecValue.u32(7)`, `.i32`, `.f32`, `.bool` or `.dtype`.
 
-    `kind` is one of TAGS; `bits` the payload, 32 bits of it; `type` what a `dtype` value names.
-    Values are equal if their bits are: 0.0 is not -0.0, and a NaN equals itself.
+    `kind` is a key of TAGS; `bits` is the payload, at most 32 bits; `type` is that of a `dtype` value.
+    Equality is that of bits: 0.0 differs from -0.0, and a NaN equals itself.
     """
 
     kind: str
@@ -100,7 +100,7 @@ class SpecValue:
 
     @property
     def value(self) -> Any:
-        """As Python has it: an int, a float, a bool or a DataType."""
+        """The value as an int, a float, a bool or a DataType."""
         if self.kind == "dtype":
             return self.type
         if self.kind == "bool":
@@ -110,15 +110,15 @@ class SpecValue:
         return arith.wrap(self.bits, DataType.I32) if self.kind == "i32" else self.bits
 
     def cache_hash(self) -> int:
-        """Tag and payload in 64 bits, as the table above has it.
+        """Tag and payload in 64 bits, laid out as at the top of this file.
 
-        Types that differ in their parameters only hash alike; see `SpecMap.digest` for one that
-        keeps them apart.
+        Types that differ only in their parameters have the same hash; `SpecMap.digest` does not
+        confuse them.
         """
         return TAGS[self.kind] | self.bits << 8
 
     def as_pipeline_f64(self) -> float:
-        """As a float: exact for every number and bool; for a dtype, its tag."""
+        """The value as a float, exactly; of a dtype, its tag."""
         return float(self.bits if self.kind == "dtype" else self.value)
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class SpecValue:
 
 
 def _is_bool(value: Any) -> bool:
-    """Whether it is Python's or NumPy's."""
+    """Whether `value` is a bool of Python or of NumPy (which is not imported to find out)."""
     kind = type(value)
     return kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"))
 
@@ -160,7 +160,9 @@ def _f32_bits(value: Any) -> int:
         raise ValueError(f"an integer of {value.bit_length()} bits is beyond the range of f32") from None
     if math.isnan(number):
         return _narrowed_nan(number)
-    if isinstance(value, int) and int(number) != value:  # rounded already; once more would be twice
+    if (
+        isinstance(value, int) and int(number) != value
+    ):  # `number` is rounded; rounding it again could be off by one
         bits = _rounded_once(value)
     else:
         bits = arith.encode_float(number, DataType.F32)
@@ -170,20 +172,20 @@ def _f32_bits(value: Any) -> int:
 
 
 def _rounded_once(value: int) -> int:
-    """The f32 nearest to an integer that no f64 holds, ties to even."""
+    """The bits of the f32 nearest to an integer that no f64 holds exactly, ties to even."""
     shift = abs(value).bit_length() - 24
-    kept, lost = abs(value) >> shift, abs(value) & ((1 << shift) - 1)
+    mantissa, rest = abs(value) >> shift, abs(value) & ((1 << shift) - 1)
     half = 1 << (shift - 1)
-    kept += lost > half or (lost == half and kept & 1)
+    mantissa += rest > half or (rest == half and mantissa & 1)
     try:
-        nearest = math.ldexp(kept, shift)
+        nearest = math.ldexp(mantissa, shift)
     except OverflowError:
         nearest = math.inf
     return arith.encode_float(math.copysign(nearest, value), DataType.F32)
 
 
 def _narrowed_nan(number: float) -> int:
-    """The sign and the top of the payload; quiet where nothing of it is left."""
+    """The bits of an f64 NaN as f32: its sign and the top of its payload, made quiet if that is zero."""
     bits = int.from_bytes(struct.pack("<d", number), "little")
     payload = bits >> 29 & 0x7FFFFF
     return bits >> 63 << 31 | 0x7F800000 | (payload or 0x400000)

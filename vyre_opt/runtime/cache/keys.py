@@ -1,6 +1,6 @@
 """What a compiled program is kept under: everything that its code depends on.
 
-BLAKE3 over typed, length-prefixed parts (see `specialization.keys.digest_of`):
+BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`):
 
     compiler   this version, and a hash of the sources that lower programs
     llvm       the build of LLVM
