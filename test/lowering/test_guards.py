@@ -7,8 +7,8 @@ import pytest
 
 import vyre_opt
 from vyre_opt import parse
-from vyre_opt.lowering.common.abi import Unit
 from vyre_opt.lowering.common.guards import Guards
+from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 

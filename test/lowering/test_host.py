@@ -8,11 +8,12 @@ import pytest
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
+from vyre_opt.lowering.host.abi import HostCode
 from vyre_opt.lowering.host.barrier_split import Item, Phase, Segment, plan
 from vyre_opt.lowering.host.flatten import flatten
-from vyre_opt.lowering.host.frame import Features
+from vyre_opt.lowering.host.function_builder import Features
 from vyre_opt.lowering.host.lane_facts import Facts
-from vyre_opt.lowering.host.program import HostCode, UnloweredKernel, lower
+from vyre_opt.lowering.host.program import UnloweredKernel, lower
 
 WIDE = Features(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
 

@@ -117,7 +117,7 @@ class ProgramExecutable(Executable):
         return emit_ptx(lowered, found, None)
 
     def _for_gpu(self, gpu: str | None) -> tuple[Lowered, GpuTarget]:
-        from ..lowering.common.abi import Unit
+        from ..lowering.nvptx.abi import Unit
         from ..lowering.nvptx.kernel import lower
         from ..lowering.nvptx.targets import TargetError
         from ..lowering.nvptx.targets import gpu as find

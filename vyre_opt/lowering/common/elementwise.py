@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from ...ir import arith
 from ...ir.types import DataType
 from . import math_functions as mathfuncs
+from .conversions import round_to_half, through_odd
 from .lane_shape import LaneShape, carrier
 from .llvm_text import Writer
-from .rounding import round_to_half, through_odd
 
 __all__ = ["Elementwise", "apply", "compare", "select"]
 

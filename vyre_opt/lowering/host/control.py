@@ -16,7 +16,7 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from .frame import ALL, FLAGS, WIDE
+from .function_builder import ALL, FLAGS, WIDE
 from .subgroup_emitter import Parts, SubgroupEmitter
 
 __all__ = ["CONTROL", "Rounds"]

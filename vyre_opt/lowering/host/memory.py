@@ -20,8 +20,8 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR
-from . import module_functions as host_helpers
-from .frame import ALL, FLAGS, WIDE, Frame
+from . import runtime_functions
+from .function_builder import ALL, FLAGS, WIDE, Frame
 from .subgroup_emitter import SubgroupEmitter
 
 __all__ = ["ACCESSING"]
@@ -165,16 +165,16 @@ def _check_lanes(c: SubgroupEmitter, a: SubgroupAccess, indices: str) -> None:
     good, bad = w.label("inside"), w.label("outside")
     w.branch_if(some, bad, good)
     w.start(bad)
-    host_helpers.fault_lane(frame, a.op, indices, bits)
+    runtime_functions.fault_lane(frame, a.op, indices, bits)
     w.start(good)
 
 
 def _rare_lanes(c: SubgroupEmitter, a: SubgroupAccess) -> str:
     """The indices of a progression whose wide access is not in bounds as a whole, checked; in little code."""
     assert a.stride is not None
-    indices = host_helpers.progression(c.frame, a.index.type, c.scalar(a.index), a.stride)
+    indices = runtime_functions.progression(c.frame, a.index.type, c.scalar(a.index), a.stride)
     limit = _limit(c.frame, a, a.covered)
-    bad = host_helpers.is_outside(c.frame, a.op, indices, limit, c.active_bits())
+    bad = runtime_functions.is_outside(c.frame, a.op, indices, limit, c.active_bits())
     good = c.w.label("inside")
     c.w.branch_if(bad, "exit", good)
     c.w.start(good)
@@ -254,7 +254,7 @@ def _gather(c: SubgroupEmitter, a: SubgroupAccess, indices: str, cold: bool = Fa
     frame, found = c.frame, []
     for part in range(a.parts):
         places = _places(frame, a, indices, part)
-        found.append(host_helpers.gather(frame, a.memory, a.bits, a.pointer, places, c.mask, cold))
+        found.append(runtime_functions.gather(frame, a.memory, a.bits, a.pointer, places, c.mask, cold))
     return found
 
 
@@ -347,7 +347,7 @@ def _store_far(c: SubgroupEmitter, a: SubgroupAccess, raw: Words) -> None:
 def _scatter(c: SubgroupEmitter, a: SubgroupAccess, raw: Words, indices: str, cold: bool = False) -> None:
     for part, value in enumerate(raw):
         places = _places(c.frame, a, indices, part)
-        host_helpers.scatter(c.frame, a.memory, a.bits, a.pointer, places, value, c.mask, cold)
+        runtime_functions.scatter(c.frame, a.memory, a.bits, a.pointer, places, value, c.mask, cold)
 
 
 # --- atomics: the active lanes, one after the other
@@ -362,7 +362,7 @@ def atomic(c: SubgroupEmitter, op: Op) -> None:
     places = _places(c.frame, a, indices, 0)
     held = [c.lane(value) for value in values]
     name, order = op.name.removeprefix("atomic_"), op.attrs["order"]
-    found = host_helpers.atomic(c.frame, name, dtype, order, a.pointer, places, held, c.active_bits())
+    found = runtime_functions.atomic(c.frame, name, dtype, order, a.pointer, places, held, c.active_bits())
     c.define(op.results[0], [found])
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.program import Op, Value
 from ..common.lane_shape import carrier
-from .frame import FLAGS
+from .function_builder import FLAGS
 
 if TYPE_CHECKING:
     from .subgroup_emitter import SubgroupEmitter

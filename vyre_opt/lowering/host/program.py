@@ -24,22 +24,19 @@ of a function to call now and then, `i32 ()`, that lets other threads run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.program import Op, Program
 from ..common.llvm_text import ModuleText, Writer
+from .abi import ENTRY, HostCode
 from .barrier_split import plan
-from .frame import Features, Frame
-from .half import define_half_conversions
+from .function_builder import Features, Frame
 from .lane_facts import Facts
-from .module_functions import define_fault
 from .outline import weigh
-from .segments import Segments
+from .runtime_functions import define_fault, define_half_conversions
+from .segment_emitter import Segments
 
-__all__ = ["ENTRY", "HostCode", "UnloweredKernel", "lower"]
-
-ENTRY = "vyre_run"
+__all__ = ["UnloweredKernel", "lower"]
 
 
 class UnloweredKernel(Exception):
@@ -48,17 +45,6 @@ class UnloweredKernel(Exception):
     def __init__(self, op: Op) -> None:
         super().__init__(op.name)
         self.op = op
-
-
-@dataclass(frozen=True, slots=True)
-class HostCode:
-    """`buffers` in the order of the arguments; `written` those that a run changes."""
-
-    text: str
-    buffers: tuple[str, ...]
-    written: frozenset[str]
-    scratch_bytes: int
-    whole_grid: bool
 
 
 def lower(

@@ -14,7 +14,7 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from .frame import WIDE, Frame
+from .function_builder import WIDE, Frame
 from .outline import cut, write_part
 
 __all__ = ["SubgroupEmitter", "Parts"]

@@ -13,8 +13,8 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from . import module_functions as host_helpers
-from .frame import ALL, WIDE
+from . import runtime_functions
+from .function_builder import ALL, WIDE
 from .subgroup_emitter import SubgroupEmitter
 
 __all__ = ["CROSSING"]
@@ -136,7 +136,7 @@ def shuffle(c: SubgroupEmitter, op: Op) -> None:
         return
     picked = _source(c, op)
     parts = c.lanes(value)
-    c.define(result, [host_helpers.permute(c.frame, kind, part, picked) for part in parts])
+    c.define(result, [runtime_functions.permute(c.frame, kind, part, picked) for part in parts])
 
 
 def _sources(mode: str, amount: int) -> list[int]:
@@ -180,7 +180,7 @@ def _source(c: SubgroupEmitter, op: Op) -> str:
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
     if c.mask is not None:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
-        present = host_helpers.permute(c.frame, "i1", c.mask or ALL, clamped)
+        present = runtime_functions.permute(c.frame, "i1", c.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
     return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 

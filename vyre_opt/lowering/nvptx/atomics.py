@@ -15,7 +15,7 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR, float_literal
 from ..common.llvm_text import Writer
-from .body import Body, BufferRef
+from .function_emitter import Body, BufferRef
 from .memory import address, guarded, locate
 
 __all__ = ["ATOMIC_OPS"]

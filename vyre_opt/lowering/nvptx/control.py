@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 
 from ...ir import arith
 from ...ir.loops import Bound, bounds, inits
-from ...ir.program import Block, Op, Value
+from ...ir.program import Op, Value
 from ...ir.types import DataType
-from ..common.lane_shape import SCALAR, carrier
-from .body import Body, Elements
+from ..common.lane_shape import SCALAR
+from .calls import call
+from .faults import poll
+from .function_emitter import Body, Elements, RunBlock
 
-__all__ = ["CONTROL_OPS", "poll"]
-
-RunBlock = Callable[[Body, Block], list[Elements]]
+__all__ = ["CONTROL_OPS"]
 
 
 def _if(body: Body, op: Op, run: RunBlock) -> None:
@@ -144,49 +144,7 @@ def _while(body: Body, op: Op, run: RunBlock) -> None:
         body.values[result] = body.get(arg)
 
 
-def poll(body: Body) -> None:
-    """Leave if some invocation faulted: what is waited for here may never come."""
-    w = body.w
-    word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
-    failed = w.emit(f"icmp ne i32 {word}, 0")
-    leaving, staying = w.label("leave"), w.label("stay")
-    w.branch_if(failed, leaving, staying)
-    w.start(leaving)
-    w.call("llvm.nvvm.exit", "void", [])
-    w.line("unreachable")
-    w.start(staying)
-
-
-# --- calls and traps
-
-
-def _call(body: Body, op: Op, run: RunBlock) -> None:
-    from .functions import define_function, result_types
-
-    func = body.context.funcs[op.attrs["callee"]]
-    name = define_function(body.context, func, run)
-    given = [
-        f"{carrier(value.type.element)} {element}" for value in op.operands for element in body.get(value)
-    ]
-    if body.context.may_fault:
-        given.append("ptr addrspace(1) %status")
-    kinds = result_types(func)
-    called = f"@{name}({', '.join(given)})"
-    if not kinds:
-        body.w.line(f"call void {called}")
-        return
-    if len(kinds) == 1:
-        body.set(op, body.w.emit(f"call {kinds[0]} {called}"))
-        return
-    whole = f"{{ {', '.join(kinds)} }}"
-    struct = body.w.emit(f"call {whole} {called}")
-    place = 0
-    for result in op.results:
-        lanes = result.type.lanes
-        body.values[result] = tuple(
-            body.w.emit(f"extractvalue {whole} {struct}, {place + lane}") for lane in range(lanes)
-        )
-        place += lanes
+# --- traps
 
 
 def _trap(body: Body, op: Op, run: RunBlock) -> None:
@@ -200,6 +158,6 @@ CONTROL_OPS: dict[str, Callable[[Body, Op, RunBlock], None]] = {
     "region": _region,
     "for": _for,
     "while": _while,
-    "call": _call,
+    "call": call,
     "trap": _trap,
 }

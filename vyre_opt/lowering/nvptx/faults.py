@@ -8,9 +8,9 @@ have ended.
 
 from __future__ import annotations
 
-from .body import Body
+from .function_emitter import Body
 
-__all__ = ["fault_block"]
+__all__ = ["fault_block", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
 INDEX_OFFSET, LENGTH_OFFSET = 32, 40
@@ -44,3 +44,16 @@ def fault_block(body: Body) -> None:
 def _write(body: Body, kind: str, value: str, offset: int) -> None:
     pointer = body.w.emit(f"getelementptr i8, {STATUS} %status, i64 {offset}")
     body.w.line(f"store {kind} {value}, {STATUS} {pointer}, align {4 if kind == 'i32' else 8}")
+
+
+def poll(body: Body) -> None:
+    """Leave if some invocation faulted: what is waited for here may never come."""
+    w = body.w
+    word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
+    failed = w.emit(f"icmp ne i32 {word}, 0")
+    leaving, staying = w.label("leave"), w.label("stay")
+    w.branch_if(failed, leaving, staying)
+    w.start(leaving)
+    w.call("llvm.nvvm.exit", "void", [])
+    w.line("unreachable")
+    w.start(staying)

@@ -20,17 +20,18 @@ from ...analysis.alignment import Alignment
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Op, Program
 from ..common import conversions
-from ..common.abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
 from ..common.bounds import BoundsProofs
 from ..common.guards import Guards
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
+from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
-from .body import Body, BufferRef, Context, Elements, refuse
+from .barriers import BARRIER_OPS
 from .control import CONTROL_OPS
 from .faults import fault_block
+from .function_emitter import Body, BufferRef, Context, Elements, refuse
 from .memory import MEMORY_OPS
-from .subgroup import SUBGROUP_OPS
+from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
 
@@ -273,7 +274,13 @@ def _bytes(tile: Buffer) -> int:
 
 # --- ops
 
-_OPS: dict[str, Callable[[Body, Op], None]] = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS}
+_OPS: dict[str, Callable[[Body, Op], None]] = {
+    **VALUE_OPS,
+    **MEMORY_OPS,
+    **ATOMIC_OPS,
+    **SUBGROUP_OPS,
+    **BARRIER_OPS,
+}
 
 
 def _run_block(body: Body, block: Block) -> list[Elements]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
-from ..common.abi import ALIGNMENT
 from ..common.lane_shape import SCALAR
-from .body import NO_METADATA, Body, BufferRef
+from .abi import ALIGNMENT
+from .function_emitter import NO_METADATA, Body, BufferRef
 
 __all__ = ["MEMORY_OPS", "MemoryAccess", "address", "guarded", "locate"]
 

@@ -11,7 +11,7 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR
-from .body import Body, Elements
+from .function_emitter import Body, Elements
 
 __all__ = ["VALUE_OPS", "linear_id", "subgroup_lanes"]
 

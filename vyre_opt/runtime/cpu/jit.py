@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...lowering.host.frame import Features
+from ...lowering.host.function_builder import Features
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 

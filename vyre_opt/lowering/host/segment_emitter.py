@@ -22,7 +22,7 @@ from ...ir.uniformity import Level
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .barrier_split import Item, Phase, Plan, Segment, Split, segments, steering
 from .control import CONTROL, Rounds
-from .frame import WIDE, Frame
+from .function_builder import WIDE, Frame
 from .memory import ACCESSING
 from .subgroup_emitter import COMPUTING, Parts, SubgroupEmitter
 from .subgroup_ops import CROSSING

@@ -6,21 +6,21 @@ scalarises vectors on a GPU anyway, and only memory accesses profit from being w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.alignment import Alignment
 from ...ir.diagnostics import Diagnostic, DiagnosticError
-from ...ir.program import Func, Op, Program, Value
+from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
-from ..common.abi import FaultSite
 from ..common.guards import Guards
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
+from .abi import FaultSite
 from .targets import GpuTarget
 
-__all__ = ["Body", "Context", "Elements", "BufferRef", "refuse"]
+__all__ = ["Body", "Context", "Elements", "BufferRef", "RunBlock", "refuse"]
 
 Elements = tuple[str, ...]
 """The LLVM values of one value of the language, of the carrier type of its element type."""
@@ -135,6 +135,10 @@ class Body:
 
     def __str__(self) -> str:
         return "\n".join(self.w.lines)
+
+
+RunBlock = Callable[[Body, Block], list[Elements]]
+"""Writes the ops of a block; the values that its terminator yields."""
 
 
 def refuse(message: str, op: Op, help: str | None = None) -> DiagnosticError:

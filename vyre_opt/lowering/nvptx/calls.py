@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ...ir.program import Block, Func
+from ...ir.program import Func, Op
 from ..common.lane_shape import carrier
-from .body import Body, Context, Elements
 from .faults import fault_block
+from .function_emitter import Body, Context, RunBlock
 
-__all__ = ["define_function", "result_types"]
+__all__ = ["call"]
+
+
+def call(body: Body, op: Op, run: RunBlock) -> None:
+    func = body.context.funcs[op.attrs["callee"]]
+    name = define_function(body.context, func, run)
+    given = [
+        f"{carrier(value.type.element)} {element}" for value in op.operands for element in body.get(value)
+    ]
+    if body.context.may_fault:
+        given.append("ptr addrspace(1) %status")
+    kinds = result_types(func)
+    called = f"@{name}({', '.join(given)})"
+    if not kinds:
+        body.w.line(f"call void {called}")
+        return
+    if len(kinds) == 1:
+        body.set(op, body.w.emit(f"call {kinds[0]} {called}"))
+        return
+    whole = f"{{ {', '.join(kinds)} }}"
+    struct = body.w.emit(f"call {whole} {called}")
+    place = 0
+    for result in op.results:
+        lanes = result.type.lanes
+        body.values[result] = tuple(
+            body.w.emit(f"extractvalue {whole} {struct}, {place + lane}") for lane in range(lanes)
+        )
+        place += lanes
 
 
 def result_types(func: Func) -> list[str]:
@@ -17,7 +42,7 @@ def result_types(func: Func) -> list[str]:
     return [carrier(dtype.element) for dtype in func.results for _ in range(dtype.lanes)]
 
 
-def define_function(context: Context, func: Func, run: Callable[[Body, Block], list[Elements]]) -> str:
+def define_function(context: Context, func: Func, run: RunBlock) -> str:
     """Its name in the LLVM module, where it is written at the first call."""
     number = list(context.funcs).index(func.name)
     name = f"{context.prefix}.func.{number}"

@@ -10,15 +10,13 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program, Value
 from ..common.lane_shape import LaneShape
 from ..common.llvm_text import ModuleText, Writer
+from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import Facts
 
 __all__ = [
     "ALL",
-    "FAULT_WORDS",
     "FLAGS",
-    "STOP_WORD",
     "WIDE",
-    "YIELD_WORD",
     "Features",
     "Frame",
     "is_literal",
@@ -26,16 +24,6 @@ __all__ = [
 
 WIDE = LaneShape(SUBGROUP_SIZE)
 """A value in every lane of a chunk."""
-
-FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
-"""The i64 words of a fault record."""
-
-STOP_WORD, ROUNDS_WORD, YIELD_WORD = range(len(FAULT_WORDS), len(FAULT_WORDS) + 3)
-"""Behind them: the address of a word that is not 0 once the run is given up, a count of rounds of
-waiting, and the address of a function that lets other threads run."""
-
-PATIENCE = 128
-"""Rounds in which a thread keeps its CPU: the other workgroup is nearly always under way."""
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")

@@ -1,4 +1,4 @@
-"""Barriers, and ops across the 32 lanes of a subgroup, which is a warp.
+"""Ops across the 32 lanes of a subgroup, which is a warp.
 
 A shuffle moves 32 bits, so a value travels as one word or two.  In a short last subgroup
 the member mask names the lanes that exist, and no lane reads from one that does not.
@@ -18,18 +18,17 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, carrier
-from .body import Body
-from .control import poll
-from .values import lane, linear_id, register, subgroup_lanes
+from .function_emitter import Body
+from .values import lane, subgroup_lanes
 
-__all__ = ["SUBGROUP_OPS", "identity"]
+__all__ = ["SUBGROUP_OPS", "identity", "lane_mask"]
 
 SUBGROUP = 32
 STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
 
 
-def _mask(body: Body) -> str:
+def lane_mask(body: Body) -> str:
     """The lanes of this subgroup as bits."""
     lanes = subgroup_lanes(body)
     if lanes == str(SUBGROUP):
@@ -101,7 +100,7 @@ def _shuffle(body: Body, op: Op) -> None:
     """A lane whose source does not exist keeps its own value."""
     value, amount = body.get(op.operands[0]), body.scalar(op.operands[1])
     dtype, mode = op.results[0].type.element, op.attrs["mode"]
-    mask, lanes = _mask(body), subgroup_lanes(body)
+    mask, lanes = lane_mask(body), subgroup_lanes(body)
     is_plain = lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP
     if is_plain:
         hardware = {"xor": "bfly"}.get(mode, mode)
@@ -151,7 +150,7 @@ class _Combine:
         self.dtype = op.results[0].type.element
         self.name = op.attrs["combine"]
         self.kind = SCALAR.type(self.dtype)
-        self.mask = _mask(body)
+        self.mask = lane_mask(body)
         self.lanes = subgroup_lanes(body)
         self.neutral = SCALAR.const(identity(self.name, self.dtype), self.dtype)
         self.in_order = self.dtype.is_float and self.name in ("add", "mul")
@@ -248,88 +247,11 @@ def _scan(body: Body, op: Op) -> None:
 
 def _ballot(body: Body, op: Op) -> None:
     predicate = body.scalar(op.operands[0])
-    args = [("i32", _mask(body)), ("i1", predicate)]
+    args = [("i32", lane_mask(body)), ("i1", predicate)]
     body.set(op, body.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
 
 
-# --- barriers
-
-
-def _barrier(body: Body, op: Op) -> None:
-    scope = op.attrs["scope"]
-    if scope == "subgroup":
-        body.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", _mask(body))])
-        return
-    _workgroup_barrier(body)
-    if scope == "grid" and body.context.is_cluster:
-        _wait_for_cluster(body)
-    elif scope == "grid":
-        _wait_for_grid(body)
-        _workgroup_barrier(body)
-
-
-def _workgroup_barrier(body: Body) -> None:
-    body.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
-
-
-ARRIVALS = "ptr addrspace(1)"
-TURN = 1 << 31
-
-
-def _wait_for_grid(body: Body) -> None:
-    """The first invocation of each workgroup arrives, and waits until the highest bit flips.
-
-    One workgroup adds 2^31 - (workgroups - 1), the others 1: the sum is 2^31, so the
-    low bits are back at 0 for the next barrier.  (As CUDA's cooperative groups do it.)
-    """
-    w = body.w
-    ids = [register(body, "ctaid", axis, None) for axis in range(3)]
-    sizes = [register(body, "nctaid", axis, None) for axis in range(3)]
-    locals_ = [register(body, "tid", axis, None) for axis in range(3)]
-    leader, waiting, done = w.label("leader"), w.label("waiting"), w.label("together")
-    w.branch_if(_all_zero(body, locals_), leader, done)
-    w.start(leader)
-    w.line('fence syncscope("device") seq_cst')
-    total = w.emit(f"mul i32 {w.emit(f'mul i32 {sizes[0]}, {sizes[1]}')}, {sizes[2]}")
-    others = w.emit(f"sub i32 {total}, 1")
-    last = w.emit(f"sub i32 {-TURN}, {others}")
-    added = w.emit(f"select i1 {_all_zero(body, ids)}, i32 {last}, i32 1")
-    old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
-    w.branch(waiting)
-    w.start(waiting)
-    if body.context.may_fault:
-        poll(body)
-    now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
-    changed = w.emit(f"xor i32 {old}, {now}")
-    flipped = w.emit(f"icmp slt i32 {changed}, 0")
-    w.branch_if(flipped, done, waiting)
-    w.start(done)
-
-
-def _wait_for_cluster(body: Body) -> None:
-    """All arrive, and wait.  The first subgroup's arrival releases what the workgroup wrote, since a
-    workgroup barrier came before: a fence waits for its subgroup's loads too, so one is enough."""
-    w = body.w
-    first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
-    w.branch_if(w.emit(f"icmp ult i32 {linear_id(body)}, 32"), first, others)
-    w.start(first)
-    w.call("llvm.nvvm.barrier.cluster.arrive.aligned", "void", [])
-    w.branch(arrived)
-    w.start(others)
-    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
-    w.branch(arrived)
-    w.start(arrived)
-    w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
-
-
-def _all_zero(body: Body, words: list[str]) -> str:
-    w = body.w
-    joined = w.emit(f"or i32 {w.emit(f'or i32 {words[0]}, {words[1]}')}, {words[2]}")
-    return w.emit(f"icmp eq i32 {joined}, 0")
-
-
 SUBGROUP_OPS: dict[str, Callable[[Body, Op], None]] = {
-    "barrier": _barrier,
     "shuffle": _shuffle,
     "reduce": _reduce,
     "scan": _scan,
