@@ -66,7 +66,7 @@ class Elementwise:
 
     `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
     `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `Guards`).  `any_zero`: a zero may have either sign.
+    `ArithmeticGuards`).  `any_zero`: a zero may have either sign.
     """
 
     def __init__(

@@ -17,12 +17,12 @@ from ...ir import arith
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op, Program, Value
 
-__all__ = ["Guards"]
+__all__ = ["ArithmeticGuards"]
 
 MAX_STEPS = 12
 
 
-class Guards:
+class ArithmeticGuards:
     """`specs`: the values of specialization constants, encoded, where they are fixed."""
 
     def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:

@@ -20,7 +20,16 @@ from dataclasses import dataclass, field
 from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Program, Value
 
-__all__ = ["Item", "Phase", "Plan", "Segment", "Split", "plan", "segments", "steering"]
+__all__ = [
+    "PlanItem",
+    "Phase",
+    "SegmentPlan",
+    "Segment",
+    "SplitOp",
+    "split_at_barriers",
+    "all_segments",
+    "control_operands",
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +39,7 @@ class Segment:
     ops: list[Op] = field(default_factory=list)
     assigns: list[tuple[Value, Value]] = field(default_factory=list)
 
-    def defined(self) -> set[Value]:
+    def defined_values(self) -> set[Value]:
         return {result for op in self.ops for result in op.results}
 
     def used(self) -> list[Value]:
@@ -50,32 +59,32 @@ class Segment:
 class Phase:
     """What runs for one workgroup after the other between two grid barriers."""
 
-    items: list[Item]
+    items: list[PlanItem]
 
 
 @dataclass(slots=True, eq=False)
-class Split:
+class SplitOp:
     """An if, for or while with a barrier inside; `blocks` has a list for each of its regions."""
 
     op: Op
-    blocks: list[list[Item]]
+    blocks: list[list[PlanItem]]
 
 
-Item = Segment | Phase | Split
+PlanItem = Segment | Phase | SplitOp
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class SegmentPlan:
     """`stored`: values that outlive their segment.  `home`: a block argument or a result that
     shares the storage of another value, its loop's result."""
 
-    items: list[Item]
+    items: list[PlanItem]
     has_grid_barrier: bool
     stored: set[Value]
     home: dict[Value, Value]
 
 
-def plan(program: Program) -> Plan:
+def split_at_barriers(program: Program) -> SegmentPlan:
     ops = list(walk(program.body.ops))
     grid = any(_is_barrier(op, ("grid",)) for op in ops)
     home: dict[Value, Value] = {}
@@ -86,11 +95,11 @@ def plan(program: Program) -> Plan:
             stored.update(item.used())
             stored.update(target for target, _ in item.assigns)
         else:
-            stored.update(steering(item.op))
-    return Plan(items, grid, stored, home)
+            stored.update(control_operands(item.op))
+    return SegmentPlan(items, grid, stored, home)
 
 
-def segments(items: list[Item]) -> Iterator[Segment]:
+def all_segments(items: list[PlanItem]) -> Iterator[Segment]:
     """All segments, those inside of splits and phases included."""
     return (item for item in _flat(items) if isinstance(item, Segment))
 
@@ -109,9 +118,9 @@ def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
     return op.name == "barrier" and op.attrs["scope"] in scopes
 
 
-def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
+def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> list[PlanItem]:
     """Items of a block, its terminator aside."""
-    items: list[Item] = []
+    items: list[PlanItem] = []
     run: list[Op] = []
 
     def flush(assigns: list[tuple[Value, Value]]) -> None:
@@ -133,14 +142,14 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> li
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
             carried = op.results if op.name != "if" else ()
             flush(list(zip(carried, inits(op), strict=True)) if carried else [])
-            items.append(Split(op, [_block(op, block, scopes, home) for block in op.regions]))
+            items.append(SplitOp(op, [_block(op, block, scopes, home) for block in op.regions]))
         else:
             run.append(op)
     flush([])
     return items
 
 
-def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
+def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Value]) -> list[PlanItem]:
     """Items of a block of a split op; what it yields is assigned at its end."""
     if op.name != "if" and op.results:
         home.update(zip(block.args[-len(op.results) :], op.results, strict=True))
@@ -158,7 +167,7 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Valu
     return items
 
 
-def _assign(items: list[Item], assigns: list[tuple[Value, Value]]) -> None:
+def _assign(items: list[PlanItem], assigns: list[tuple[Value, Value]]) -> None:
     """Assign at the end of the last segment; all sources are read before a target is written."""
     if not assigns:
         return
@@ -168,18 +177,18 @@ def _assign(items: list[Item], assigns: list[tuple[Value, Value]]) -> None:
         items.append(Segment([], assigns))
 
 
-def _flat(items: list[Item]) -> Iterator[Segment | Split]:
+def _flat(items: list[PlanItem]) -> Iterator[Segment | SplitOp]:
     for item in items:
         if isinstance(item, Phase):
             yield from _flat(item.items)
             continue
         yield item
-        if isinstance(item, Split):
+        if isinstance(item, SplitOp):
             for block in item.blocks:
                 yield from _flat(block)
 
 
-def steering(op: Op) -> list[Value]:
+def control_operands(op: Op) -> list[Value]:
     """The values that decide how an if, for or while goes."""
     if op.name == "if":
         return [op.operands[0]]

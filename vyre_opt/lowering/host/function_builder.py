@@ -11,14 +11,14 @@ from ...ir.program import Op, Program, Value
 from ..common.lane_shape import LaneShape
 from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
-from .lane_facts import Facts
+from .lane_facts import LaneFacts
 
 __all__ = [
     "ALL",
     "FLAGS",
     "WIDE",
-    "Features",
-    "Frame",
+    "SimdFeatures",
+    "FunctionBuilder",
     "is_literal",
 ]
 
@@ -27,11 +27,11 @@ WIDE = LaneShape(SUBGROUP_SIZE)
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
-_LANE_NUMBERS = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+_LANE_INDICES = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
+class SimdFeatures:
     """What the host's vector unit does at once, by element widths in bits; `half`: converts f16.
 
     `arithmetic`: the target of `elementwise.apply`.
@@ -49,7 +49,7 @@ def is_literal(value: str) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Frame:
+class FunctionBuilder:
     """The function that runs workgroups `%first` to `%last` of a dispatch.
 
     `%zero` is a 0 that LLVM does not know of.  What lanes know of their place starts from it, so
@@ -60,10 +60,10 @@ class Frame:
     """
 
     program: Program
-    facts: Facts
+    facts: LaneFacts
     specs: Mapping[str, Any]
     module: ModuleText
-    features: Features
+    features: SimdFeatures
     pointers: dict[str, str]
     counts: dict[str, str]
     w: Writer
@@ -105,7 +105,7 @@ class Frame:
         )
         w.branch("exit")
 
-    def leave_if_stopped(self, loop: Op) -> None:
+    def exit_if_stopped(self, loop: Op) -> None:
         """In each round of a loop that may wait for another workgroup: that one may be at fault, or
         its thread without a CPU."""
         if not any("atomic" in op.definition.effects for op in loop.walk()):
@@ -137,33 +137,33 @@ class Frame:
         first = w.emit(f"insertelement {wide} poison, {kind} {value}, i64 0")
         return w.emit(f"shufflevector {wide} {first}, {wide} poison, {WIDE.of('i32')} zeroinitializer")
 
-    def lane_numbers(self, base: str = "%zero") -> str:
+    def lane_indices(self, base: str = "%zero") -> str:
         """base + 0, base + 1, ..., as i32."""
-        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_NUMBERS}")
+        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_INDICES}")
 
-    def bits(self, flags: str) -> str:
+    def mask_bits(self, flags: str) -> str:
         """A flag for each lane as an i32, lane 0 lowest."""
         if flags == ALL:
             return "-1"
         return self.w.emit(f"bitcast {FLAGS} {flags} to i32")
 
-    def any(self, flags: str) -> str:
-        return self.w.emit(f"icmp ne i32 {self.bits(flags)}, 0")
+    def any_lane(self, flags: str) -> str:
+        return self.w.emit(f"icmp ne i32 {self.mask_bits(flags)}, 0")
 
     def first_lane(self, bits: str) -> str:
         """The lowest lane whose bit is set, as an i64."""
         found = self.w.call("llvm.cttz.i32", "i32", [("i32", bits), ("i1", "false")])
         return self.w.emit(f"zext i32 {found} to i64")
 
-    def both(self, mask: str | None, flags: str) -> str:
+    def mask_and(self, mask: str | None, flags: str) -> str:
         """`flags` in the lanes of `mask`; what the others hold, poison even, is masked away."""
         if mask is None:
             return flags
         return self.w.emit(f"select {FLAGS} {mask}, {FLAGS} {flags}, {FLAGS} zeroinitializer")
 
-    def neither(self, mask: str | None, flags: str) -> str:
+    def mask_and_not(self, mask: str | None, flags: str) -> str:
         """The lanes of `mask` without those of `flags`."""
-        return self.both(mask, self.w.emit(f"xor {FLAGS} {flags}, {ALL}"))
+        return self.mask_and(mask, self.w.emit(f"xor {FLAGS} {flags}, {ALL}"))
 
     def blend(self, mask: str | None, kind: str, new: str, old: str) -> str:
         """`new` in the lanes of `mask`, `old` in the others; `kind` is an element type."""

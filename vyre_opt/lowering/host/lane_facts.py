@@ -27,15 +27,15 @@ from ...ir.loops import bounds, inits
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 
-__all__ = ["Facts"]
+__all__ = ["LaneFacts"]
 
-_ALIKE = 0
+_UNIFORM = 0
 _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
 
 
-class Facts:
+class LaneFacts:
     """Strides and levels of the values of a flat program, the accesses proven in bounds, and guards.
 
     `specs`: the values of specialization constants, encoded.
@@ -43,7 +43,7 @@ class Facts:
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
-        self.guards = Guards(program, specs)
+        self.guards = ArithmeticGuards(program, specs)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.forms = footprints.forms
@@ -58,20 +58,20 @@ class Facts:
     def stride(self, value: Value) -> int | None:
         """None if the lanes hold anything."""
         if self.uniformity.level(value) <= Level.SUBGROUP:
-            return _ALIKE
+            return _UNIFORM
         return self.strides.get(value)
 
-    def alike(self, value: Value) -> bool:
-        return self.stride(value) == _ALIKE
+    def is_uniform(self, value: Value) -> bool:
+        return self.stride(value) == _UNIFORM
 
     def diverges(self, op: Op) -> bool:
         """Whether the lanes of a chunk may take different ways at an if, for or while."""
         if op.name == "if":
-            return not self.alike(op.operands[0])
+            return not self.is_uniform(op.operands[0])
         if op.name == "for":
-            return not all(self.alike(b) for b in bounds(op) if isinstance(b, Value))
+            return not all(self.is_uniform(b) for b in bounds(op) if isinstance(b, Value))
         end = op.regions[0].terminator
-        return end is None or not self.alike(end.operands[0])
+        return end is None or not self.is_uniform(end.operands[0])
 
     def _in_bounds(self, access: MemoryAccess) -> bool:
         """The index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
@@ -108,8 +108,8 @@ class Facts:
         groups = [block.args[-len(op.results) :] if op.results else () for block in op.regions]
         if op.name == "for":
             lower, _, step = bounds(op)
-            steady = not isinstance(step, Value) or self.alike(step)
-            start = self.stride(lower) if isinstance(lower, Value) else _ALIKE
+            steady = not isinstance(step, Value) or self.is_uniform(step)
+            start = self.stride(lower) if isinstance(lower, Value) else _UNIFORM
             self.strides[body.args[0]] = start if steady else None
         carried = [self.stride(value) for value in inits(op)]
         while True:
@@ -132,14 +132,14 @@ class Facts:
         if op.definition.form == "id" or op.name == "lane_id":
             return self._id(op)
         if op.name == "load":
-            return _ALIKE if self.alike(op.operands[0]) else None
+            return _UNIFORM if self.is_uniform(op.operands[0]) else None
         if op.name == "subgroup_shuffle":
-            return _ALIKE if self._is_broadcast(op) else None
+            return _UNIFORM if self._is_broadcast(op) else None
         if not op.definition.is_pure:
             return None
         operands = [self.stride(value) for value in op.operands]
-        if all(stride == _ALIKE for stride in operands):
-            return _ALIKE
+        if all(stride == _UNIFORM for stride in operands):
+            return _UNIFORM
         if op.name not in _LINEAR or not result.type.is_int or None in operands:
             return None
         found = self._linear(op, [s or 0 for s in operands])
@@ -152,7 +152,7 @@ class Facts:
             return 1
         if op.name in ("global_id", "local_id"):
             return self.axis_strides[AXES.index(op.attrs["axis"])]
-        return _ALIKE
+        return _UNIFORM
 
     def _is_broadcast(self, op: Op) -> bool:
         """A shuffle that gives every lane the value of one lane that is sure to be there."""
@@ -170,7 +170,7 @@ class Facts:
             return -strides[0]
         if name == "select":
             _, a, b = strides
-            return a if a == b and self.alike(op.operands[0]) else None
+            return a if a == b and self.is_uniform(op.operands[0]) else None
         if name == "mul":
             first = _constant(op.operands[0])
             if constant is not None:
@@ -204,7 +204,7 @@ class Facts:
             return None
         if op.name == "and" and divisor & (divisor - 1):
             return None
-        return _ALIKE if op.name in ("div", "shr") else 1
+        return _UNIFORM if op.name in ("div", "shr") else 1
 
     def _starts_aligned(self, value: Value) -> bool:
         op = value.owner
@@ -231,13 +231,13 @@ class Facts:
     def _symbol_stride(self, symbol: Symbol) -> int | None:
         """A digit of a local id (id / stride % radix), which starts at a multiple of 32 in each chunk."""
         if symbol.kind in (SymbolKind.GROUP, SymbolKind.LOOP):
-            return _ALIKE
+            return _UNIFORM
         digit = symbol.digit
         along = self.axis_strides[AXES.index(digit.axis)] if digit is not None else None
         if digit is None or along != 1:
             return along  # None for a symbol that stands for a lane's value
         if digit.stride % SUBGROUP_SIZE == 0:
-            return _ALIKE
+            return _UNIFORM
         return 1 if digit.stride == 1 and digit.radix % SUBGROUP_SIZE == 0 else None
 
 
@@ -247,7 +247,7 @@ def _axis_stride(program: Program, axis: int) -> int | None:
     for size in program.workgroup[:axis]:
         below *= size
     if extent == 1 or below % SUBGROUP_SIZE == 0:
-        return _ALIKE
+        return _UNIFORM
     return 1 if below == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None
 
 

@@ -65,20 +65,20 @@ def cut(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequen
     return [*runs, (True, run)] if run else runs
 
 
-def write_part(c: SubgroupEmitter, ops: Sequence[Op]) -> None:
+def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     """Write ops as ever, then move what was written into a function."""
-    frame, w, told = c.frame, c.w, c.defined
-    lines, slots, block = len(w.lines), len(frame.slots), w.block
-    c.defined = lambda value: None
+    builder, w, told = emitter.builder, emitter.w, emitter.on_define
+    lines, slots, block = len(w.lines), len(builder.slots), w.block
+    emitter.on_define = lambda value: None
     w.block = "entry"
     for op in ops:
-        c.op(op)
-    c.defined, w.block = told, block
-    body, allocas = w.lines[lines:], frame.slots[slots:]
-    del w.lines[lines:], frame.slots[slots:]
-    last = max(frame.numbers[op] for op in ops[-1].walk())
-    given = [value for op in ops for value in op.results if frame.last_use(value) > last]
-    _Part(c, ops, [*allocas, *body]).call(given)
+        emitter.op(op)
+    emitter.on_define, w.block = told, block
+    body, allocas = w.lines[lines:], builder.slots[slots:]
+    del w.lines[lines:], builder.slots[slots:]
+    last = max(builder.numbers[op] for op in ops[-1].walk())
+    given = [value for op in ops for value in op.results if builder.last_use(value) > last]
+    _Part(emitter, ops, [*allocas, *body]).call(given)
     for value in given:
         told(value)
 
@@ -86,12 +86,12 @@ def write_part(c: SubgroupEmitter, ops: Sequence[Op]) -> None:
 class _Part:
     """`body`: the text of a part.  Names that it has not made itself become parameters."""
 
-    def __init__(self, c: SubgroupEmitter, ops: Sequence[Op], body: list[str]) -> None:
-        self.c, self.frame, self.w = c, c.frame, c.w
+    def __init__(self, emitter: SubgroupEmitter, ops: Sequence[Op], body: list[str]) -> None:
+        self.emitter, self.builder, self.w = emitter, emitter.builder, emitter.w
         self.body = body
         text = "\n".join(body)
         self.made = {value or f"%{label}" for value, label in _DEFINED.findall(text)} | {"%exit"}
-        self.types = _types(c, ops)
+        self.types = _types(emitter, ops)
         self.params: list[str] = []
         self.args: list[str] = []
         self.head: list[str] = []
@@ -109,11 +109,11 @@ class _Part:
         w = self.w
         if kind == FLAGS:
             word = w.fresh("in")
-            self._param("i32", word, self.frame.bits(name))
+            self._param("i32", word, self.builder.mask_bits(name))
             self.head.append(f"  {name} = bitcast i32 {word} to {FLAGS}")
         elif kind.startswith("<"):
-            slot = self.frame.slot(kind)
-            self.frame.store(kind, name, slot)
+            slot = self.builder.slot(kind)
+            self.builder.store(kind, name, slot)
             self._param("ptr", slot, slot)
             self.head.append(f"  {name} = load {kind}, ptr {slot}")
         else:
@@ -125,19 +125,19 @@ class _Part:
         if kind == FLAGS:
             self.body.append(f"  {word} = bitcast {FLAGS} {name} to i32")
             name, stored = word, "i32"
-        slot = self.frame.slot(stored)
+        slot = self.builder.slot(stored)
         self.body.append(f"  store {stored} {name}, ptr {slot}")
         self._param("ptr", slot, slot)
         return slot
 
     def call(self, given: Sequence[Value]) -> None:
         """Define the function and call it; `given` are held as it gives them from then on."""
-        c, frame, w = self.c, self.frame, self.w
-        kinds = {value: c.shape(value).of(carrier(value.type.element)) for value in given}
+        emitter, builder, w = self.emitter, self.builder, self.w
+        kinds = {value: emitter.shape(value).of(carrier(value.type.element)) for value in given}
         slots = {
             name: self._give(name, kinds[value])
             for value in given
-            for name in c.held[value]
+            for name in emitter.values[value]
             if name in self.made
         }
         symbol = w.label("vyre.part")
@@ -146,32 +146,33 @@ class _Part:
             *("entry:", *self.head, *self.body, "  ret i1 false"),
             *("exit:", "  ret i1 true", "}"),
         ]
-        frame.module.define(symbol, "\n".join(lines))
+        builder.module.define(symbol, "\n".join(lines))
         ended, following = w.emit(f"call i1 @{symbol}({', '.join(self.args)})"), w.label("next")
         w.branch_if(ended, "exit", following)
         w.start(following)
         for value in given:
-            c.held[value] = tuple(
-                self._result(kinds[value], slots[name]) if name in slots else name for name in c.held[value]
+            emitter.values[value] = tuple(
+                self._result(kinds[value], slots[name]) if name in slots else name
+                for name in emitter.values[value]
             )
 
     def _result(self, kind: str, slot: str) -> str:
         if kind != FLAGS:
-            return self.frame.load(kind, slot)
-        return self.w.emit(f"bitcast i32 {self.frame.load('i32', slot)} to {FLAGS}")
+            return self.builder.load(kind, slot)
+        return self.w.emit(f"bitcast i32 {self.builder.load('i32', slot)} to {FLAGS}")
 
 
-def _types(c: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
+def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
     """LLVM types of the names that a part may have from outside."""
-    frame = c.frame
-    types = {"%status": "ptr", "%scratch": "ptr", "%zero": "i32", frame.linear: "i32", frame.group: "i64"}
-    types.update(dict.fromkeys((*frame.group_ids, *frame.extents), "i32"))
-    types.update(dict.fromkeys(frame.pointers.values(), "ptr"))
-    types.update(dict.fromkeys(frame.counts.values(), "i64"))
-    if c.mask is not None:
-        types[c.mask] = FLAGS
+    builder = emitter.builder
+    types = {"%status": "ptr", "%scratch": "ptr", "%zero": "i32", builder.linear: "i32", builder.group: "i64"}
+    types.update(dict.fromkeys((*builder.group_ids, *builder.extents), "i32"))
+    types.update(dict.fromkeys(builder.pointers.values(), "ptr"))
+    types.update(dict.fromkeys(builder.counts.values(), "i64"))
+    if emitter.mask is not None:
+        types[emitter.mask] = FLAGS
     for op in ops:
         for value in (operand for inner in op.walk() for operand in inner.operands):
-            for name in c.held.get(value, ()):
-                types[name] = c.shape(value).of(carrier(value.type.element))
+            for name in emitter.values.get(value, ()):
+                types[name] = emitter.shape(value).of(carrier(value.type.element))
     return types

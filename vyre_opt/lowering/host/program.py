@@ -29,12 +29,12 @@ from typing import Any
 from ...ir.program import Op, Program
 from ..common.llvm_text import ModuleText, Writer
 from .abi import ENTRY, HostCode
-from .barrier_split import plan
-from .function_builder import Features, Frame
-from .lane_facts import Facts
+from .barrier_split import split_at_barriers
+from .function_builder import FunctionBuilder, SimdFeatures
+from .lane_facts import LaneFacts
 from .outline import weigh
 from .runtime_functions import define_fault, define_half_conversions
-from .segment_emitter import Segments
+from .segment_emitter import SegmentEmitter
 
 __all__ = ["UnloweredKernel", "lower"]
 
@@ -48,7 +48,7 @@ class UnloweredKernel(Exception):
 
 
 def lower(
-    program: Program, specs: Mapping[str, Any], triple: str, layout: str, features: Features
+    program: Program, specs: Mapping[str, Any], triple: str, layout: str, features: SimdFeatures
 ) -> HostCode:
     """`program` is flat (see host_flatten); `specs` are encoded.  Raises UnloweredKernel."""
     ops = list(program.walk())
@@ -64,8 +64,8 @@ def lower(
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
     counts.update({b.name: f"%n{place}" for place, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
-    facts = Facts(program, specs)
-    frame = Frame(
+    facts = LaneFacts(program, specs)
+    builder = FunctionBuilder(
         program,
         facts,
         specs,
@@ -78,15 +78,15 @@ def lower(
         weigh(ops, facts.proven),
     )
     if program.grid is not None:
-        frame.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))
-    segments = Segments(frame, plan(program))
-    segments.write()
-    frame.w.branch("exit")
+        builder.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))
+    emitter = SegmentEmitter(builder, split_at_barriers(program))
+    emitter.write()
+    builder.w.branch("exit")
     names = [b.name for b in buffers]
-    _define_groups(frame, names, written, segments.bytes)
+    _define_groups(builder, names, written, emitter.bytes)
     _define_entry(module, len(names))
-    whole = segments.plan.has_grid_barrier
-    return HostCode(module.text(), tuple(names), written, segments.bytes, whole)
+    whole = emitter.plan.has_grid_barrier
+    return HostCode(module.text(), tuple(names), written, emitter.bytes, whole)
 
 
 def _params(count: int) -> list[tuple[str, str]]:
@@ -99,7 +99,7 @@ def _params(count: int) -> list[tuple[str, str]]:
 _RANGE = [("i64", "%first"), ("i64", "%last"), ("ptr", "%scratch"), ("ptr", "%status")]
 
 
-def _define_groups(frame: Frame, names: list[str], written: frozenset[str], context: int) -> None:
+def _define_groups(builder: FunctionBuilder, names: list[str], written: frozenset[str], context: int) -> None:
     """No two buffers overlap, and neither do they with the scratch memory."""
     params = []
     for kind, name in [*_params(len(names)), *_RANGE]:
@@ -111,13 +111,13 @@ def _define_groups(frame: Frame, names: list[str], written: frozenset[str], cont
         f"define internal void @vyre.groups({', '.join(params)}) nounwind {{",
         "entry:",
         f"  %context.bytes = add i64 0, {context}",
-        *frame.slots,
-        *frame.w.lines,
+        *builder.slots,
+        *builder.w.lines,
         "exit:",
         "  ret void",
         "}",
     ]
-    frame.module.define("vyre.groups", "\n".join(lines))
+    builder.module.define("vyre.groups", "\n".join(lines))
 
 
 def _define_entry(module: ModuleText, count: int) -> None:

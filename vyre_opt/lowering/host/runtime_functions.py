@@ -14,7 +14,7 @@ from ...ir.types import DataType
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText
 from .abi import FAULT_WORDS
-from .function_builder import ALL, FLAGS, WIDE, Frame
+from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
 
 __all__ = [
     "atomic",
@@ -44,12 +44,12 @@ def define_fault(module: ModuleText) -> None:
     )
 
 
-def fault_lane(frame: Frame, op: Op, indices: str, bits: str) -> None:
+def fault_lane(builder: FunctionBuilder, op: Op, indices: str, bits: str) -> None:
     """Report the first lane of `bits` at fault, with its index, and leave."""
     wide, name = WIDE.of("i64"), "vyre.fault.lane"
-    if not frame.module.defines(name):
-        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-        frame.module.define(
+    if not builder.module.defines(name):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(
             name,
             f"""define internal void @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i32 %bits) cold noinline nounwind {{
   %low = call i32 @llvm.cttz.i32(i32 %bits, i1 false)
@@ -60,17 +60,17 @@ def fault_lane(frame: Frame, op: Op, indices: str, bits: str) -> None:
   ret void
 }}""",
         )
-    frame.w.line(
-        f"call void @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
-        f"i32 {frame.linear}, {wide} {indices}, i32 {bits})"
+    builder.w.line(
+        f"call void @{name}(ptr %status, i64 {builder.numbers[op]}, i64 {builder.group}, "
+        f"i32 {builder.linear}, {wide} {indices}, i32 {bits})"
     )
-    frame.w.branch("exit")
+    builder.w.branch("exit")
 
 
-def is_outside(frame: Frame, op: Op, indices: str, limit: str, bits: str) -> str:
+def is_outside(builder: FunctionBuilder, op: Op, indices: str, limit: str, bits: str) -> str:
     """Whether an index of the lanes of `bits` is not below `limit`; the first such lane is reported."""
     wide, name = WIDE.of("i64"), "vyre.check"
-    if not frame.module.defines(name):
+    if not builder.module.defines(name):
         step = """  %bad = icmp uge i64 %place, %limit
   br i1 %bad, label %found, label %step
 found:
@@ -80,23 +80,23 @@ found:
   call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
   ret i1 true"""
         loop = _loop("  ret i1 false", step, branches=True)
-        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-        frame.module.define(
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(
             name,
             f"""define internal i1 @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i64 %limit, i32 %bits) cold noinline nounwind {{
 entry:{_INDICES}{loop}""",
         )
-    return frame.w.emit(
-        f"call i1 @{name}(ptr %status, i64 {frame.numbers[op]}, i64 {frame.group}, "
-        f"i32 {frame.linear}, {wide} {indices}, i64 {limit}, i32 {bits})"
+    return builder.w.emit(
+        f"call i1 @{name}(ptr %status, i64 {builder.numbers[op]}, i64 {builder.group}, "
+        f"i32 {builder.linear}, {wide} {indices}, i64 {limit}, i32 {bits})"
     )
 
 
-def progression(frame: Frame, dtype: DataType, first: str, stride: int) -> str:
+def progression(builder: FunctionBuilder, dtype: DataType, first: str, stride: int) -> str:
     """The indices first + stride * lane of an integer type, as i64, where speed does not matter."""
     kind, wide = carrier(dtype), WIDE.of("i64")
     name = f"vyre.indices.{dtype.name}"
-    if not frame.module.defines(name):
+    if not builder.module.defines(name):
         narrow = WIDE.of(kind)
         numbers = "<" + ", ".join(f"{kind} {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
         zeros = f"{WIDE.of('i32')} zeroinitializer"
@@ -115,11 +115,11 @@ def progression(frame: Frame, dtype: DataType, first: str, stride: int) -> str:
             lines.append(f"  %wide = {verb} {narrow} %narrow to {wide}")
         lines.append(f"  ret {wide} {'%narrow' if dtype.bits == 64 else '%wide'}")
         body = "\n".join(lines)
-        frame.module.define(
+        builder.module.define(
             name,
             f"define internal {wide} @{name}({kind} %first, {kind} %stride) cold noinline nounwind {{\n{body}\n}}",
         )
-    return frame.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
+    return builder.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
 
 
 def _loop(result: str, step: str, branches: bool = False) -> str:
@@ -164,20 +164,20 @@ _POINTERS = WIDE.of("ptr")
 
 
 def gather(
-    frame: Frame, memory: str, bits: int, pointer: str, places: str, mask: str | None, cold: bool
+    builder: FunctionBuilder, memory: str, bits: int, pointer: str, places: str, mask: str | None, cold: bool
 ) -> str:
     """Element `places[lane]` for each active lane, 0 in the others."""
-    w, wide = frame.w, WIDE.of(memory)
-    if bits in frame.features.gathers and not cold:
+    w, wide = builder.w, WIDE.of(memory)
+    if bits in builder.features.gathers and not cold:
         at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
         name = f"llvm.masked.gather.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
         align = ("i32", str(bits // 8))
         return w.call(name, wide, [(_POINTERS, at), align, (FLAGS, mask or ALL), (wide, "zeroinitializer")])
     name = f"vyre.gather.{_short(memory)}"
-    if not frame.module.defines(name):
-        _define_gather(frame.module, name, memory)
+    if not builder.module.defines(name):
+        _define_gather(builder.module, name, memory)
     return w.emit(
-        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {places}, i32 {frame.bits(mask or ALL)})"
+        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {places}, i32 {builder.mask_bits(mask or ALL)})"
     )
 
 
@@ -215,11 +215,18 @@ some:
 
 
 def scatter(
-    frame: Frame, memory: str, bits: int, pointer: str, places: str, value: str, mask: str | None, cold: bool
+    builder: FunctionBuilder,
+    memory: str,
+    bits: int,
+    pointer: str,
+    places: str,
+    value: str,
+    mask: str | None,
+    cold: bool,
 ) -> None:
     """Store each active lane's value to element `places[lane]`."""
-    w, wide = frame.w, WIDE.of(memory)
-    if bits in frame.features.scatters and not cold:
+    w, wide = builder.w, WIDE.of(memory)
+    if bits in builder.features.scatters and not cold:
         at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
         name = f"llvm.masked.scatter.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
         align = ("i32", str(bits // 8))
@@ -227,20 +234,20 @@ def scatter(
         return
     name = f"vyre.scatter.{_short(memory)}"
     indices = WIDE.of("i64")
-    if not frame.module.defines(name):
-        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+    if not builder.module.defines(name):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
         step = f"""  %from = getelementptr {memory}, ptr %values, i64 %lane
   %found = load {memory}, ptr %from
   %to = getelementptr {memory}, ptr %base, i64 %place
   store {memory} %found, ptr %to"""
-        frame.module.define(
+        builder.module.define(
             name,
             f"""define internal void @{name}(ptr %base, {indices} %indices, {wide} %value, i32 %bits) noinline nounwind {{
 entry:
   %values = alloca {wide}
   store {wide} %value, ptr %values{_INDICES}{_loop("  ret void", step)}""",
         )
-    bits_text = frame.bits(mask or ALL)
+    bits_text = builder.mask_bits(mask or ALL)
     w.line(f"call void @{name}(ptr {pointer}, {indices} {places}, {wide} {value}, i32 {bits_text})")
 
 
@@ -252,7 +259,7 @@ _VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xch
 
 
 def atomic(
-    frame: Frame,
+    builder: FunctionBuilder,
     name: str,
     dtype: DataType,
     order: str,
@@ -271,11 +278,11 @@ def atomic(
     if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
         name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
-    if not frame.module.defines(symbol):
-        frame.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-        frame.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
+    if not builder.module.defines(symbol):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
     operands = "".join(f", {wide} {value}" for value in values)
-    return frame.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {places}{operands}, i32 {bits})")
+    return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {places}{operands}, i32 {bits})")
 
 
 def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, count: int) -> str:
@@ -316,10 +323,10 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
 # --- moving values between lanes
 
 
-def permute(frame: Frame, kind: str, value: str, source: str) -> str:
+def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str:
     """Lane `source[lane]` (an i32 below 32) of `value`, for each lane."""
     wide, lanes, name = WIDE.of(kind), WIDE.of("i32"), f"vyre.permute.{_short(kind)}"
-    if not frame.module.defines(name):
+    if not builder.module.defines(name):
         memory = "i8" if kind == "i1" else kind
         held = WIDE.of(memory)
         lines, total = [], "poison"
@@ -335,12 +342,12 @@ def permute(frame: Frame, kind: str, value: str, source: str) -> str:
             grown, given = f"  %grown = zext {wide} %value to {held}\n", "%grown"
             cut, total = f"\n  %cut = trunc {held} {total} to {wide}", "%cut"
         body = "\n".join(lines)
-        frame.module.define(
+        builder.module.define(
             name,
             f"define internal {wide} @{name}({wide} %value, {lanes} %source) noinline nounwind {{\n"
             f"  %room = alloca {held}\n{grown}  store {held} {given}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
         )
-    return frame.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")
+    return builder.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")
 
 
 # --- conversions of f16, where the machine has no instruction for them

@@ -20,19 +20,19 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.uniformity import Level
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from .barrier_split import Item, Phase, Plan, Segment, Split, segments, steering
-from .control import CONTROL, Rounds
-from .function_builder import WIDE, Frame
-from .memory import ACCESSING
-from .subgroup_emitter import COMPUTING, Parts, SubgroupEmitter
-from .subgroup_ops import CROSSING
+from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
+from .control import CONTROL_OPS, TripCounter
+from .function_builder import WIDE, FunctionBuilder
+from .memory import MEMORY_OPS
+from .subgroup_emitter import COMPUTE_OPS, Parts, SubgroupEmitter
+from .subgroup_ops import SUBGROUP_OPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DivergentBarrier", "Segments"]
+__all__ = ["DivergentBarrier", "SegmentEmitter"]
 
-TABLE = {**COMPUTING, **ACCESSING, **CROSSING, **CONTROL}
+TABLE = {**COMPUTE_OPS, **MEMORY_OPS, **SUBGROUP_OPS, **CONTROL_OPS}
 ALIGN = 64
 _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
@@ -60,22 +60,22 @@ class _Storage:
     size: int
 
 
-class Segments:
+class SegmentEmitter:
     """Writes a plan.  `bytes` of context a workgroup needs: workgroup buffers, then stored values."""
 
-    def __init__(self, frame: Frame, plan: Plan) -> None:
-        self.frame = frame
-        self.w = frame.w
+    def __init__(self, builder: FunctionBuilder, plan: SegmentPlan) -> None:
+        self.builder = builder
+        self.w = builder.w
         self.plan = plan
         self.context = "%scratch"
         self.bytes = 0
-        self.chunks = -(-frame.program.lanes // SUBGROUP_SIZE)
+        self.chunks = -(-builder.program.lanes // SUBGROUP_SIZE)
         self.storages: dict[Value, _Storage] = {}
         self.tiles = {
-            b.name: self._room(b.size_bytes or 0) for b in frame.program.buffers.values() if b.is_workgroup
+            b.name: self._room(b.size_bytes or 0) for b in builder.program.buffers.values() if b.is_workgroup
         }
         self.stored = set(plan.stored)
-        for segment in segments(plan.items):
+        for segment in all_segments(plan.items):
             agreed = [source for target, source in segment.assigns if self._agreed(target)]
             self.stored.update(agreed)
 
@@ -94,7 +94,7 @@ class Segments:
     # --- storage
 
     def _agreed(self, value: Value) -> bool:
-        return self.frame.facts.level(self.plan.home.get(value, value)) <= Level.WORKGROUP
+        return self.builder.facts.level(self.plan.home.get(value, value)) <= Level.WORKGROUP
 
     def _storage(self, value: Value) -> _Storage:
         value = self.plan.home.get(value, value)
@@ -107,8 +107,8 @@ class Segments:
         kind, lanes = carrier(value.type.element), range(value.type.lanes)
         agreed = self._agreed(value)
         if agreed and not self.plan.has_grid_barrier:
-            return _Storage(SCALAR, kind, [self.frame.slot(kind) for _ in lanes], [], False, 0)
-        shape = WIDE if self.frame.facts.stride(value) is None else SCALAR
+            return _Storage(SCALAR, kind, [self.builder.slot(kind) for _ in lanes], [], False, 0)
+        shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
         size = _BYTES[kind] * shape.lanes
         count = 1 if agreed else self.chunks
         return _Storage(shape, kind, [], [self._room(size * count) for _ in lanes], not agreed, size)
@@ -120,7 +120,7 @@ class Segments:
         for offset in storage.offsets:
             at = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
             if storage.per_chunk and self.chunks > 1:
-                chunk = w.emit(f"lshr i32 {self.frame.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+                chunk = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
                 away = w.emit(f"mul i32 {chunk}, {storage.size}")
                 at = w.emit(f"getelementptr i8, ptr {at}, i32 {away}")
             found.append(at)
@@ -141,24 +141,24 @@ class Segments:
     def _alignment(storage: _Storage) -> str:
         return "" if storage.slots else f", align {min(ALIGN, storage.size)}"
 
-    def _fetch(self, c: SubgroupEmitter, value: Value) -> None:
+    def _fetch(self, emitter: SubgroupEmitter, value: Value) -> None:
         """Make a value of another segment known; what depends on nothing is simply written again."""
         if _is_anew(value):
             assert isinstance(value.owner, Op)
-            c.op(value.owner)
+            emitter.op(value.owner)
         else:
-            c.held[value] = self._load(value)
+            emitter.values[value] = self._load(value)
 
     def _outside(self, *values: Value) -> SubgroupEmitter:
         """What control flow around segments sees: values that the workgroup agrees on."""
-        c = SubgroupEmitter(self.frame, None, TABLE)
+        emitter = SubgroupEmitter(self.builder, None, TABLE)
         for value in values:
-            self._fetch(c, value)
-        return c
+            self._fetch(emitter, value)
+        return emitter
 
     # --- items
 
-    def _items(self, items: list[Item]) -> None:
+    def _items(self, items: list[PlanItem]) -> None:
         for item in items:
             if isinstance(item, Phase):
                 self._groups(item.items)
@@ -170,42 +170,42 @@ class Segments:
     @contextmanager
     def _counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
         """A loop from `first` up to `last`, which must be larger; gives the counter."""
-        w, frame = self.w, self.frame
-        slot = frame.slot(kind)
-        frame.store(kind, first, slot)
+        w, builder = self.w, self.builder
+        slot = builder.slot(kind)
+        builder.store(kind, first, slot)
         body, end = w.label(name), w.label(f"end{name}")
         w.branch(body)
         w.start(body)
-        counter = frame.load(kind, slot)
+        counter = builder.load(kind, slot)
         yield counter
         following = w.emit(f"add {kind} {counter}, {step}")
-        frame.store(kind, following, slot)
+        builder.store(kind, following, slot)
         w.branch_if(w.emit(f"icmp ult {kind} {following}, {last}"), body, end)
         w.start(end)
 
-    def _groups(self, items: list[Item]) -> None:
-        w, frame = self.w, self.frame
+    def _groups(self, items: list[PlanItem]) -> None:
+        w, builder = self.w, self.builder
         with self._counting("group", "i64", "%first", "%last") as group:
-            frame.group = group
-            frame.group_ids = self._group_ids(group)
+            builder.group = group
+            builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
                 away = w.emit(f"mul i64 {group}, %context.bytes")
                 self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {away}")
             for name, offset in self.tiles.items():
-                frame.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
+                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
             self._items(items)
-        frame.group, frame.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
+        builder.group, builder.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
 
     def _group_ids(self, group: str) -> tuple[str, str, str]:
         """Linear number -> place along x, y, z."""
         w = self.w
-        width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.frame.extents[:2])
+        width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
         rest = w.emit(f"udiv i64 {group}, {width}")
         x = w.emit(f"urem i64 {group}, {width}")
         y = w.emit(f"urem i64 {rest}, {height}")
         z = w.emit(f"udiv i64 {rest}, {height}")
-        a, b, c = (w.emit(f"trunc i64 {place} to i32") for place in (x, y, z))
-        return a, b, c
+        x, y, z = (w.emit(f"trunc i64 {position} to i32") for position in (x, y, z))
+        return x, y, z
 
     # --- segments
 
@@ -214,32 +214,32 @@ class Segments:
             self._chunk(segment)
         else:
             with self._counting(
-                "chunk", "i32", "%zero", str(self.frame.program.lanes), SUBGROUP_SIZE
+                "chunk", "i32", "%zero", str(self.builder.program.lanes), SUBGROUP_SIZE
             ) as linear:
-                self.frame.linear = linear
+                self.builder.linear = linear
                 self._chunk(segment)
-            self.frame.linear = "%zero"
+            self.builder.linear = "%zero"
         agreed = [(target, source) for target, source in segment.assigns if self._agreed(target)]
         if agreed:
-            c = self._outside(*(source for _, source in agreed))
+            emitter = self._outside(*(source for _, source in agreed))
             for target, source in agreed:
-                self._store(target, c.scalars(source))
+                self._store(target, emitter.scalars(source))
 
     def _chunk(self, segment: Segment) -> None:
-        inside = segment.defined()
-        c = SubgroupEmitter(self.frame, self._present(), TABLE)
+        inside = segment.defined_values()
+        emitter = SubgroupEmitter(self.builder, self._present(), TABLE)
         for value in segment.used():
             if value not in inside:
-                self._fetch(c, value)
+                self._fetch(emitter, value)
 
         def keep(value: Value) -> None:
             if value in inside and value in self.stored and not _is_anew(value):
-                self._store(value, c.held[value])
+                self._store(value, emitter.values[value])
 
-        c.defined = keep
-        c.ops(segment.ops)
+        emitter.on_define = keep
+        emitter.ops(segment.ops)
         given = [
-            (target, c.take(source, self._storage(target).shape))
+            (target, emitter.get(source, self._storage(target).shape))
             for target, source in segment.assigns
             if not self._agreed(target)
         ]
@@ -248,25 +248,25 @@ class Segments:
 
     def _present(self) -> str | None:
         """The lanes of a chunk that the workgroup has; None for all."""
-        lanes, w = self.frame.program.lanes, self.w
+        lanes, w = self.builder.program.lanes, self.w
         rest = lanes % SUBGROUP_SIZE
         if not rest:
             return None
         kind = WIDE.of("i32")
-        here = self.frame.lane_numbers(self.frame.linear)
+        here = self.builder.lane_indices(self.builder.linear)
         return w.emit(f"icmp ult {kind} {here}, {WIDE.integer('i32', lanes)}")
 
     # --- control flow around segments
 
-    def _split(self, split: Split) -> None:
+    def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
         needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
-        if any(self.frame.facts.level(value) > needed for value in steering(split.op)):
+        if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
-        write: dict[str, Callable[[Split], None]] = {"if": self._if, "for": self._for, "while": self._while}
+        write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}
         write[split.op.name](split)
 
-    def _if(self, split: Split) -> None:
+    def _if(self, split: SplitOp) -> None:
         w, condition = self.w, split.op.operands[0]
         then, end = w.label("then"), w.label("endif")
         other = w.label("else") if len(split.blocks) > 1 else end
@@ -277,26 +277,26 @@ class Segments:
             w.branch(end)
         w.start(end)
 
-    def _for(self, split: Split) -> None:
-        op, frame, w = split.op, self.frame, self.w
+    def _for(self, split: SplitOp) -> None:
+        op, builder, w = split.op, self.builder, self.w
         counter = op.regions[0].args[0]
         kind = carrier(counter.type)
-        slot = frame.slot(kind)
+        slot = builder.slot(kind)
         self.storages[counter] = _Storage(SCALAR, kind, [slot], [], False, 0)
-        rounds = Rounds(self._outside(*steering(op)), op)
+        rounds = TripCounter(self._outside(*control_operands(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
         w.branch(head)
         w.start(head)
         number = rounds.number()
         w.branch_if(w.emit(f"icmp ult {kind} {number}, {rounds.trips}"), body, done)
         w.start(body)
-        frame.store(kind, rounds.counter(number), slot)
+        builder.store(kind, rounds.counter(number), slot)
         self._items(split.blocks[0])
         rounds.advance(number)
         w.branch(head)
         w.start(done)
 
-    def _while(self, split: Split) -> None:
+    def _while(self, split: SplitOp) -> None:
         w = self.w
         end = split.op.regions[0].terminator
         assert end is not None
@@ -308,7 +308,7 @@ class Segments:
         holds = end.operands[0]
         w.branch_if(self._outside(holds).scalar(holds), inside, done)
         w.start(inside)
-        self.frame.leave_if_stopped(split.op)
+        self.builder.exit_if_stopped(split.op)
         self._items(body)
         w.branch(head)
         w.start(done)

@@ -17,7 +17,7 @@ from . import runtime_functions
 from .function_builder import ALL, WIDE
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["CROSSING"]
+__all__ = ["SUBGROUP_OPS"]
 
 
 def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
@@ -36,15 +36,15 @@ def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
     return SCALAR.const(number, dtype)
 
 
-def _laid(c: SubgroupEmitter, op: Op) -> str:
+def _laid(emitter: SubgroupEmitter, op: Op) -> str:
     """The operand in every lane, the identity where there is no lane."""
     value, dtype = op.operands[0], op.operands[0].type
-    held = c.lane(value)
-    if c.mask is None:
+    held = emitter.lane(value)
+    if emitter.mask is None:
         return held
     kind = carrier(dtype)
     absent = WIDE.splat(kind, _identity(op.attrs["combine"], dtype))
-    return c.frame.blend(c.mask, kind, held, absent)
+    return emitter.builder.blend(emitter.mask, kind, held, absent)
 
 
 def _in_sequence(op: Op) -> bool:
@@ -52,91 +52,96 @@ def _in_sequence(op: Op) -> bool:
 
 
 def _shuffled(
-    c: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
+    emitter: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
 ) -> str:
     """A shufflevector; lanes from `shape.lanes` on are those of `other`."""
     wide = shape.of(kind)
     picked = ", ".join(f"i32 {lane}" for lane in lanes)
-    return c.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{picked}>")
+    return emitter.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{picked}>")
 
 
-def reduce(c: SubgroupEmitter, op: Op) -> None:
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(c, op)
+def reduce(emitter: SubgroupEmitter, op: Op) -> None:
+    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(emitter, op)
     kind = carrier(dtype)
     if _in_sequence(op):
-        c.define(op.results[0], [_sequence(c, op, laid)[-1]])
+        emitter.define(op.results[0], [_sequence(emitter, op, laid)[-1]])
         return
     width, total = SUBGROUP_SIZE, laid
     while width > 1:
         half = width // 2
-        low = _shuffled(c, LaneShape(width), kind, total, "poison", list(range(half)))
-        high = _shuffled(c, LaneShape(width), kind, total, "poison", list(range(half, width)))
+        low = _shuffled(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
+        high = _shuffled(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
         if half == 1:
-            low, high = (c.w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
-        total = elementwise.apply(c.w, LaneShape(half), combine, dtype, [low, high])
+            low, high = (emitter.w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
+        total = elementwise.apply(emitter.w, LaneShape(half), combine, dtype, [low, high])
         width = half
-    c.define(op.results[0], [total])
+    emitter.define(op.results[0], [total])
 
 
-def _sequence(c: SubgroupEmitter, op: Op, laid: str) -> list[str]:
+def _sequence(emitter: SubgroupEmitter, op: Op, laid: str) -> list[str]:
     """The running totals, lane after lane."""
     dtype, combine = op.operands[0].type, op.attrs["combine"]
     kind = carrier(dtype)
-    lanes = [c.w.emit(f"extractelement {WIDE.of(kind)} {laid}, i64 {lane}") for lane in range(SUBGROUP_SIZE)]
+    lanes = [
+        emitter.w.emit(f"extractelement {WIDE.of(kind)} {laid}, i64 {lane}") for lane in range(SUBGROUP_SIZE)
+    ]
     totals = [lanes[0]]
     for lane in lanes[1:]:
-        totals.append(elementwise.apply(c.w, SCALAR, combine, dtype, [totals[-1], lane]))
+        totals.append(elementwise.apply(emitter.w, SCALAR, combine, dtype, [totals[-1], lane]))
     return totals
 
 
-def scan(c: SubgroupEmitter, op: Op) -> None:
+def scan(emitter: SubgroupEmitter, op: Op) -> None:
     """Inclusive, or exclusive: then lane 0 gets the identity."""
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(c, op)
+    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(emitter, op)
     kind = carrier(dtype)
-    wide, w = WIDE.of(kind), c.w
+    wide, w = WIDE.of(kind), emitter.w
     absent = WIDE.splat(kind, _identity(combine, dtype))
     if _in_sequence(op):
         running = "poison"
-        for lane, total in enumerate(_sequence(c, op, laid)):
+        for lane, total in enumerate(_sequence(emitter, op, laid)):
             running = w.emit(f"insertelement {wide} {running}, {kind} {total}, i64 {lane}")
     else:
         running, distance = laid, 1
         while distance < SUBGROUP_SIZE:
             running = elementwise.apply(
-                w, WIDE, combine, dtype, [_moved_up(c, kind, running, absent, distance), running]
+                w, WIDE, combine, dtype, [_moved_up(emitter, kind, running, absent, distance), running]
             )
             distance *= 2
     if op.attrs["mode"] == "exclusive":
         first = WIDE.splat(kind, _identity(combine, dtype, first=True))
-        running = _moved_up(c, kind, running, first, 1)
-    c.define(op.results[0], [running])
+        running = _moved_up(emitter, kind, running, first, 1)
+    emitter.define(op.results[0], [running])
 
 
-def _moved_up(c: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
+def _moved_up(emitter: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
     """Lane k gets lane k - distance, the lowest lanes get `below`."""
     lanes = [SUBGROUP_SIZE if k < distance else k - distance for k in range(SUBGROUP_SIZE)]
-    return _shuffled(c, WIDE, kind, value, below, lanes)
+    return _shuffled(emitter, WIDE, kind, value, below, lanes)
 
 
-def ballot(c: SubgroupEmitter, op: Op) -> None:
-    c.define(op.results[0], [c.frame.bits(c.frame.both(c.mask, c.lane(op.operands[0])))])
+def ballot(emitter: SubgroupEmitter, op: Op) -> None:
+    emitter.define(
+        op.results[0],
+        [emitter.builder.mask_bits(emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0])))],
+    )
 
 
 # --- shuffles
 
 
-def shuffle(c: SubgroupEmitter, op: Op) -> None:
+def shuffle(emitter: SubgroupEmitter, op: Op) -> None:
     """A lane whose source is outside, or not there, keeps its own value."""
     value, result = op.operands[0], op.results[0]
     kind = carrier(value.type.element)
     lane = op.operands[1].owner
     if isinstance(lane, Op) and lane.name == "const":
         sources = _sources(op.attrs["mode"], lane.attrs["value"])
-        _shuffle_known(c, op, kind, sources)
+        _shuffle_known(emitter, op, kind, sources)
         return
-    picked = _source(c, op)
-    parts = c.lanes(value)
-    c.define(result, [runtime_functions.permute(c.frame, kind, part, picked) for part in parts])
+    picked = _source(emitter, op)
+    parts = emitter.lanes(value)
+    emitter.define(result, [runtime_functions.permute(emitter.builder, kind, part, picked) for part in parts])
 
 
 def _sources(mode: str, amount: int) -> list[int]:
@@ -147,27 +152,32 @@ def _sources(mode: str, amount: int) -> list[int]:
     return found
 
 
-def _shuffle_known(c: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
+def _shuffle_known(emitter: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
     value, result = op.operands[0], op.results[0]
-    if c.shape(result) is SCALAR:  # one lane's value for all, see Facts
+    if emitter.shape(result) is SCALAR:  # one lane's value for all, see LaneFacts
         wide = WIDE.of(kind)
-        if c.facts.alike(value):
-            c.define(result, c.scalars(value))
+        if emitter.facts.is_uniform(value):
+            emitter.define(result, emitter.scalars(value))
         else:
-            parts = c.lanes(value)
-            c.define(result, [c.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts])
+            parts = emitter.lanes(value)
+            emitter.define(
+                result, [emitter.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts]
+            )
         return
-    moved = [_shuffled(c, WIDE, kind, part, "poison", sources) for part in c.lanes(value)]
-    if c.mask is not None:
-        present = _shuffled(c, WIDE, "i1", c.mask, "poison", sources)
-        moved = [c.frame.blend(present, kind, m, own) for m, own in zip(moved, c.lanes(value), strict=True)]
-    c.define(result, moved)
+    moved = [_shuffled(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
+    if emitter.mask is not None:
+        present = _shuffled(emitter, WIDE, "i1", emitter.mask, "poison", sources)
+        moved = [
+            emitter.builder.blend(present, kind, m, own)
+            for m, own in zip(moved, emitter.lanes(value), strict=True)
+        ]
+    emitter.define(result, moved)
 
 
-def _source(c: SubgroupEmitter, op: Op) -> str:
+def _source(emitter: SubgroupEmitter, op: Op) -> str:
     """The lane that each lane reads, as an i32 vector."""
-    w, kind, amount = c.w, WIDE.of("i32"), c.lane(op.operands[1])
-    mode, own = op.attrs["mode"], c.frame.lane_numbers()
+    w, kind, amount = emitter.w, WIDE.of("i32"), emitter.lane(op.operands[1])
+    mode, own = op.attrs["mode"], emitter.builder.lane_indices()
     if mode == "idx":
         source = amount
     else:
@@ -178,11 +188,11 @@ def _source(c: SubgroupEmitter, op: Op) -> str:
     inside = w.emit(f"icmp ult {kind} {source}, {limit}")
     near = w.emit(f"icmp ult {kind} {amount}, {limit}")
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
-    if c.mask is not None:
+    if emitter.mask is not None:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
-        present = runtime_functions.permute(c.frame, "i1", c.mask or ALL, clamped)
+        present = runtime_functions.permute(emitter.builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
     return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 
 
-CROSSING = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}
+SUBGROUP_OPS = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}

@@ -15,7 +15,7 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR, float_literal
 from ..common.llvm_text import Writer
-from .function_emitter import Body, BufferRef
+from .function_emitter import BufferRef, FunctionEmitter
 from .memory import address, guarded, locate
 
 __all__ = ["ATOMIC_OPS"]
@@ -28,36 +28,36 @@ _ORDERS = {
 _ON_FAILURE = {"release": "monotonic", "acq_rel": "acquire"}
 
 
-def _atomic(body: Body, op: Op) -> None:
+def _atomic(emitter: FunctionEmitter, op: Op) -> None:
     index, *operands = op.operands
     dtype = op.results[0].type
-    access = locate(body, op, index, 1)
+    access = locate(emitter, op, index, 1)
 
     def change() -> list[str]:
-        pointer = address(body, access, dtype, 1, 0)
-        return [_exchange(body, op, access.place, pointer, [body.scalar(v) for v in operands], dtype)]
+        pointer = address(emitter, access, dtype, 1, 0)
+        return [_exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)]
 
     if access.happens:
         zero = SCALAR.const(0, dtype)
-        body.set(op, *guarded(body, access.happens, change, dtype, zero))
+        emitter.set(op, *guarded(emitter, access.happens, change, dtype, zero))
     else:
-        body.set(op, *change())
+        emitter.set(op, *change())
 
 
 def _exchange(
-    body: Body, op: Op, place: BufferRef, pointer: str, operands: list[str], dtype: DataType
+    emitter: FunctionEmitter, op: Op, buffer: BufferRef, pointer: str, operands: list[str], dtype: DataType
 ) -> str:
     """The instruction; a float is exchanged as its bits, and added as a float."""
-    w, name = body.w, op.name.removeprefix("atomic_")
+    w, name = emitter.w, op.name.removeprefix("atomic_")
     order = _ORDERS[op.attrs.get("order") or "relaxed"]
-    scope = f'syncscope("{place.scope}")'
+    scope = f'syncscope("{buffer.scope}")'
     size = dtype.size_bytes
     if name == "compare_exchange":
         failure = _ON_FAILURE.get(order, order)
         expected, new = operands
         kind = SCALAR.type(dtype)
         pair = w.emit(
-            f"cmpxchg {place.type} {pointer}, {kind} {expected}, {kind} {new} {scope} {order} {failure}, align {size}"
+            f"cmpxchg {buffer.type} {pointer}, {kind} {expected}, {kind} {new} {scope} {order} {failure}, align {size}"
         )
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
     kind, value = SCALAR.type(dtype), operands[0]
@@ -69,9 +69,9 @@ def _exchange(
     as_bits = dtype.is_float and name == "exchange"
     if as_bits:
         kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
-    if verb == "fadd" and dtype.name == "f32" and place.space == 1:
-        return w.emit(f"call float @{_add_function(w, order)}({place.type} {pointer}, float {value})")
-    old = w.emit(f"atomicrmw {verb} {place.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
+    if verb == "fadd" and dtype.name == "f32" and buffer.space == 1:
+        return w.emit(f"call float @{_add_function(w, order)}({buffer.type} {pointer}, float {value})")
+    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
     return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
 
 
@@ -110,4 +110,4 @@ def _add_text(name: str, w: Writer, order: str) -> str:
     return f"define internal float @{name}(ptr addrspace(1) %p, float %x) {{\nentry:\n{body}\n}}"
 
 
-ATOMIC_OPS: dict[str, Callable[[Body, Op], None]] = {"atomic": _atomic}
+ATOMIC_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"atomic": _atomic}

@@ -6,57 +6,57 @@ from collections.abc import Callable
 
 from ...ir.program import Op
 from .faults import poll
-from .function_emitter import Body
+from .function_emitter import FunctionEmitter
 from .subgroup_ops import lane_mask
 from .values import linear_id, register
 
 __all__ = ["BARRIER_OPS"]
 
 
-def _barrier(body: Body, op: Op) -> None:
+def _barrier(emitter: FunctionEmitter, op: Op) -> None:
     scope = op.attrs["scope"]
     if scope == "subgroup":
-        body.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(body))])
+        emitter.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(emitter))])
         return
-    _workgroup_barrier(body)
-    if scope == "grid" and body.context.is_cluster:
-        _wait_for_cluster(body)
+    _workgroup_barrier(emitter)
+    if scope == "grid" and emitter.context.is_cluster:
+        _wait_for_cluster(emitter)
     elif scope == "grid":
-        _wait_for_grid(body)
-        _workgroup_barrier(body)
+        _wait_for_grid(emitter)
+        _workgroup_barrier(emitter)
 
 
-def _workgroup_barrier(body: Body) -> None:
-    body.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
+def _workgroup_barrier(emitter: FunctionEmitter) -> None:
+    emitter.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
 
 
 ARRIVALS = "ptr addrspace(1)"
 TURN = 1 << 31
 
 
-def _wait_for_grid(body: Body) -> None:
+def _wait_for_grid(emitter: FunctionEmitter) -> None:
     """The first invocation of each workgroup arrives, and waits until the highest bit flips.
 
     One workgroup adds 2^31 - (workgroups - 1), the others 1: the sum is 2^31, so the
     low bits are back at 0 for the next barrier.  (As CUDA's cooperative groups do it.)
     """
-    w = body.w
-    ids = [register(body, "ctaid", axis, None) for axis in range(3)]
-    sizes = [register(body, "nctaid", axis, None) for axis in range(3)]
-    locals_ = [register(body, "tid", axis, None) for axis in range(3)]
+    w = emitter.w
+    ids = [register(emitter, "ctaid", axis, None) for axis in range(3)]
+    sizes = [register(emitter, "nctaid", axis, None) for axis in range(3)]
+    locals_ = [register(emitter, "tid", axis, None) for axis in range(3)]
     leader, waiting, done = w.label("leader"), w.label("waiting"), w.label("together")
-    w.branch_if(_all_zero(body, locals_), leader, done)
+    w.branch_if(_all_zero(emitter, locals_), leader, done)
     w.start(leader)
     w.line('fence syncscope("device") seq_cst')
     total = w.emit(f"mul i32 {w.emit(f'mul i32 {sizes[0]}, {sizes[1]}')}, {sizes[2]}")
     others = w.emit(f"sub i32 {total}, 1")
     last = w.emit(f"sub i32 {-TURN}, {others}")
-    added = w.emit(f"select i1 {_all_zero(body, ids)}, i32 {last}, i32 1")
+    added = w.emit(f"select i1 {_all_zero(emitter, ids)}, i32 {last}, i32 1")
     old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
     w.branch(waiting)
     w.start(waiting)
-    if body.context.may_fault:
-        poll(body)
+    if emitter.context.may_fault:
+        poll(emitter)
     now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
     changed = w.emit(f"xor i32 {old}, {now}")
     flipped = w.emit(f"icmp slt i32 {changed}, 0")
@@ -64,12 +64,12 @@ def _wait_for_grid(body: Body) -> None:
     w.start(done)
 
 
-def _wait_for_cluster(body: Body) -> None:
+def _wait_for_cluster(emitter: FunctionEmitter) -> None:
     """All arrive, and wait.  The first subgroup's arrival releases what the workgroup wrote, since a
     workgroup barrier came before: a fence waits for its subgroup's loads too, so one is enough."""
-    w = body.w
+    w = emitter.w
     first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
-    w.branch_if(w.emit(f"icmp ult i32 {linear_id(body)}, 32"), first, others)
+    w.branch_if(w.emit(f"icmp ult i32 {linear_id(emitter)}, 32"), first, others)
     w.start(first)
     w.call("llvm.nvvm.barrier.cluster.arrive.aligned", "void", [])
     w.branch(arrived)
@@ -80,10 +80,10 @@ def _wait_for_cluster(body: Body) -> None:
     w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
 
 
-def _all_zero(body: Body, words: list[str]) -> str:
-    w = body.w
+def _all_zero(emitter: FunctionEmitter, words: list[str]) -> str:
+    w = emitter.w
     joined = w.emit(f"or i32 {w.emit(f'or i32 {words[0]}, {words[1]}')}, {words[2]}")
     return w.emit(f"icmp eq i32 {joined}, 0")
 
 
-BARRIER_OPS: dict[str, Callable[[Body, Op], None]] = {"barrier": _barrier}
+BARRIER_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"barrier": _barrier}

@@ -17,73 +17,75 @@ from ...ir.types import DataType
 from ..common.lane_shape import SCALAR
 from .calls import call
 from .faults import poll
-from .function_emitter import Body, Elements, RunBlock
+from .function_emitter import Elements, FunctionEmitter, RunBlock
 
 __all__ = ["CONTROL_OPS"]
 
 
-def _if(body: Body, op: Op, run: RunBlock) -> None:
-    w = body.w
-    condition = body.scalar(op.operands[0])
+def _if(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    w = emitter.w
+    condition = emitter.scalar(op.operands[0])
     then, after = w.label("then"), w.label("after")
     otherwise = w.label("else") if len(op.regions) > 1 else after
     w.branch_if(condition, then, otherwise)
     ways: list[tuple[Sequence[Elements], str]] = []
     for block, label in zip(op.regions, (then, otherwise), strict=False):
         w.start(label)
-        given = run(body, block)
+        given = run(emitter, block)
         ways.append((given, w.block))
         w.branch(after)
     w.start(after)
-    body.merge(op.results, ways)
+    emitter.merge(op.results, ways)
 
 
-def _region(body: Body, op: Op, run: RunBlock) -> None:
-    body.values.update(zip(op.results, run(body, op.regions[0]), strict=True))
+def _region(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    emitter.values.update(zip(op.results, run(emitter, op.regions[0]), strict=True))
 
 
 # --- loops
 
 
-class _Carried:
+class _LoopPhis:
     """The phis of a loop's iteration arguments, closed when the yielded values are known."""
 
-    def __init__(self, body: Body, args: Sequence[Value], initial: Sequence[Elements], before: str) -> None:
-        self.body = body
+    def __init__(
+        self, emitter: FunctionEmitter, args: Sequence[Value], initial: Sequence[Elements], before: str
+    ) -> None:
+        self.emitter = emitter
         self.before = before
         self.initial = initial
         self.open: list[list[tuple[int, str]]] = []
         self.args = args
         for arg in args:
-            made = [body.open_phi(arg.type.element) for _ in range(arg.type.lanes)]
+            made = [emitter.reserve_phi(arg.type.element) for _ in range(arg.type.lanes)]
             self.open.append(made)
-            body.values[arg] = tuple(name for _, name in made)
+            emitter.values[arg] = tuple(name for _, name in made)
 
     def close(self, given: Sequence[Elements], latch: str) -> None:
         for arg, made, start, end in zip(self.args, self.open, self.initial, given, strict=True):
             for lane, (line, name) in enumerate(made):
                 ways = [(start[lane], self.before), (end[lane], latch)]
-                self.body.close_phi(line, name, arg.type.element, ways)
+                self.emitter.set_phi(line, name, arg.type.element, ways)
 
 
-def _for(body: Body, op: Op, run: RunBlock) -> None:
+def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     """Counts lower, lower + step, ... while less than upper; the counter never wraps."""
-    w, block = body.w, op.regions[0]
+    w, block = emitter.w, op.regions[0]
     counter, *args = block.args
     dtype = counter.type
     kind, sign = SCALAR.type(dtype), "s" if dtype.is_signed else "u"
     limits = bounds(op)
-    lower, upper, step = (_bound(body, bound, dtype) for bound in limits)
-    initial = [body.get(value) for value in inits(op)]
-    if not isinstance(limits[2], int) and body.context.bounds == "trap":
-        _check_step(body, op, limits[2], step)
+    lower, upper, step = (_bound(emitter, bound, dtype) for bound in limits)
+    initial = [emitter.get(value) for value in inits(op)]
+    if not isinstance(limits[2], int) and emitter.context.bounds == "trap":
+        _check_step(emitter, op, limits[2], step)
     before, start, after = w.block, w.label("loop"), w.label("after")
     w.branch_if(w.emit(f"icmp {sign}lt {kind} {lower}, {upper}"), start, after)
     w.start(start)
-    number = _Carried(body, [counter], [(lower,)], before)
-    carried = _Carried(body, args, initial, before)
-    given = run(body, block)
-    (here,) = body.get(counter)
+    number = _LoopPhis(emitter, [counter], [(lower,)], before)
+    carried = _LoopPhis(emitter, args, initial, before)
+    given = run(emitter, block)
+    (here,) = emitter.get(counter)
     cannot_wrap = _cannot_wrap(limits, dtype)
     flag = f"n{sign}w " if cannot_wrap else ""
     following = w.emit(f"add {flag}{kind} {here}, {step}")
@@ -96,11 +98,11 @@ def _for(body: Body, op: Op, run: RunBlock) -> None:
     number.close([(following,)], latch)
     carried.close(given, latch)
     w.start(after)
-    body.merge(op.results, [(initial, before), (given, latch)])
+    emitter.merge(op.results, [(initial, before), (given, latch)])
 
 
-def _bound(body: Body, bound: Bound, dtype: DataType) -> str:
-    return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else body.scalar(bound)
+def _bound(emitter: FunctionEmitter, bound: Bound, dtype: DataType) -> str:
+    return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else emitter.scalar(bound)
 
 
 def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
@@ -112,48 +114,48 @@ def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
     return step == 1 or (isinstance(upper, int) and upper - 1 + step <= most)
 
 
-def _check_step(body: Body, op: Op, value: Value, step: str) -> None:
-    w, dtype = body.w, value.type
+def _check_step(emitter: FunctionEmitter, op: Op, value: Value, step: str) -> None:
+    w, dtype = emitter.w, value.type
     kind, bits = SCALAR.type(dtype), dtype.bits or 0
     stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {kind} {step}, 0")
     wide = step
     if bits < 64:
         wide = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {kind} {step} to i64")
-    body.fault_if(stuck, op, "step", wide, "0")
+    emitter.fault_if(stuck, op, "step", wide, "0")
 
 
-def _while(body: Body, op: Op, run: RunBlock) -> None:
-    w = body.w
+def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    w = emitter.w
     condition, block = op.regions
     before, head, start, after = w.block, w.label("head"), w.label("body"), w.label("after")
     w.branch(head)
     w.start(head)
-    carried = _Carried(body, condition.args, [body.get(value) for value in op.operands], before)
-    ((holds,),) = run(body, condition)
+    carried = _LoopPhis(emitter, condition.args, [emitter.get(value) for value in op.operands], before)
+    ((holds,),) = run(emitter, condition)
     w.branch_if(holds, start, after)
     w.start(start)
     for arg, outer in zip(block.args, condition.args, strict=True):
-        body.values[arg] = body.get(outer)
-    given = run(body, block)
-    if body.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
-        poll(body)
+        emitter.values[arg] = emitter.get(outer)
+    given = run(emitter, block)
+    if emitter.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
+        poll(emitter)
     carried.close(given, w.block)
     w.branch(head)
     w.start(after)
     for result, arg in zip(op.results, condition.args, strict=True):
-        body.values[result] = body.get(arg)
+        emitter.values[result] = emitter.get(arg)
 
 
 # --- traps
 
 
-def _trap(body: Body, op: Op, run: RunBlock) -> None:
+def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     """What follows in its block is never reached, but has to be written somewhere."""
-    body.fault(op, "trap")
-    body.w.start(body.w.label("dead"))
+    emitter.fault(op, "trap")
+    emitter.w.start(emitter.w.label("dead"))
 
 
-CONTROL_OPS: dict[str, Callable[[Body, Op, RunBlock], None]] = {
+CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
     "if": _if,
     "region": _region,
     "for": _for,

@@ -14,13 +14,13 @@ from ...analysis.alignment import Alignment
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite
 from .targets import GpuTarget
 
-__all__ = ["Body", "Context", "Elements", "BufferRef", "RunBlock", "refuse"]
+__all__ = ["FunctionEmitter", "KernelContext", "Elements", "BufferRef", "RunBlock", "refuse"]
 
 Elements = tuple[str, ...]
 """The LLVM values of one value of the language, of the carrier type of its element type."""
@@ -52,7 +52,7 @@ class BufferRef:
 
 
 @dataclass(slots=True)
-class Context:
+class KernelContext:
     """What a program's body and the functions that it calls share.
 
     `proven`: the accesses that are sure to be in bounds.  `is_cluster`: the whole grid is one
@@ -65,20 +65,20 @@ class Context:
     target: GpuTarget
     bounds: str
     text: ModuleText
-    places: dict[str, BufferRef]
+    buffers: dict[str, BufferRef]
     proven: set[Op]
     alignment: Alignment
-    guards: Guards
+    guards: ArithmeticGuards
     may_fault: bool
     sites: list[FaultSite] = field(default_factory=list)
     prefix: str = ""
     is_cluster: bool = False
 
 
-class Body:
+class FunctionEmitter:
     """One LLVM function: the writer, the values so far, and the branches to its fault block."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: KernelContext) -> None:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
@@ -97,23 +97,24 @@ class Body:
 
     # --- phis, whose incoming values are known only later
 
-    def open_phi(self, dtype: DataType) -> tuple[int, str]:
+    def reserve_phi(self, dtype: DataType) -> tuple[int, str]:
         """Keep a line for a phi at the start of a block: its number, and the phi's name."""
         name = self.w.fresh()
         self.w.lines.append("")
         return len(self.w.lines) - 1, name
 
-    def close_phi(self, line: int, name: str, dtype: DataType, incoming: Sequence[tuple[str, str]]) -> None:
+    def set_phi(self, line: int, name: str, dtype: DataType, incoming: Sequence[tuple[str, str]]) -> None:
         pairs = ", ".join(f"[ {value}, %{block} ]" for value, block in incoming)
         self.w.lines[line] = f"  {name} = phi {carrier(dtype)} {pairs}"
 
-    def merge(self, results: Sequence[Value], ways: Sequence[tuple[Sequence[Elements], str]]) -> None:
+    def merge(self, results: Sequence[Value], predecessors: Sequence[tuple[Sequence[Elements], str]]) -> None:
         """Phis at the start of the current block: for each way in, the values and the block it comes from."""
-        for place, result in enumerate(results):
+        for number, result in enumerate(results):
             lanes = range(result.type.lanes)
             kind = carrier(result.type.element)
             self.values[result] = tuple(
-                self.w.phi(kind, [(values[place][lane], block) for values, block in ways]) for lane in lanes
+                self.w.phi(kind, [(values[number][lane], block) for values, block in predecessors])
+                for lane in lanes
             )
 
     # --- faults
@@ -137,7 +138,7 @@ class Body:
         return "\n".join(self.w.lines)
 
 
-RunBlock = Callable[[Body, Block], list[Elements]]
+RunBlock = Callable[[FunctionEmitter, Block], list[Elements]]
 """Writes the ops of a block; the values that its terminator yields."""
 
 

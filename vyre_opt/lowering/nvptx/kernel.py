@@ -21,7 +21,7 @@ from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Op, Program
 from ..common import conversions
 from ..common.bounds import BoundsProofs
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
@@ -29,13 +29,13 @@ from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .control import CONTROL_OPS
 from .faults import fault_block
-from .function_emitter import Body, BufferRef, Context, Elements, refuse
+from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext, refuse
 from .memory import MEMORY_OPS
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["LoweredModule", "lower"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -44,7 +44,7 @@ MAX_WORKGROUP = (1024, 1024, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredModule:
     """LLVM IR and what is in it, in the order of the units.
 
     `is_flat`: no loop lies in another, and nothing is called.
@@ -55,7 +55,7 @@ class Lowered:
     is_flat: bool
 
 
-def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Lowered:
+def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
     """Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame."""
     text = ModuleText(TRIPLE, LAYOUT)
     text.metadata.append("!0 = !{}")
@@ -65,7 +65,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
         _kernel(unit, target, bounds, text, symbol, taken)
         for unit, symbol in zip(units, symbols, strict=True)
     ]
-    return Lowered(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
+    return LoweredModule(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
 
 
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
@@ -101,7 +101,7 @@ def _kernel(
     _check(program, target)
     kernel = EntryPoint(program, symbol)
     specs = spec_values(program, unit.specs)
-    context = Context(
+    context = KernelContext(
         program,
         unit.module.funcs if unit.module is not None else {},
         specs,
@@ -111,7 +111,7 @@ def _kernel(
         {},
         BoundsProofs(program, specs).proven if bounds != "none" else set(),
         Alignment(program, specs),
-        Guards(program, specs),
+        ArithmeticGuards(program, specs),
         False,
         kernel.sites,
         symbol,
@@ -120,17 +120,17 @@ def _kernel(
     context.may_fault = _may_fault(context)
     params = _declare(context, kernel)
     _workgroup_memory(context, kernel, taken)
-    body = Body(context)
-    _run_block(body, program.body)
-    body.w.line("ret void")
-    fault_block(body)
+    emitter = FunctionEmitter(context)
+    _run_block(emitter, program.body)
+    emitter.w.line("ret void")
+    fault_block(emitter)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
     if context.is_cluster:
         attributes += f' "nvvm.cluster_dim"="{",".join(map(str, program.grid or ()))}"'
     text.define(
         symbol,
-        f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{body}\n}}",
+        f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{emitter}\n}}",
     )
     return kernel
 
@@ -167,11 +167,11 @@ def _check(program: Program, target: GpuTarget) -> None:
             )
 
 
-def _may_fault(context: Context) -> bool:
+def _may_fault(context: KernelContext) -> bool:
     """Whether any invocation may end in a fault: then the kernel takes a status record."""
     bodies = [context.program.body, *(func.body for func in context.funcs.values())]
     checks = context.bounds == "trap"
-    for op in (op for body in bodies for op in body.walk()):
+    for op in (op for block in bodies for op in block.walk()):
         if op.name == "trap":
             return True
         if checks and "buffer" in op.attrs and op.operands and op not in context.proven:
@@ -184,7 +184,7 @@ def _may_fault(context: Context) -> bool:
 # --- parameters
 
 
-def _declare(context: Context, kernel: EntryPoint) -> list[str]:
+def _declare(context: KernelContext, kernel: EntryPoint) -> list[str]:
     """The parameters as LLVM text; notes them in `kernel`, and the places of the buffers."""
     program = context.program
     ops = list(program.walk())
@@ -204,7 +204,7 @@ def _declare(context: Context, kernel: EntryPoint) -> list[str]:
         if buffer.count is None:
             count = f"%n{number}"
             lengths.append(f"i64 {count}")
-        context.places[buffer.name] = BufferRef(f"%b{number}", 1, count, constant)
+        context.buffers[buffer.name] = BufferRef(f"%b{number}", 1, count, constant)
     params += [Param("length", b.name) for b in storage_buffers(program) if b.count is None]
     rest: list[str] = []
     if context.may_fault:
@@ -233,7 +233,7 @@ def _attributes(is_constant: bool, has_barrier: bool) -> str:
 # --- workgroup memory
 
 
-def _workgroup_memory(context: Context, kernel: EntryPoint, taken: set[str]) -> None:
+def _workgroup_memory(context: KernelContext, kernel: EntryPoint, taken: set[str]) -> None:
     """Places for workgroup buffers, 16-byte aligned: static up to 48 KiB in all, above that dynamic."""
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup]
     offsets: list[int] = []
@@ -259,7 +259,7 @@ def _workgroup_memory(context: Context, kernel: EntryPoint, taken: set[str]) -> 
         if not is_dynamic:
             pointer = f"@{context.prefix}.tile.{number}"
             context.text.globals.append(_tile(pointer, tile))
-        context.places[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
+        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
 
 
 def _tile(name: str, tile: Buffer) -> str:
@@ -274,7 +274,7 @@ def _bytes(tile: Buffer) -> int:
 
 # --- ops
 
-_OPS: dict[str, Callable[[Body, Op], None]] = {
+_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     **VALUE_OPS,
     **MEMORY_OPS,
     **ATOMIC_OPS,
@@ -283,14 +283,14 @@ _OPS: dict[str, Callable[[Body, Op], None]] = {
 }
 
 
-def _run_block(body: Body, block: Block) -> list[Elements]:
+def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
     """Write the ops of a block; the values that it yields."""
     for op in block.ops:
         row = op.definition
         if row.is_terminator:
-            return [body.get(value) for value in op.operands]
+            return [emitter.get(value) for value in op.operands]
         if row.name in CONTROL_OPS:
-            CONTROL_OPS[row.name](body, op, _run_block)
+            CONTROL_OPS[row.name](emitter, op, _run_block)
         else:
-            (_OPS.get(row.name) or _OPS[row.form])(body, op)
+            (_OPS.get(row.name) or _OPS[row.form])(emitter, op)
     return []

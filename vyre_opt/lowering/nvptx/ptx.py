@@ -16,7 +16,7 @@ from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-    from .kernel import Lowered
+    from .kernel import LoweredModule
 
 __all__ = ["BackendFailure", "emit_ptx", "optimised"]
 
@@ -27,13 +27,15 @@ class BackendFailure(Exception):
     """LLVM refused what the lowering wrote: a bug of the compiler, not of the program."""
 
 
-def optimised(lowered: Lowered, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
+def optimised(
+    lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2
+) -> str:
     """The LLVM IR after the passes of an optimisation level, 0 to 3."""
     way = _way(lowered, level)
     return str(_optimise(lowered, _machine(target.name, ptx_version(target, ptx), way.level), way))
 
 
-def emit_ptx(lowered: Lowered, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
+def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
     """PTX of the wanted version, or of the lowest that `target` takes.
 
     Raises TargetError for versions that do not go together, or that this LLVM cannot write.
@@ -71,11 +73,11 @@ _WAYS = {
 _FLAT = _Way("simplify_cfg", 0)
 
 
-def _way(lowered: Lowered, level: int) -> _Way:
+def _way(lowered: LoweredModule, level: int) -> _Way:
     return _FLAT if lowered.is_flat and level in (1, 2) else _WAYS[level]
 
 
-def _optimise(lowered: Lowered, machine: Any, way: _Way) -> llvm.ModuleRef:
+def _optimise(lowered: LoweredModule, machine: Any, way: _Way) -> llvm.ModuleRef:
     import llvmlite.binding as llvm
 
     try:

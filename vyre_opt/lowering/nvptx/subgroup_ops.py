@@ -18,7 +18,7 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, carrier
-from .function_emitter import Body
+from .function_emitter import FunctionEmitter
 from .values import lane, subgroup_lanes
 
 __all__ = ["SUBGROUP_OPS", "identity", "lane_mask"]
@@ -28,24 +28,24 @@ STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
 
 
-def lane_mask(body: Body) -> str:
+def lane_mask(emitter: FunctionEmitter) -> str:
     """The lanes of this subgroup as bits."""
-    lanes = subgroup_lanes(body)
+    lanes = subgroup_lanes(emitter)
     if lanes == str(SUBGROUP):
         return WHOLE
     if not lanes.startswith("%"):
         return str((1 << int(lanes)) - 1)
-    is_whole = body.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP}")
-    rest = body.context.program.lanes % SUBGROUP
-    return body.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
+    is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP}")
+    rest = emitter.context.program.lanes % SUBGROUP
+    return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
 
 
 # --- words
 
 
-def _words(body: Body, dtype: DataType, element: str) -> list[str]:
+def _words(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]:
     """The bits of a scalar as one i32 or two, the low one first."""
-    w = body.w
+    w = emitter.w
     if carrier(dtype) == "float":  # f16 and bf16 travel as they are carried
         return [w.emit(f"bitcast float {element} to i32")]
     if dtype.is_bool:
@@ -59,9 +59,9 @@ def _words(body: Body, dtype: DataType, element: str) -> list[str]:
     return [w.emit(f"trunc i64 {part} to i32") for part in (bits, high)]
 
 
-def _element(body: Body, dtype: DataType, words: list[str]) -> str:
+def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str:
     """The scalar of its words."""
-    w = body.w
+    w = emitter.w
     if carrier(dtype) == "float":
         return w.emit(f"bitcast i32 {words[0]} to float")
     if dtype.is_bool:
@@ -80,39 +80,39 @@ def _element(body: Body, dtype: DataType, words: list[str]) -> str:
 _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
 
 
-def _move(body: Body, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
+def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
     """A scalar from the lane that `operand` (an i32 that names an existing one) says in `mode`."""
     words = [
-        body.w.call(
+        emitter.w.call(
             f"llvm.nvvm.shfl.sync.{mode}.i32",
             "i32",
             [("i32", mask), ("i32", word), ("i32", operand), ("i32", str(_CLAMPS[mode]))],
         )
-        for word in _words(body, dtype, element)
+        for word in _words(emitter, dtype, element)
     ]
-    return _element(body, dtype, words)
+    return _element(emitter, dtype, words)
 
 
 # --- shuffle
 
 
-def _shuffle(body: Body, op: Op) -> None:
+def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
     """A lane whose source does not exist keeps its own value."""
-    value, amount = body.get(op.operands[0]), body.scalar(op.operands[1])
+    value, amount = emitter.get(op.operands[0]), emitter.scalar(op.operands[1])
     dtype, mode = op.results[0].type.element, op.attrs["mode"]
-    mask, lanes = lane_mask(body), subgroup_lanes(body)
+    mask, lanes = lane_mask(emitter), subgroup_lanes(emitter)
     is_plain = lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP
     if is_plain:
         hardware = {"xor": "bfly"}.get(mode, mode)
         operand = amount
     else:
-        hardware, operand = "idx", _source(body, mode, amount, lanes)
-    body.set(op, *(_move(body, dtype, element, hardware, operand, mask) for element in value))
+        hardware, operand = "idx", _source(emitter, mode, amount, lanes)
+    emitter.set(op, *(_move(emitter, dtype, element, hardware, operand, mask) for element in value))
 
 
-def _source(body: Body, mode: str, amount: str, lanes: str) -> str:
+def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str:
     """The lane to read from: this one where the other is outside."""
-    w, here = body.w, lane(body)
+    w, here = emitter.w, lane(emitter)
     if mode == "idx":
         source = amount
         inside = w.emit(f"icmp ult i32 {source}, {lanes}")
@@ -144,14 +144,14 @@ def identity(combine: str, dtype: DataType) -> int:
 class _Combine:
     """Combines the values of one type across a subgroup."""
 
-    def __init__(self, body: Body, op: Op) -> None:
-        self.body = body
-        self.w = body.w
+    def __init__(self, emitter: FunctionEmitter, op: Op) -> None:
+        self.emitter = emitter
+        self.w = emitter.w
         self.dtype = op.results[0].type.element
         self.name = op.attrs["combine"]
         self.kind = SCALAR.type(self.dtype)
-        self.mask = lane_mask(body)
-        self.lanes = subgroup_lanes(body)
+        self.mask = lane_mask(emitter)
+        self.lanes = subgroup_lanes(emitter)
         self.neutral = SCALAR.const(identity(self.name, self.dtype), self.dtype)
         self.in_order = self.dtype.is_float and self.name in ("add", "mul")
 
@@ -159,7 +159,7 @@ class _Combine:
         return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
 
     def move(self, value: str, mode: str, operand: str) -> str:
-        return _move(self.body, self.dtype, value, mode, operand, self.mask)
+        return _move(self.emitter, self.dtype, value, mode, operand, self.mask)
 
     def choose(self, condition: str, a: str, b: str) -> str:
         return self.w.emit(f"select i1 {condition}, {self.kind} {a}, {self.kind} {b}")
@@ -180,7 +180,7 @@ class _Combine:
 
     def to_first(self, value: str) -> str:
         """Lane 0 gathers from lanes that exist, and hands the total out."""
-        here = lane(self.body)
+        here = lane(self.emitter)
         for distance in STEPS:
             source = self.w.emit(f"add i32 {here}, {distance}")
             exists = self.w.emit(f"icmp ult i32 {source}, {self.lanes}")
@@ -192,7 +192,7 @@ class _Combine:
         """One instruction, for integers of up to 32 bits."""
         w, dtype = self.w, self.dtype
         narrow = dtype.is_bool or (dtype.is_int and (dtype.bits or 64) <= 32)
-        if not (narrow and self.body.context.target.has_redux and self.name != "mul"):
+        if not (narrow and self.emitter.context.target.has_redux and self.name != "mul"):
             return None
         verb = self.name
         if verb in ("min", "max"):
@@ -209,7 +209,7 @@ class _Combine:
         if self.in_order:
             value = self.ordered(value, is_scan=True)
         else:
-            here = lane(self.body)
+            here = lane(self.emitter)
             for distance in reversed(STEPS):
                 earlier = self.both(self.move(value, "up", str(distance)), value)
                 exists = self.w.emit(f"icmp uge i32 {here}, {distance}")
@@ -217,14 +217,14 @@ class _Combine:
         if not is_exclusive:
             return value
         before = self.move(value, "up", "1")
-        is_first = self.w.emit(f"icmp eq i32 {lane(self.body)}, 0")
+        is_first = self.w.emit(f"icmp eq i32 {lane(self.emitter)}, 0")
         return self.choose(is_first, self.neutral, before)
 
     def ordered(self, value: str, is_scan: bool) -> str:
         """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
-        here = lane(self.body) if is_scan else ""
+        here = lane(self.emitter) if is_scan else ""
         total = self.move(value, "idx", "0")
-        for k in range(1, min(SUBGROUP, self.body.context.program.lanes)):
+        for k in range(1, min(SUBGROUP, self.emitter.context.program.lanes)):
             source, wanted = str(k), ""
             if self.lanes.startswith("%"):
                 wanted = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
@@ -236,22 +236,22 @@ class _Combine:
         return total
 
 
-def _reduce(body: Body, op: Op) -> None:
-    body.set(op, _Combine(body, op).reduce(body.scalar(op.operands[0])))
+def _reduce(emitter: FunctionEmitter, op: Op) -> None:
+    emitter.set(op, _Combine(emitter, op).reduce(emitter.scalar(op.operands[0])))
 
 
-def _scan(body: Body, op: Op) -> None:
-    value = body.scalar(op.operands[0])
-    body.set(op, _Combine(body, op).scan(value, op.attrs["mode"] == "exclusive"))
+def _scan(emitter: FunctionEmitter, op: Op) -> None:
+    value = emitter.scalar(op.operands[0])
+    emitter.set(op, _Combine(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
 
 
-def _ballot(body: Body, op: Op) -> None:
-    predicate = body.scalar(op.operands[0])
-    args = [("i32", lane_mask(body)), ("i1", predicate)]
-    body.set(op, body.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
+def _ballot(emitter: FunctionEmitter, op: Op) -> None:
+    predicate = emitter.scalar(op.operands[0])
+    args = [("i32", lane_mask(emitter)), ("i1", predicate)]
+    emitter.set(op, emitter.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
 
 
-SUBGROUP_OPS: dict[str, Callable[[Body, Op], None]] = {
+SUBGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "shuffle": _shuffle,
     "reduce": _reduce,
     "scan": _scan,
