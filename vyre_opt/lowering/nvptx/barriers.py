@@ -1,4 +1,8 @@
-"""Barriers of a subgroup, a workgroup, a cluster and a grid."""
+"""Barriers of a subgroup, a workgroup and a grid.
+
+A grid barrier is a cluster barrier where the whole grid is one cluster.  Elsewhere it waits on a
+counter in global memory (`%arrivals`), and the kernel needs a cooperative launch.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +39,10 @@ TURN = 1 << 31
 
 
 def _wait_for_grid(emitter: FunctionEmitter) -> None:
-    """The first invocation of each workgroup arrives, and waits until the highest bit flips.
+    """The first invocation of each workgroup adds to the counter, and waits until its highest bit flips.
 
     One workgroup adds 2^31 - (workgroups - 1), the others 1: the sum is 2^31, so the
-    low bits are back at 0 for the next barrier.  (As CUDA's cooperative groups do it.)
+    low bits are back at 0 for the next barrier.  (CUDA's cooperative groups do the same.)
     """
     w = emitter.w
     ids = [register(emitter, "ctaid", axis, None) for axis in range(3)]
@@ -65,8 +69,12 @@ def _wait_for_grid(emitter: FunctionEmitter) -> None:
 
 
 def _wait_for_cluster(emitter: FunctionEmitter) -> None:
-    """All arrive, and wait.  The first subgroup's arrival releases what the workgroup wrote, since a
-    workgroup barrier came before: a fence waits for its subgroup's loads too, so one is enough."""
+    """The hardware's cluster barrier.
+
+    Only the first subgroup arrives with release order: a workgroup barrier came before, so its arrival
+    publishes what the whole workgroup wrote.  The others arrive relaxed, since each release fence
+    would wait for the loads of its subgroup.
+    """
     w = emitter.w
     first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
     w.branch_if(w.emit(f"icmp ult i32 {linear_id(emitter)}, 32"), first, others)

@@ -3,7 +3,7 @@
     if      before -> then | else -> after          for     before -> body -> body | after
     while   before -> head -> body -> head | after
 
-Loops stay rolled: what is compiled grows with the text of a program, not with its trips.
+Loops stay rolled, so that the code's size and compile time do not grow with trip counts.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def _if(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     then, after = w.label("then"), w.label("after")
     otherwise = w.label("else") if len(op.regions) > 1 else after
     w.branch_if(condition, then, otherwise)
-    ways: list[tuple[Sequence[Elements], str]] = []
+    predecessors: list[tuple[Sequence[Elements], str]] = []
     for block, label in zip(op.regions, (then, otherwise), strict=False):
         w.start(label)
-        given = run(emitter, block)
-        ways.append((given, w.block))
+        results = run(emitter, block)
+        predecessors.append((results, w.block))
         w.branch(after)
     w.start(after)
-    emitter.merge(op.results, ways)
+    emitter.merge(op.results, predecessors)
 
 
 def _region(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
@@ -46,7 +46,11 @@ def _region(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
 
 
 class _LoopPhis:
-    """The phis of a loop's iteration arguments, closed when the yielded values are known."""
+    """The phis of a loop's iteration arguments.
+
+    Their lines are reserved at the loop's head and filled in by `close`, once the body is written and
+    the yielded values are known.
+    """
 
     def __init__(
         self, emitter: FunctionEmitter, args: Sequence[Value], initial: Sequence[Elements], before: str
@@ -54,22 +58,22 @@ class _LoopPhis:
         self.emitter = emitter
         self.before = before
         self.initial = initial
-        self.open: list[list[tuple[int, str]]] = []
+        self.phis: list[list[tuple[int, str]]] = []
         self.args = args
         for arg in args:
-            made = [emitter.reserve_phi(arg.type.element) for _ in range(arg.type.lanes)]
-            self.open.append(made)
-            emitter.values[arg] = tuple(name for _, name in made)
+            phis = [emitter.reserve_phi() for _ in range(arg.type.lanes)]
+            self.phis.append(phis)
+            emitter.values[arg] = tuple(name for _, name in phis)
 
-    def close(self, given: Sequence[Elements], latch: str) -> None:
-        for arg, made, start, end in zip(self.args, self.open, self.initial, given, strict=True):
-            for lane, (line, name) in enumerate(made):
-                ways = [(start[lane], self.before), (end[lane], latch)]
-                self.emitter.set_phi(line, name, arg.type.element, ways)
+    def close(self, yielded: Sequence[Elements], latch: str) -> None:
+        for arg, phis, start, end in zip(self.args, self.phis, self.initial, yielded, strict=True):
+            for lane, (line, name) in enumerate(phis):
+                incoming = [(start[lane], self.before), (end[lane], latch)]
+                self.emitter.set_phi(line, name, arg.type.element, incoming)
 
 
 def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
-    """Counts lower, lower + step, ... while less than upper; the counter never wraps."""
+    """The counter goes lower, lower + step, ... while it is less than upper, and never wraps."""
     w, block = emitter.w, op.regions[0]
     counter, *args = block.args
     dtype = counter.type
@@ -82,23 +86,23 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     before, start, after = w.block, w.label("loop"), w.label("after")
     w.branch_if(w.emit(f"icmp {sign}lt {kind} {lower}, {upper}"), start, after)
     w.start(start)
-    number = _LoopPhis(emitter, [counter], [(lower,)], before)
-    carried = _LoopPhis(emitter, args, initial, before)
-    given = run(emitter, block)
-    (here,) = emitter.get(counter)
+    counter_phi = _LoopPhis(emitter, [counter], [(lower,)], before)
+    phis = _LoopPhis(emitter, args, initial, before)
+    yielded = run(emitter, block)
+    (current,) = emitter.get(counter)
     cannot_wrap = _cannot_wrap(limits, dtype)
     flag = f"n{sign}w " if cannot_wrap else ""
-    following = w.emit(f"add {flag}{kind} {here}, {step}")
-    again = w.emit(f"icmp {sign}lt {kind} {following}, {upper}")
+    next_value = w.emit(f"add {flag}{kind} {current}, {step}")
+    again = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
     if not cannot_wrap:
-        grew = w.emit(f"icmp {sign}gt {kind} {following}, {here}")
+        grew = w.emit(f"icmp {sign}gt {kind} {next_value}, {current}")
         again = w.emit(f"and i1 {again}, {grew}")
     latch = w.block
     w.branch_if(again, start, after)
-    number.close([(following,)], latch)
-    carried.close(given, latch)
+    counter_phi.close([(next_value,)], latch)
+    phis.close(yielded, latch)
     w.start(after)
-    emitter.merge(op.results, [(initial, before), (given, latch)])
+    emitter.merge(op.results, [(initial, before), (yielded, latch)])
 
 
 def _bound(emitter: FunctionEmitter, bound: Bound, dtype: DataType) -> str:
@@ -130,16 +134,16 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     before, head, start, after = w.block, w.label("head"), w.label("body"), w.label("after")
     w.branch(head)
     w.start(head)
-    carried = _LoopPhis(emitter, condition.args, [emitter.get(value) for value in op.operands], before)
-    ((holds,),) = run(emitter, condition)
-    w.branch_if(holds, start, after)
+    phis = _LoopPhis(emitter, condition.args, [emitter.get(value) for value in op.operands], before)
+    ((condition_value,),) = run(emitter, condition)
+    w.branch_if(condition_value, start, after)
     w.start(start)
     for arg, outer in zip(block.args, condition.args, strict=True):
         emitter.values[arg] = emitter.get(outer)
-    given = run(emitter, block)
+    yielded = run(emitter, block)
     if emitter.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
         poll(emitter)
-    carried.close(given, w.block)
+    phis.close(yielded, w.block)
     w.branch(head)
     w.start(after)
     for result, arg in zip(op.results, condition.args, strict=True):
@@ -150,7 +154,7 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
 
 
 def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
-    """What follows in its block is never reached, but has to be written somewhere."""
+    """Ops after a trap in its block are unreachable, but still need a block to be written to."""
     emitter.fault(op, "trap")
     emitter.w.start(emitter.w.label("dead"))
 

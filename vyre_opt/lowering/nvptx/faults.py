@@ -1,9 +1,9 @@
-"""How an invocation faults on a GPU: it leaves a record and ends, and the host reads the record.
+"""Faults on a GPU: the invocation writes a fault record and exits, and the host reads the record.
 
-`llvm.trap` would do for stopping, but it poisons the whole context: every later call of
-the process fails, and nobody learns where it was.  The first invocation to fault writes
-the record (see abi); those after it just end.  Barriers do not wait for invocations that
-have ended.
+`llvm.trap` would stop the kernel too, but it poisons the whole CUDA context: every later call of
+the process fails, and the fault's location is lost.  The first invocation to fault writes
+the record (its layout is in abi.py); later ones only exit.  Barriers do not wait for invocations
+that have exited.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATUS = "ptr addrspace(1)"
 
 
 def fault_block(emitter: FunctionEmitter) -> None:
-    """Write the block that all faults of a function branch to, if it has any."""
+    """Write the block that all faults of a function branch to, unless it has none."""
     if not emitter.faults:
         return
     w = emitter.w
@@ -47,7 +47,7 @@ def _write(emitter: FunctionEmitter, kind: str, value: str, offset: int) -> None
 
 
 def poll(emitter: FunctionEmitter) -> None:
-    """Leave if some invocation faulted: what is waited for here may never come."""
+    """Exit if some invocation has faulted, in a loop that may be waiting for that invocation."""
     w = emitter.w
     word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
     failed = w.emit(f"icmp ne i32 {word}, 0")

@@ -1,7 +1,7 @@
 """Loads and stores.
 
 An access that is not proven in bounds is left alone, clamped or checked, as `bounds`
-says.  A vector moves in pieces as wide as its alignment is proven, 16 bytes at most.
+says.  A vector is moved in pieces as wide as its proven alignment allows, 16 bytes at most.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["MEMORY_OPS", "MemoryAccess", "address", "guarded", "locate"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """An access to be written: its place, the index as i64, and whether it may happen at all.
+    """An access to `buffer` from element `index` (i64) on.
 
-    `happens` is an i1, or "" where nothing forbids it.  A clamped index may be anything,
-    so that its alignment is not known.
+    `happens`: an i1 that must hold for the access to take place, or "" for always.
+    `is_clamped`: the index may be any number, so nothing is known of its alignment.
     """
 
     buffer: BufferRef
@@ -43,7 +43,7 @@ def _index(emitter: FunctionEmitter, value: Value) -> str:
 
 
 def locate(emitter: FunctionEmitter, op: Op, value: Value, width: int) -> MemoryAccess:
-    """The access of `width` elements at the index `value`, made safe as the options say."""
+    """The access of `width` elements from the index `value` on, with the check or clamp that `bounds` asks for."""
     context = emitter.context
     buffer = context.buffers[op.attrs["buffer"]]
     index = _index(emitter, value)
@@ -56,15 +56,16 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, width: int) -> Memory
 
 
 def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
-    """index > count - width as unsigned numbers, or no room for `width` at all."""
+    """An i1: index > count - width, unsigned, or count < width."""
     w, count = emitter.w, buffer.count
     if width == 1:
         return w.emit(f"icmp uge i64 {index}, {count}")
     if not count.startswith("%"):
-        room = int(count) - width
-        return "true" if room < 0 else w.emit(f"icmp ugt i64 {index}, {room}")
-    room_name = w.emit(f"sub i64 {count}, {width}")
-    beyond = w.emit(f"icmp ugt i64 {index}, {room_name}")
+        last = int(count) - width
+        return "true" if last < 0 else w.emit(f"icmp ugt i64 {index}, {last}")
+    last_name = w.emit(f"sub i64 {count}, {width}")
+    beyond = w.emit(f"icmp ugt i64 {index}, {last_name}")
+    # Where the subtraction above wraps, `beyond` means nothing
     short = w.emit(f"icmp ult i64 {count}, {width}")
     return w.emit(f"or i1 {beyond}, {short}")
 
@@ -72,7 +73,10 @@ def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: 
 def _clamped(
     emitter: FunctionEmitter, buffer: BufferRef, index: str, is_signed: bool, width: int
 ) -> MemoryAccess:
-    """The nearest index in bounds; in a buffer too short for any, nothing happens and a load gives 0."""
+    """The access at the nearest index in bounds.
+
+    In a buffer shorter than `width` there is none: no access happens, and a load gives 0.
+    """
     w, count = emitter.w, buffer.count
     kind = "i64"
     if is_signed:
@@ -94,13 +98,13 @@ def _clamped(
 def address(
     emitter: FunctionEmitter, access: MemoryAccess, dtype: DataType, lanes_per_element: int, offset: int
 ) -> str:
-    """The place of scalar `offset` of the access; `dtype` is the scalar type."""
+    """A pointer to scalar number `offset` of the access; `dtype` is the scalar type."""
     w, buffer, index = emitter.w, access.buffer, access.index
     kind = "i64"
     if lanes_per_element > 1:
         index = w.emit(f"mul i64 {index}, {lanes_per_element}")
     if buffer.space == 3:
-        index, kind = w.emit(f"trunc i64 {index} to i32"), "i32"
+        index, kind = w.emit(f"trunc i64 {index} to i32"), "i32"  # shared memory has 32-bit addresses
     memory = conversions.memory_type(dtype)
     pointer = w.emit(f"getelementptr inbounds {memory}, {buffer.type} {buffer.pointer}, {kind} {index}")
     if offset:
@@ -111,7 +115,7 @@ def address(
 def _pieces(
     emitter: FunctionEmitter, op: Op, access: MemoryAccess, index: Value, moved: DataType
 ) -> Iterator[tuple[int, int, int]]:
-    """(first scalar, scalars, alignment in bytes) of each access that moves a value of `moved`."""
+    """The accesses that together move a value of type `moved`: (first scalar, scalars, alignment in bytes)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     size = moved.element.size_bytes or 1
     zeros = (0 if access.is_clamped else emitter.context.alignment.of(index)) + _trailing_zeros(
@@ -137,11 +141,11 @@ def _load(emitter: FunctionEmitter, op: Op) -> None:
     access = locate(emitter, op, index, dtype.lanes // per_element)
 
     def read() -> list[str]:
-        found: list[str] = []
+        elements: list[str] = []
         for first, wide, align in _pieces(emitter, op, access, index, dtype):
             pointer = address(emitter, access, dtype.element, per_element, first)
-            found += _read(emitter, access.buffer, pointer, dtype.element, wide, align)
-        return found
+            elements += _read(emitter, access.buffer, pointer, dtype.element, wide, align)
+        return elements
 
     if not access.happens:
         emitter.set(op, *read())
@@ -164,16 +168,16 @@ def _read(
 def guarded(
     emitter: FunctionEmitter, happens: str, make: Callable[[], list[str]], dtype: DataType, otherwise: str
 ) -> list[str]:
-    """What `make` writes, in a branch of its own; `otherwise` where that is not taken."""
+    """The values that `make` writes code for, in a branch taken if `happens`; `otherwise` if not."""
     w = emitter.w
     inside, after, before = w.label("happens"), w.label("after"), w.block
     w.branch_if(happens, inside, after)
     w.start(inside)
-    made, last = make(), w.block
+    values, last = make(), w.block
     w.branch(after)
     w.start(after)
     kind = SCALAR.type(dtype.element)
-    return [w.phi(kind, [(x, last), (otherwise, before)]) for x in made]
+    return [w.phi(kind, [(x, last), (otherwise, before)]) for x in values]
 
 
 def _store(emitter: FunctionEmitter, op: Op) -> None:

@@ -1,11 +1,11 @@
 """Ops across the 32 lanes of a subgroup, which is a warp.
 
-A shuffle moves 32 bits, so a value travels as one word or two.  In a short last subgroup
-the member mask names the lanes that exist, and no lane reads from one that does not.
+A shuffle moves 32 bits, so a value is moved as one word or two.  In a partial last subgroup
+the member mask has the lanes that exist, and no lane reads from one that does not.
 
 Integers, and min and max of floats, are combined as a tree of five steps.  Sums and
-products of floats are combined in lane order, as the language says: 31 dependent
-additions, but shuffles that do not wait for one another, which takes about as long.  A
+products of floats are combined in lane order, as the language requires: 31 dependent
+operations, whose shuffles however do not depend on one another, which takes about as long.  A
 program that wants the tree writes it with shuffles.
 """
 
@@ -29,7 +29,7 @@ WHOLE = "-1"
 
 
 def lane_mask(emitter: FunctionEmitter) -> str:
-    """The lanes of this subgroup as bits."""
+    """The member mask of this subgroup: a bit for each lane that exists, as i32."""
     lanes = subgroup_lanes(emitter)
     if lanes == str(SUBGROUP):
         return WHOLE
@@ -46,7 +46,7 @@ def lane_mask(emitter: FunctionEmitter) -> str:
 def _words(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]:
     """The bits of a scalar as one i32 or two, the low one first."""
     w = emitter.w
-    if carrier(dtype) == "float":  # f16 and bf16 travel as they are carried
+    if carrier(dtype) == "float":  # f16 and bf16 too, which are carried as float
         return [w.emit(f"bitcast float {element} to i32")]
     if dtype.is_bool:
         return [w.emit(f"zext i1 {element} to i32")]
@@ -60,7 +60,7 @@ def _words(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]
 
 
 def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str:
-    """The scalar of its words."""
+    """The scalar that `_words` took apart."""
     w = emitter.w
     if carrier(dtype) == "float":
         return w.emit(f"bitcast i32 {words[0]} to float")
@@ -77,11 +77,12 @@ def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str
     return conversions.from_bits(w, SCALAR, dtype, bits)
 
 
+# The c operand of shfl.sync: the lane that bounds the move (PTX ISA, "shfl.sync")
 _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
 
 
 def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
-    """A scalar from the lane that `operand` (an i32 that names an existing one) says in `mode`."""
+    """A scalar from another lane, by shfl.sync in `mode`; the lane that `operand` (i32) leads to must exist."""
     words = [
         emitter.w.call(
             f"llvm.nvvm.shfl.sync.{mode}.i32",
@@ -111,26 +112,26 @@ def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str:
-    """The lane to read from: this one where the other is outside."""
-    w, here = emitter.w, lane(emitter)
+    """The lane to read from as i32: this lane itself where the wanted one does not exist."""
+    w, own = emitter.w, lane(emitter)
     if mode == "idx":
         source = amount
         inside = w.emit(f"icmp ult i32 {source}, {lanes}")
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
-        source = w.emit(f"{verb} i32 {here}, {amount}")
+        source = w.emit(f"{verb} i32 {own}, {amount}")
         exists = w.emit(f"icmp ult i32 {source}, {lanes}")
-        # lane + 2^32 - 1 is lane - 1, but no lane that far exists
+        # An amount of 2^32 - 1 would wrap to lane - 1, which exists, though no lane is that far away
         near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP}")
         inside = w.emit(f"and i1 {exists}, {near}")
-    return w.emit(f"select i1 {inside}, i32 {source}, i32 {here}")
+    return w.emit(f"select i1 {inside}, i32 {source}, i32 {own}")
 
 
 # --- reduce and scan
 
 
 def identity(combine: str, dtype: DataType) -> int:
-    """The encoded constant that changes nothing when it is combined with."""
+    """The combiner's identity element, as an encoded constant."""
     if dtype.is_bool:
         return 1 if combine == "and" else 0
     if dtype.is_float:
@@ -152,7 +153,7 @@ class _Combine:
         self.kind = SCALAR.type(self.dtype)
         self.mask = lane_mask(emitter)
         self.lanes = subgroup_lanes(emitter)
-        self.neutral = SCALAR.const(identity(self.name, self.dtype), self.dtype)
+        self.identity = SCALAR.const(identity(self.name, self.dtype), self.dtype)
         self.in_order = self.dtype.is_float and self.name in ("add", "mul")
 
     def both(self, a: str, b: str) -> str:
@@ -164,7 +165,7 @@ class _Combine:
     def choose(self, condition: str, a: str, b: str) -> str:
         return self.w.emit(f"select i1 {condition}, {self.kind} {a}, {self.kind} {b}")
 
-    # --- all lanes
+    # --- reduce: all lanes
 
     def reduce(self, value: str) -> str:
         if self.in_order:
@@ -176,10 +177,10 @@ class _Combine:
             for distance in STEPS:
                 value = self.both(value, self.move(value, "bfly", str(distance)))
             return value
-        return self.to_first(value)
+        return self.reduce_to_first_lane(value)
 
-    def to_first(self, value: str) -> str:
-        """Lane 0 gathers from lanes that exist, and hands the total out."""
+    def reduce_to_first_lane(self, value: str) -> str:
+        """A tree into lane 0 over the lanes that exist; lane 0's total is then broadcast."""
         here = lane(self.emitter)
         for distance in STEPS:
             source = self.w.emit(f"add i32 {here}, {distance}")
@@ -189,7 +190,7 @@ class _Combine:
         return self.move(value, "idx", "0")
 
     def redux(self, value: str) -> str | None:
-        """One instruction, for integers of up to 32 bits."""
+        """redux.sync, for integers of up to 32 bits where the GPU has it; None otherwise."""
         w, dtype = self.w, self.dtype
         narrow = dtype.is_bool or (dtype.is_int and (dtype.bits or 64) <= 32)
         if not (narrow and self.emitter.context.target.has_redux and self.name != "mul"):
@@ -203,36 +204,36 @@ class _Combine:
         word = w.call(f"llvm.nvvm.redux.sync.{verb}", "i32", [("i32", word), ("i32", self.mask)])
         return word if self.kind == "i32" else w.emit(f"trunc i32 {word} to {self.kind}")
 
-    # --- the lanes up to each one
+    # --- scan: the lanes up to each one
 
     def scan(self, value: str, is_exclusive: bool) -> str:
         if self.in_order:
             value = self.ordered(value, is_scan=True)
         else:
-            here = lane(self.emitter)
+            own = lane(self.emitter)
             for distance in reversed(STEPS):
                 earlier = self.both(self.move(value, "up", str(distance)), value)
-                exists = self.w.emit(f"icmp uge i32 {here}, {distance}")
+                exists = self.w.emit(f"icmp uge i32 {own}, {distance}")
                 value = self.choose(exists, earlier, value)
         if not is_exclusive:
             return value
         before = self.move(value, "up", "1")
         is_first = self.w.emit(f"icmp eq i32 {lane(self.emitter)}, 0")
-        return self.choose(is_first, self.neutral, before)
+        return self.choose(is_first, self.identity, before)
 
     def ordered(self, value: str, is_scan: bool) -> str:
         """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
-        here = lane(self.emitter) if is_scan else ""
+        own = lane(self.emitter) if is_scan else ""
         total = self.move(value, "idx", "0")
         for k in range(1, min(SUBGROUP, self.emitter.context.program.lanes)):
-            source, wanted = str(k), ""
+            source, included = str(k), ""
             if self.lanes.startswith("%"):
-                wanted = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
-                source = self.w.emit(f"select i1 {wanted}, i32 {k}, i32 0")
+                included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
+                source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
             if is_scan:
-                wanted = self.w.emit(f"icmp uge i32 {here}, {k}")
-            more = self.both(total, self.move(value, "idx", source))
-            total = self.choose(wanted, more, total) if wanted else more
+                included = self.w.emit(f"icmp uge i32 {own}, {k}")
+            next_total = self.both(total, self.move(value, "idx", source))
+            total = self.choose(included, next_total, total) if included else next_total
         return total
 
 

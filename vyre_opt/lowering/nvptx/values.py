@@ -1,4 +1,4 @@
-"""Ops on values alone: constants, ids, arithmetic, vectors, casts of bits."""
+"""Ops that touch no memory: constants, ids and sizes, arithmetic, vectors, casts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _encoded(value: Any, dtype: DataType) -> Elements:
 
 
 def register(emitter: FunctionEmitter, name: str, axis: int, extent: int | None) -> str:
-    """A special register, below `extent` where that is known; 0 if nothing else is possible."""
+    """A PTX special register, known to be below `extent` unless that is None; "0" for an extent of 1."""
     if extent == 1:
         return "0"
-    called = f"llvm.nvvm.read.ptx.sreg.{name}.{AXES[axis]}"
-    emitter.w.module.declare(called, "i32", [])
-    known = f"range(i32 0, {extent}) " if extent is not None and extent < 1 << 31 else ""
-    return emitter.w.emit(f"call {known}i32 @{called}()")
+    intrinsic = f"llvm.nvvm.read.ptx.sreg.{name}.{AXES[axis]}"
+    emitter.w.module.declare(intrinsic, "i32", [])
+    range_attribute = f"range(i32 0, {extent}) " if extent is not None and extent < 1 << 31 else ""
+    return emitter.w.emit(f"call {range_attribute}i32 @{intrinsic}()")
 
 
 def _local_id(emitter: FunctionEmitter, axis: int) -> str:
@@ -76,8 +76,8 @@ def linear_id(emitter: FunctionEmitter) -> str:
     for axis, size in ((1, y), (0, x)):
         if total != "0":
             total = emitter.w.emit(f"mul i32 {total}, {size}")
-        here = _local_id(emitter, axis)
-        total = here if total == "0" else emitter.w.emit(f"add i32 {total}, {here}")
+        local_id = _local_id(emitter, axis)
+        total = local_id if total == "0" else emitter.w.emit(f"add i32 {total}, {local_id}")
     return total
 
 
@@ -87,7 +87,7 @@ def lane(emitter: FunctionEmitter) -> str:
 
 
 def subgroup_lanes(emitter: FunctionEmitter) -> str:
-    """How many invocations this subgroup has: 32, or less in a short last one."""
+    """The number of invocations in this subgroup: 32, or fewer in a partial last one (a number or a name)."""
     lanes = emitter.context.program.lanes
     rest = lanes % SUBGROUP
     if not rest:
@@ -126,13 +126,18 @@ def _len(emitter: FunctionEmitter, op: Op) -> None:
 
 # --- arithmetic
 
-# Where flags mean something to LLVM.  The others expand to steps that flags would break.
+# Ops that are one LLVM instruction or nearly.  The others expand to sequences (argument reduction,
+# two-sums) whose exactness fastmath flags would break.
 _FLAGGED = {"add", "sub", "mul", "div", "neg", "sqrt", "min", "max", "abs_diff", "fma"}
 _FLOAT_OP = re.compile(r" = (fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.))")
 
 
 def with_flags(emitter: FunctionEmitter, op: Op, dtype: DataType, start: int, is_exact: bool = True) -> None:
-    """Put the fastmath flags of `op` on the float instructions written since line `start`."""
+    """Put the fastmath flags of `op` on the float instructions written since line `start`.
+
+    Only f32 and f64 take them: f16 and bf16 ops need each step exact.  `is_exact`: whether `op` may
+    carry flags at all, see `_FLAGGED`.
+    """
     flags = op.attrs.get("fastmath")
     if not flags or dtype.element.name not in ("f32", "f64") or not is_exact:
         return
@@ -148,9 +153,9 @@ def _arithmetic(emitter: FunctionEmitter, op: Op) -> None:
     operands = [emitter.get(value) for value in op.operands]
     guarded = emitter.context.guards.needed(op)
     apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded).apply
-    made = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
+    elements = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
     with_flags(emitter, op, element, start, op.name in _FLAGGED)
-    emitter.set(op, *made)
+    emitter.set(op, *elements)
 
 
 def _compare(emitter: FunctionEmitter, op: Op) -> None:
@@ -176,18 +181,18 @@ def _select(emitter: FunctionEmitter, op: Op) -> None:
 
 def _cast(emitter: FunctionEmitter, op: Op) -> None:
     source, target = op.operands[0].type.element, op.results[0].type.element
-    given = emitter.get(op.operands[0])
-    emitter.set(op, *(conversions.convert(emitter.w, SCALAR, source, target, x) for x in given))
+    elements = emitter.get(op.operands[0])
+    emitter.set(op, *(conversions.convert(emitter.w, SCALAR, source, target, x) for x in elements))
 
 
 def _bitcast(emitter: FunctionEmitter, op: Op) -> None:
-    """Through the bits, lowest lane first: joined where lanes grow wider, cut where they grow narrower."""
+    """As integers, lowest lane first: lanes are joined into wider ones or cut into narrower ones."""
     source, target = op.operands[0].type.element, op.results[0].type.element
     w, old, new = emitter.w, source.bits or 0, target.bits or 0
     bits = [conversions.bits_of(w, SCALAR, source, x) for x in emitter.get(op.operands[0])]
     if old != new:
         count = len(bits) * old // new
-        whole = _gathered(emitter, bits, f"i{old}")
+        whole = _as_vector(emitter, bits, f"i{old}")
         cast = w.emit(f"bitcast {_vector_type(len(bits), old)} {whole} to {_vector_type(count, new)}")
         bits = [cast]
         if count > 1:
@@ -199,7 +204,7 @@ def _vector_type(count: int, bits: int) -> str:
     return f"<{count} x i{bits}>" if count > 1 else f"i{bits}"
 
 
-def _gathered(emitter: FunctionEmitter, elements: list[str], kind: str) -> str:
+def _as_vector(emitter: FunctionEmitter, elements: list[str], kind: str) -> str:
     """The elements as one LLVM vector; a single one as it is."""
     if len(elements) == 1:
         return elements[0]
@@ -251,4 +256,4 @@ VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "extract": _extract,
     "insert": _insert,
 }
-"""By form, or by name where a form has several."""
+"""By the op's form in the op table, or by its name where a form has several."""
