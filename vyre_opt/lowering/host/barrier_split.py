@@ -1,15 +1,15 @@
 """Cutting a body at its barriers.
 
-Code between barriers is a segment: a loop over the chunks of the workgroup runs it.
-Control flow that holds a barrier is the same for its whole scope, so it stays outside of
-those loops.  What lives from one segment to another is kept in storage.
+Code between barriers is a segment, which runs in a loop over the subgroups of a workgroup.
+Control flow with a barrier inside is uniform over the barrier's scope, so it stays outside
+those loops.  Values that are used in another segment go through storage.
 
     a; if %p { b; barrier workgroup; c } d   ->   Segment[a]
-                                                  Split if: [Segment[b], Segment[c]]
+                                                  SplitOp if: [Segment[b], Segment[c]]
                                                   Segment[d]
 
-With a grid barrier in the program the same is done twice: the body is cut at grid
-barriers into phases, each a loop over the workgroups, and each phase as above.
+A program with a grid barrier is cut twice: the body at grid barriers into phases, each a
+loop over the workgroups, and then each phase as above.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Ops that the chunks run one after the other, then assignments of block arguments and results."""
+    """Ops that one subgroup after the other runs, then assignments (target, source) of block arguments
+    and results."""
 
     ops: list[Op] = field(default_factory=list)
     assigns: list[tuple[Value, Value]] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Segment:
         return {result for op in self.ops for result in op.results}
 
     def used(self) -> list[Value]:
-        """Values from outside that the segment reads, in a fixed order."""
+        """Values from outside that the segment reads, in the order of their first use."""
         inside: set[Value] = set()
         seen: dict[Value, None] = {}
         for op in walk(self.ops):
@@ -57,7 +58,7 @@ class Segment:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """What runs for one workgroup after the other between two grid barriers."""
+    """The items between two grid barriers, which one workgroup after the other runs."""
 
     items: list[PlanItem]
 
@@ -75,20 +76,21 @@ PlanItem = Segment | Phase | SplitOp
 
 @dataclass(slots=True, eq=False)
 class SegmentPlan:
-    """`stored`: values that outlive their segment.  `home`: a block argument or a result that
-    shares the storage of another value, its loop's result."""
+    """`stored`: values that are used outside their segment.  `aliases`: loop arguments, each with the
+    loop's result whose storage it shares."""
 
     items: list[PlanItem]
     has_grid_barrier: bool
     stored: set[Value]
-    home: dict[Value, Value]
+    aliases: dict[Value, Value]
 
 
 def split_at_barriers(program: Program) -> SegmentPlan:
+    """The plan of a flat program."""
     ops = list(walk(program.body.ops))
     grid = any(_is_barrier(op, ("grid",)) for op in ops)
-    home: dict[Value, Value] = {}
-    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, home)
+    aliases: dict[Value, Value] = {}
+    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, aliases)
     stored: set[Value] = set()
     for item in _flat(items):
         if isinstance(item, Segment):
@@ -96,7 +98,7 @@ def split_at_barriers(program: Program) -> SegmentPlan:
             stored.update(target for target, _ in item.assigns)
         else:
             stored.update(control_operands(item.op))
-    return SegmentPlan(items, grid, stored, home)
+    return SegmentPlan(items, grid, stored, aliases)
 
 
 def all_segments(items: list[PlanItem]) -> Iterator[Segment]:
@@ -118,8 +120,8 @@ def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
     return op.name == "barrier" and op.attrs["scope"] in scopes
 
 
-def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> list[PlanItem]:
-    """Items of a block, its terminator aside."""
+def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) -> list[PlanItem]:
+    """The items of a block without its terminator, cut at barriers of these scopes."""
     items: list[PlanItem] = []
     run: list[Op] = []
 
@@ -127,7 +129,7 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> li
         if not run and not assigns:
             return
         if scopes == ("grid",):
-            inner = _cut(run, _SCOPES, home)
+            inner = _cut(run, _SCOPES, aliases)
             _assign(inner, assigns)
             items.append(Phase(inner))
         else:
@@ -142,18 +144,18 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> li
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
             carried = op.results if op.name != "if" else ()
             flush(list(zip(carried, inits(op), strict=True)) if carried else [])
-            items.append(SplitOp(op, [_block(op, block, scopes, home) for block in op.regions]))
+            items.append(SplitOp(op, [_block(op, block, scopes, aliases) for block in op.regions]))
         else:
             run.append(op)
     flush([])
     return items
 
 
-def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Value]) -> list[PlanItem]:
-    """Items of a block of a split op; what it yields is assigned at its end."""
+def _block(op: Op, block: Block, scopes: tuple[str, ...], aliases: dict[Value, Value]) -> list[PlanItem]:
+    """The items of a region of a split op; at their end the yielded values are assigned to its results."""
     if op.name != "if" and op.results:
-        home.update(zip(block.args[-len(op.results) :], op.results, strict=True))
-    items = _cut(block.ops, scopes, home)
+        aliases.update(zip(block.args[-len(op.results) :], op.results, strict=True))
+    items = _cut(block.ops, scopes, aliases)
     end = block.terminator
     if end is not None and end.name == "yield" and end.operands:
         assigns = list(zip(op.results, end.operands, strict=True))
@@ -168,7 +170,10 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Valu
 
 
 def _assign(items: list[PlanItem], assigns: list[tuple[Value, Value]]) -> None:
-    """Assign at the end of the last segment; all sources are read before a target is written."""
+    """Add assignments at the end of the last segment, or in a new one.
+
+    The assignments of one segment are parallel: all sources are read before a target is written.
+    """
     if not assigns:
         return
     if items and isinstance(items[-1], Segment) and not items[-1].assigns:
@@ -189,7 +194,7 @@ def _flat(items: list[PlanItem]) -> Iterator[Segment | SplitOp]:
 
 
 def control_operands(op: Op) -> list[Value]:
-    """The values that decide how an if, for or while goes."""
+    """The values that an if, for or while branches on: condition or loop bounds."""
     if op.name == "if":
         return [op.operands[0]]
     if op.name == "for":

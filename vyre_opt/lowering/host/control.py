@@ -1,9 +1,9 @@
-"""if, for and while inside a chunk, where no barrier is.
+"""if, for and while inside a segment, where no barrier is.
 
-Where the chunk agrees on a condition it is a branch.  Elsewhere the lanes that go on
-become the mask, a side that no lane takes is skipped, and what a lane carried when it
-left a loop stays as it was.  Values that blocks pass on go through stack slots, which
-LLVM turns into registers.
+A condition that is uniform over the subgroup becomes a branch.  Otherwise the lanes that take
+a side become the mask, a side that no lane takes is skipped, and a lane that has left a loop
+keeps the values it carried then.  Values that blocks yield go through stack slots, which LLVM
+turns into registers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CONTROL_OPS", "TripCounter"]
 
 
 class _ValueSlots:
-    """A stack slot for a value in a shape."""
+    """Stack slots for the parts of a value, as scalars or as vectors."""
 
     def __init__(self, emitter: SubgroupEmitter, value: Value, shape: LaneShape) -> None:
         self.emitter = emitter
@@ -62,8 +62,8 @@ def _if_uniform(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) -> N
     w.branch_if(emitter.scalar(op.operands[0]), then, other)
     for label, block in zip((then, other), op.regions, strict=False):
         w.start(label)
-        given = emitter.ops(block.ops)
-        for slot, value in zip(slots, given, strict=False):
+        yielded = emitter.ops(block.ops)
+        for slot, value in zip(slots, yielded, strict=False):
             slot.store(emitter.get(value, slot.shape))
         w.branch(end)
     w.start(end)
@@ -83,8 +83,8 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
         w.branch_if(emitter.builder.any_lane(mask), side, end)
         w.start(side)
         emitter.mask = mask
-        given = emitter.ops(block.ops)
-        for slot, value in zip(slots, given, strict=False):
+        yielded = emitter.ops(block.ops)
+        for slot, value in zip(slots, yielded, strict=False):
             slot.store_in(mask if number else None, emitter.lanes(value))
         emitter.mask = outer
         w.branch(end)
@@ -97,8 +97,8 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
 class _LoopSlots:
     """The values that a loop carries, in slots.
 
-    In a diverging loop `results` are lanes that keep what they had when they left; a
-    value that the lanes still inside agree on has a scalar slot beside it.
+    In a diverging loop `results` are vectors, in which a lane keeps what it had when it left.  A
+    value that is uniform over the lanes still inside has a scalar slot besides, in `slots`.
     """
 
     def __init__(self, emitter: SubgroupEmitter, op: Op) -> None:
@@ -122,11 +122,11 @@ class _LoopSlots:
         for arg, slot in zip(args, self.slots, strict=True):
             self.emitter.define(arg, slot.load())
 
-    def update(self, mask: str | None, given: Sequence[Value]) -> None:
-        """Carry `given` on, in the lanes of `mask`."""
+    def update(self, mask: str | None, yielded: Sequence[Value]) -> None:
+        """Store the values yielded at the end of a round, in the lanes of `mask`."""
         emitter = self.emitter
-        taken = [(emitter.get(v, s.shape), v) for v, s in zip(given, self.slots, strict=True)]
-        for slot, result, (parts, value) in zip(self.slots, self.results, taken, strict=True):
+        new_parts = [(emitter.get(v, s.shape), v) for v, s in zip(yielded, self.slots, strict=True)]
+        for slot, result, (parts, value) in zip(self.slots, self.results, new_parts, strict=True):
             if slot.shape is SCALAR:
                 slot.store(parts)
             else:
@@ -140,7 +140,7 @@ class _LoopSlots:
 
 
 class TripCounter:
-    """The rounds of a `for`, counted from 0: `trips` of them, for the chunk or for each lane."""
+    """Counts the iterations of a `for` from 0 to `trips`, a number for the subgroup or for each lane."""
 
     def __init__(self, emitter: SubgroupEmitter, op: Op) -> None:
         self.emitter = emitter
@@ -156,21 +156,23 @@ class TripCounter:
         self.slot = emitter.builder.slot(self.kind)
         emitter.builder.store(self.kind, "0", self.slot)
 
-    def number(self) -> str:
-        """The number of the round, at the head of the loop."""
+    def iteration(self) -> str:
+        """The iteration, read at the head of the loop."""
         return self.emitter.builder.load(self.kind, self.slot)
 
-    def advance(self, number: str) -> None:
-        self.emitter.builder.store(self.kind, self.emitter.w.emit(f"add {self.kind} {number}, 1"), self.slot)
+    def advance(self, iteration: str) -> None:
+        self.emitter.builder.store(
+            self.kind, self.emitter.w.emit(f"add {self.kind} {iteration}, 1"), self.slot
+        )
 
-    def counter(self, number: str) -> str:
-        """lower + number * step."""
+    def counter(self, iteration: str) -> str:
+        """The value of the loop's own counter: lower + iteration * step."""
         w, shape = self.emitter.w, self.emitter.shape(self.variable)
         kind = shape.of(self.kind)
-        moved = number if shape is SCALAR else self.emitter.builder.splat(self.kind, number)
+        offset = iteration if shape is SCALAR else self.emitter.builder.splat(self.kind, iteration)
         if self.step != 1:
-            moved = w.emit(f"mul {kind} {moved}, {self._bound(self.step, shape)}")
-        return w.emit(f"add {kind} {self._bound(self.lower, shape)}, {moved}")
+            offset = w.emit(f"mul {kind} {offset}, {self._bound(self.step, shape)}")
+        return w.emit(f"add {kind} {self._bound(self.lower, shape)}, {offset}")
 
     def _bound(self, bound: int | Value, shape: LaneShape) -> str:
         if isinstance(bound, int):
@@ -182,7 +184,7 @@ class TripCounter:
         w, shape, kind = self.emitter.w, self.shape, self.shape.of(self.kind)
         lower, upper = self._bound(self.lower, shape), self._bound(self.upper, shape)
         one, none = shape.integer(self.kind, 1), shape.integer(self.kind, 0)
-        some = elementwise.compare(w, shape, "lt", self.dtype, lower, upper)
+        not_empty = elementwise.compare(w, shape, "lt", self.dtype, lower, upper)
         count = w.emit(f"sub {kind} {upper}, {lower}")
         if self.step != 1:
             step = self._bound(self.step, shape)
@@ -190,93 +192,95 @@ class TripCounter:
                 step = w.call(f"llvm.umax.{shape.suffix(self.kind)}", kind, [(kind, step), (kind, one)])
             last = w.emit(f"sub {kind} {count}, {one}")
             count = w.emit(f"add {kind} {w.emit(f'udiv {kind} {last}, {step}')}, {one}")
-        return w.emit(f"select {shape.of('i1')} {some}, {kind} {count}, {kind} {none}")
+        return w.emit(f"select {shape.of('i1')} {not_empty}, {kind} {count}, {kind} {none}")
 
     def _check_step(self, step: Value) -> None:
-        """It is at least 1 in every active lane."""
+        """Fault unless the step is at least 1 in every active lane."""
         emitter, w, builder = self.emitter, self.emitter.w, self.emitter.builder
         shape = emitter.shape(step) if emitter.facts.is_uniform(step) else WIDE
-        (held,) = emitter.get(step, shape)
-        stuck = elementwise.compare(w, shape, "le", self.dtype, held, shape.integer(self.kind, 0))
+        (step_value,) = emitter.get(step, shape)
+        not_positive = elementwise.compare(
+            w, shape, "le", self.dtype, step_value, shape.integer(self.kind, 0)
+        )
         bits = (
             emitter.active_bits()
             if shape is SCALAR
-            else builder.mask_bits(builder.mask_and(emitter.mask, stuck))
+            else builder.mask_bits(builder.mask_and(emitter.mask, not_positive))
         )
-        some = stuck if shape is SCALAR else w.emit(f"icmp ne i32 {bits}, 0")
+        any_stuck = not_positive if shape is SCALAR else w.emit(f"icmp ne i32 {bits}, 0")
         bad, good = w.label("stuck"), w.label("counts")
-        w.branch_if(some, bad, good)
+        w.branch_if(any_stuck, bad, good)
         w.start(bad)
         lane = builder.first_lane(bits)
         if shape is WIDE:
-            held = w.emit(f"extractelement {WIDE.of(self.kind)} {held}, i64 {lane}")
+            step_value = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
         word = DataType.I64 if self.dtype.is_signed else DataType.U64
-        builder.fault(self.op, lane, conversions.convert(w, SCALAR, self.dtype, word, held))
+        builder.fault(self.op, lane, conversions.convert(w, SCALAR, self.dtype, word, step_value))
         w.start(good)
 
 
 def for_(emitter: SubgroupEmitter, op: Op) -> None:
-    """A lane leaves when its own number of rounds is reached."""
+    """A lane leaves the loop when it has made its own number of trips."""
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     body = op.regions[0]
-    rounds = TripCounter(emitter, op)
-    carried = _LoopSlots(emitter, op)
+    trip_counter = TripCounter(emitter, op)
+    slots = _LoopSlots(emitter, op)
     head, inside, done = w.label("for"), w.label("body"), w.label("endfor")
     w.branch(head)
     w.start(head)
-    number = rounds.number()
-    mask, kind = outer, rounds.shape.of(rounds.kind)
-    wide = number if rounds.shape is SCALAR else builder.splat(rounds.kind, number)
-    goes_on = w.emit(f"icmp ult {kind} {wide}, {rounds.trips}")
-    if rounds.shape is WIDE:
-        mask = builder.mask_and(outer, goes_on)
-        goes_on = builder.any_lane(mask)
-    w.branch_if(goes_on, inside, done)
+    iteration = trip_counter.iteration()
+    mask, kind = outer, trip_counter.shape.of(trip_counter.kind)
+    wide = iteration if trip_counter.shape is SCALAR else builder.splat(trip_counter.kind, iteration)
+    continues = w.emit(f"icmp ult {kind} {wide}, {trip_counter.trips}")
+    if trip_counter.shape is WIDE:
+        mask = builder.mask_and(outer, continues)
+        continues = builder.any_lane(mask)
+    w.branch_if(continues, inside, done)
     w.start(inside)
     emitter.mask = mask
-    emitter.define(body.args[0], [rounds.counter(number)])
-    carried.bind(carried.args)
-    carried.update(mask, emitter.ops(body.ops))
-    rounds.advance(number)
+    emitter.define(body.args[0], [trip_counter.counter(iteration)])
+    slots.bind(slots.args)
+    slots.update(mask, emitter.ops(body.ops))
+    trip_counter.advance(iteration)
     emitter.mask = outer
     w.branch(head)
     w.start(done)
-    carried.finish()
+    slots.finish()
 
 
 def while_(emitter: SubgroupEmitter, op: Op) -> None:
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     condition, body = op.regions
     diverges = emitter.facts.diverges(op)
-    carried = _LoopSlots(emitter, op)
-    staying = builder.slot(FLAGS) if diverges else ""
+    slots = _LoopSlots(emitter, op)
+    mask_slot = builder.slot(FLAGS) if diverges else ""
     if diverges:
-        builder.store(FLAGS, outer or ALL, staying)
+        builder.store(FLAGS, outer or ALL, mask_slot)
     head, inside, done = w.label("while"), w.label("do"), w.label("endwhile")
     w.branch(head)
     w.start(head)
     if diverges:
-        emitter.mask = builder.load(FLAGS, staying)
-    carried.bind(condition.args)
-    (holds,) = emitter.ops(condition.ops)
+        emitter.mask = builder.load(FLAGS, mask_slot)
+    slots.bind(condition.args)
+    (condition_value,) = emitter.ops(condition.ops)
     mask = emitter.mask
     if diverges:
-        mask = builder.mask_and(emitter.mask, emitter.lane(holds))
+        mask = builder.mask_and(emitter.mask, emitter.lane(condition_value))
         w.branch_if(builder.any_lane(mask), inside, done)
     else:
-        w.branch_if(emitter.scalar(holds), inside, done)
+        w.branch_if(emitter.scalar(condition_value), inside, done)
     w.start(inside)
     builder.exit_if_stopped(op)
     emitter.mask = mask
     for arg, source in zip(body.args, condition.args, strict=True):
         emitter.define(arg, emitter.values[source])
-    carried.update(mask, emitter.ops(body.ops))
+    slots.update(mask, emitter.ops(body.ops))
     if diverges:
-        builder.store(FLAGS, mask or ALL, staying)
+        builder.store(FLAGS, mask or ALL, mask_slot)
     emitter.mask = outer
     w.branch(head)
     w.start(done)
-    carried.finish()
+    slots.finish()
 
 
 # --- the others
@@ -287,8 +291,8 @@ def trap(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.w.start(emitter.w.label("after"))
 
 
-def nothing(emitter: SubgroupEmitter, op: Op) -> None:
-    """A subgroup barrier: the lanes of a chunk never part."""
+def subgroup_barrier(emitter: SubgroupEmitter, op: Op) -> None:
+    """A subgroup barrier writes no code: the lanes of a subgroup run in lock step."""
 
 
-CONTROL_OPS = {"if": if_, "for": for_, "while": while_, "trap": trap, "barrier": nothing}
+CONTROL_OPS = {"if": if_, "for": for_, "while": while_, "trap": trap, "barrier": subgroup_barrier}

@@ -1,4 +1,4 @@
-"""What all parts of a host function share: its writer, buffers, stack slots and fault exits."""
+"""What is shared while the host function is written: buffers, stack slots, masks and fault exits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 WIDE = LaneShape(SUBGROUP_SIZE)
-"""A value in every lane of a chunk."""
+"""A vector with a value for each lane of a subgroup."""
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
@@ -32,9 +32,10 @@ _LANE_INDICES = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) 
 
 @dataclass(frozen=True, slots=True)
 class SimdFeatures:
-    """What the host's vector unit does at once, by element widths in bits; `half`: converts f16.
+    """What the host's vector unit has instructions for.
 
-    `arithmetic`: the target of `elementwise.apply`.
+    `masked_moves`, `gathers`, `scatters`: element widths in bits.  `half`: conversions of f16.
+    `arithmetic`: the `target` of `elementwise.apply`.
     """
 
     masked_moves: frozenset[int] = frozenset()
@@ -50,13 +51,15 @@ def is_literal(value: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class FunctionBuilder:
-    """The function that runs workgroups `%first` to `%last` of a dispatch.
+    """Builds the function that runs the workgroups `%first` to `%last` of a dispatch.
 
-    `%zero` is a 0 that LLVM does not know of.  What lanes know of their place starts from it, so
-    that flags for each lane are never constants: LLVM 22 gets shuffles of those wrong on AVX-512.
+    `%zero` is a 0 that LLVM cannot know.  All lane ids are computed from it, so that i1 vectors are
+    never constants: LLVM 22 miscompiles shuffles of constant ones on AVX-512.
 
-    `linear` is the chunk's first linear local id (i32); `group` the workgroup's linear
-    number (i64), `group_ids` its place along x, y, z (i32), `extents` the grid's (i32).
+    `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
+    `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
+    first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
+    x, y and z (i32); `extents`, the grid's size along them (i32).
     """
 
     program: Program
@@ -77,13 +80,13 @@ class FunctionBuilder:
     last_uses: dict[Value, int] = field(default_factory=dict)
 
     def last_use(self, value: Value) -> int:
-        """The number of the last op that has `value` as an operand, -1 if none has."""
+        """The number of the last op with `value` as an operand, -1 if there is none."""
         if not self.last_uses:
             self.last_uses.update((operand, n) for op, n in self.numbers.items() for operand in op.operands)
         return self.last_uses.get(value, -1)
 
     def slot(self, kind: str) -> str:
-        """Room on the stack for a value of an LLVM type."""
+        """A new stack slot for a value of an LLVM type."""
         name = self.w.fresh("slot")
         self.slots.append(f"  {name} = alloca {kind}")
         return name
@@ -95,7 +98,7 @@ class FunctionBuilder:
         self.w.line(f"store {kind} {value}, ptr {slot}")
 
     def fault(self, op: Op, lane: str, index: str = "0") -> None:
-        """Note that `op` is at fault in `lane` (i64, of the chunk) and leave; ends the block."""
+        """Record that `op` faulted in `lane` of the subgroup (i64), and return; ends the block."""
         w = self.w
         base = w.emit(f"zext i32 {self.linear} to i64")
         local = w.emit(f"add i64 {base}, {lane}")
@@ -106,31 +109,34 @@ class FunctionBuilder:
         w.branch("exit")
 
     def exit_if_stopped(self, loop: Op) -> None:
-        """In each round of a loop that may wait for another workgroup: that one may be at fault, or
-        its thread without a CPU."""
+        """Written into each round of a loop with atomics, which may be waiting for another workgroup.
+
+        Exits if the run is being given up, and now and then yields the CPU: the other workgroup may
+        have faulted, or its thread may have no CPU.
+        """
         if not any("atomic" in op.definition.effects for op in loop.walk()):
             return
         w = self.w
-        going, patient, yields = w.label("going"), w.label("patient"), w.label("yields")
-        told, rounds, other = (
+        running, continuing, yields = w.label("going"), w.label("patient"), w.label("yields")
+        stop_address, rounds_address, yield_address = (
             w.emit(f"getelementptr i64, ptr %status, i64 {word}")
             for word in (STOP_WORD, ROUNDS_WORD, YIELD_WORD)
         )
-        word = w.emit(f"load ptr, ptr {told}")
+        word = w.emit(f"load ptr, ptr {stop_address}")
         stop = w.emit(f"load atomic i64, ptr {word} monotonic, align 8")
-        w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", going)
-        w.start(going)
-        count = w.emit(f"add i64 {w.emit(f'load i64, ptr {rounds}')}, 1")
-        w.line(f"store i64 {count}, ptr {rounds}")
-        rest = w.emit(f"urem i64 {count}, {PATIENCE}")
-        w.branch_if(w.emit(f"icmp eq i64 {rest}, 0"), yields, patient)
+        w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", running)
+        w.start(running)
+        count = w.emit(f"add i64 {w.emit(f'load i64, ptr {rounds_address}')}, 1")
+        w.line(f"store i64 {count}, ptr {rounds_address}")
+        remainder = w.emit(f"urem i64 {count}, {PATIENCE}")
+        w.branch_if(w.emit(f"icmp eq i64 {remainder}, 0"), yields, continuing)
         w.start(yields)
-        w.emit(f"call i32 {w.emit(f'load ptr, ptr {other}')}()")
-        w.branch(patient)
-        w.start(patient)
+        w.emit(f"call i32 {w.emit(f'load ptr, ptr {yield_address}')}()")
+        w.branch(continuing)
+        w.start(continuing)
 
     def splat(self, kind: str, value: str) -> str:
-        """A scalar of an LLVM type in every lane."""
+        """The vector with a scalar of an LLVM type in every lane."""
         if is_literal(value):
             return f"splat ({kind} {value})"
         wide, w = WIDE.of(kind), self.w
@@ -142,7 +148,7 @@ class FunctionBuilder:
         return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_INDICES}")
 
     def mask_bits(self, flags: str) -> str:
-        """A flag for each lane as an i32, lane 0 lowest."""
+        """An i1 vector as the bits of an i32, lane 0 lowest."""
         if flags == ALL:
             return "-1"
         return self.w.emit(f"bitcast {FLAGS} {flags} to i32")
@@ -152,17 +158,17 @@ class FunctionBuilder:
 
     def first_lane(self, bits: str) -> str:
         """The lowest lane whose bit is set, as an i64."""
-        found = self.w.call("llvm.cttz.i32", "i32", [("i32", bits), ("i1", "false")])
-        return self.w.emit(f"zext i32 {found} to i64")
+        lane = self.w.call("llvm.cttz.i32", "i32", [("i32", bits), ("i1", "false")])
+        return self.w.emit(f"zext i32 {lane} to i64")
 
     def mask_and(self, mask: str | None, flags: str) -> str:
-        """`flags` in the lanes of `mask`; what the others hold, poison even, is masked away."""
+        """The lanes of `mask` with `flags`.  A select and not an `and`: `flags` may be poison elsewhere."""
         if mask is None:
             return flags
         return self.w.emit(f"select {FLAGS} {mask}, {FLAGS} {flags}, {FLAGS} zeroinitializer")
 
     def mask_and_not(self, mask: str | None, flags: str) -> str:
-        """The lanes of `mask` without those of `flags`."""
+        """The lanes of `mask` without `flags`."""
         return self.mask_and(mask, self.w.emit(f"xor {FLAGS} {flags}, {ALL}"))
 
     def blend(self, mask: str | None, kind: str, new: str, old: str) -> str:

@@ -1,7 +1,8 @@
-"""Functions that a host module defines for itself: faults, and accesses lane by lane.
+"""LLVM functions that a host module brings along: fault reports, accesses lane by lane, f16 conversions.
 
-A gather or scatter that the vector unit has is one instruction; any other goes through
-a function with a loop over the active lanes, so that code stays small.
+A gather or scatter that the vector unit has is one instruction; any other calls a function
+with a loop over the active lanes, so that code stays small.  Each function is written into a
+module at its first use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
+from ..common import conversions
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText
 from .abi import FAULT_WORDS
@@ -30,12 +32,12 @@ __all__ = [
 
 
 def define_fault(module: ModuleText) -> None:
-    """`vyre.fault(record, op, workgroup, lane, index)` fills in a record."""
+    """Define `vyre.fault(record, op, workgroup, lane, index)`, which fills in a fault record."""
     names = [f"%{word}" for word in FAULT_WORDS[1:]]
     lines = ["  store i64 1, ptr %record"]
-    for place, name in enumerate(names, 1):
-        lines.append(f"  %at{place} = getelementptr i64, ptr %record, i64 {place}")
-        lines.append(f"  store i64 {name}, ptr %at{place}")
+    for number, name in enumerate(names, 1):
+        lines.append(f"  %at{number} = getelementptr i64, ptr %record, i64 {number}")
+        lines.append(f"  store i64 {name}, ptr %at{number}")
     params = ", ".join(["ptr %record", *(f"i64 {name}" for name in names)])
     body = "\n".join(lines)
     module.define(
@@ -45,7 +47,7 @@ def define_fault(module: ModuleText) -> None:
 
 
 def fault_lane(builder: FunctionBuilder, op: Op, indices: str, bits: str) -> None:
-    """Report the first lane of `bits` at fault, with its index, and leave."""
+    """Record a fault of the first lane of `bits` (i32), with its index, and return; ends the block."""
     wide, name = WIDE.of("i64"), "vyre.fault.lane"
     if not builder.module.defines(name):
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
@@ -68,7 +70,7 @@ def fault_lane(builder: FunctionBuilder, op: Op, indices: str, bits: str) -> Non
 
 
 def is_outside(builder: FunctionBuilder, op: Op, indices: str, limit: str, bits: str) -> str:
-    """Whether an index of the lanes of `bits` is not below `limit`; the first such lane is reported."""
+    """An i1: whether the index of any lane of `bits` is not below `limit`.  The first such lane is recorded."""
     wide, name = WIDE.of("i64"), "vyre.check"
     if not builder.module.defines(name):
         step = """  %bad = icmp uge i64 %place, %limit
@@ -79,12 +81,12 @@ found:
   %who = zext i32 %at to i64
   call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
   ret i1 true"""
-        loop = _loop("  ret i1 false", step, branches=True)
+        loop = _lane_loop("  ret i1 false", step, branches=True)
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
         builder.module.define(
             name,
             f"""define internal i1 @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i64 %limit, i32 %bits) cold noinline nounwind {{
-entry:{_INDICES}{loop}""",
+entry:{_SPILL_INDICES}{loop}""",
         )
     return builder.w.emit(
         f"call i1 @{name}(ptr %status, i64 {builder.numbers[op]}, i64 {builder.group}, "
@@ -93,7 +95,10 @@ entry:{_INDICES}{loop}""",
 
 
 def progression(builder: FunctionBuilder, dtype: DataType, first: str, stride: int) -> str:
-    """The indices first + stride * lane of an integer type, as i64, where speed does not matter."""
+    """The indices first + stride * lane, computed in an integer type that may wrap, as an i64 vector.
+
+    A call, which is small but slow: for rare cases.
+    """
     kind, wide = carrier(dtype), WIDE.of("i64")
     name = f"vyre.indices.{dtype.name}"
     if not builder.module.defines(name):
@@ -101,10 +106,10 @@ def progression(builder: FunctionBuilder, dtype: DataType, first: str, stride: i
         numbers = "<" + ", ".join(f"{kind} {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
         zeros = f"{WIDE.of('i32')} zeroinitializer"
         lines = []
-        for given in ("first", "stride"):
+        for operand in ("first", "stride"):
             lines += [
-                f"  %{given}.one = insertelement {narrow} poison, {kind} %{given}, i64 0",
-                f"  %{given}.all = shufflevector {narrow} %{given}.one, {narrow} poison, {zeros}",
+                f"  %{operand}.one = insertelement {narrow} poison, {kind} %{operand}, i64 0",
+                f"  %{operand}.all = shufflevector {narrow} %{operand}.one, {narrow} poison, {zeros}",
             ]
         lines += [
             f"  %steps = mul {narrow} %stride.all, {numbers}",
@@ -122,10 +127,11 @@ def progression(builder: FunctionBuilder, dtype: DataType, first: str, stride: i
     return builder.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
 
 
-def _loop(result: str, step: str, branches: bool = False) -> str:
-    """A loop over the lanes whose bit is set in %bits; `step` uses %lane and its %place (i64).
+def _lane_loop(result: str, step: str, branches: bool = False) -> str:
+    """The text of a loop over the lanes whose bit is set in %bits, to the end of the function.
 
-    `branches`: it ends in a branch to the label step itself.
+    `step` is the loop's body, and finds the lane's number in %lane and its index in %place, both i64.
+    `branches`: it ends in a branch to the label `step` already.  `result`: what returns at the end.
     """
     following = "" if branches else "\n  br label %step"
     return f"""
@@ -149,12 +155,12 @@ end:
 }}"""
 
 
-_INDICES = f"""
+_SPILL_INDICES = f"""
   %places = alloca {WIDE.of("i64")}
   store {WIDE.of("i64")} %indices, ptr %places"""
 
 
-def _short(memory: str) -> str:
+def _type_suffix(memory: str) -> str:
     return {"float": "f32", "double": "f64", "half": "f16"}.get(memory, memory)
 
 
@@ -164,25 +170,29 @@ _POINTERS = WIDE.of("ptr")
 
 
 def gather(
-    builder: FunctionBuilder, memory: str, bits: int, pointer: str, places: str, mask: str | None, cold: bool
+    builder: FunctionBuilder, dtype: DataType, pointer: str, offsets: str, mask: str | None, *, cold: bool
 ) -> str:
-    """Element `places[lane]` for each active lane, 0 in the others."""
+    """Scalar number `offsets[lane]` of memory for each active lane, 0 in the others.
+
+    `cold`: the code runs rarely, so it is a call even where there is an instruction.
+    """
+    memory, bits = conversions.memory_type(dtype), dtype.bits or 0
     w, wide = builder.w, WIDE.of(memory)
     if bits in builder.features.gathers and not cold:
-        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {offsets}")
         name = f"llvm.masked.gather.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
         align = ("i32", str(bits // 8))
         return w.call(name, wide, [(_POINTERS, at), align, (FLAGS, mask or ALL), (wide, "zeroinitializer")])
-    name = f"vyre.gather.{_short(memory)}"
+    name = f"vyre.gather.{_type_suffix(memory)}"
     if not builder.module.defines(name):
         _define_gather(builder.module, name, memory)
     return w.emit(
-        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {places}, i32 {builder.mask_bits(mask or ALL)})"
+        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {offsets}, i32 {builder.mask_bits(mask or ALL)})"
     )
 
 
 def _define_gather(module: ModuleText, name: str, memory: str) -> None:
-    """With all lanes active there is no loop: the loads do not wait for one another."""
+    """With all lanes active there is no loop, so that the loads do not depend on one another."""
     wide, indices = WIDE.of(memory), WIDE.of("i64")
     module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
     lines, total = [], "poison"
@@ -198,12 +208,12 @@ def _define_gather(module: ModuleText, name: str, memory: str) -> None:
   store {memory} %found, ptr %to"""
     result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
     body = "\n".join(lines)
-    loop = _loop(result, step).replace("%entry", "%some")
+    loop = _lane_loop(result, step).replace("%entry", "%some")
     module.define(
         name,
         f"""define internal {wide} @{name}(ptr %base, {indices} %indices, i32 %bits) noinline nounwind {{
 entry:
-  %out = alloca {wide}{_INDICES}
+  %out = alloca {wide}{_SPILL_INDICES}
   %full = icmp eq i32 %bits, -1
   br i1 %full, label %every, label %some
 every:
@@ -216,23 +226,24 @@ some:
 
 def scatter(
     builder: FunctionBuilder,
-    memory: str,
-    bits: int,
+    dtype: DataType,
     pointer: str,
-    places: str,
+    offsets: str,
     value: str,
     mask: str | None,
+    *,
     cold: bool,
 ) -> None:
-    """Store each active lane's value to element `places[lane]`."""
+    """Store each active lane's value to scalar number `offsets[lane]`; `cold` as for `gather`."""
+    memory, bits = conversions.memory_type(dtype), dtype.bits or 0
     w, wide = builder.w, WIDE.of(memory)
     if bits in builder.features.scatters and not cold:
-        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {places}")
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {offsets}")
         name = f"llvm.masked.scatter.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
         align = ("i32", str(bits // 8))
         w.call(name, "void", [(wide, value), (_POINTERS, at), align, (FLAGS, mask or ALL)])
         return
-    name = f"vyre.scatter.{_short(memory)}"
+    name = f"vyre.scatter.{_type_suffix(memory)}"
     indices = WIDE.of("i64")
     if not builder.module.defines(name):
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
@@ -245,10 +256,10 @@ def scatter(
             f"""define internal void @{name}(ptr %base, {indices} %indices, {wide} %value, i32 %bits) noinline nounwind {{
 entry:
   %values = alloca {wide}
-  store {wide} %value, ptr %values{_INDICES}{_loop("  ret void", step)}""",
+  store {wide} %value, ptr %values{_SPILL_INDICES}{_lane_loop("  ret void", step)}""",
         )
     bits_text = builder.mask_bits(mask or ALL)
-    w.line(f"call void @{name}(ptr {pointer}, {indices} {places}, {wide} {value}, i32 {bits_text})")
+    w.line(f"call void @{name}(ptr {pointer}, {indices} {offsets}, {wide} {value}, i32 {bits_text})")
 
 
 # --- atomics
@@ -259,22 +270,16 @@ _VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xch
 
 
 def atomic(
-    builder: FunctionBuilder,
-    name: str,
-    dtype: DataType,
-    order: str,
-    pointer: str,
-    places: str,
-    values: Sequence[str],
-    bits: str,
+    builder: FunctionBuilder, op: Op, pointer: str, offsets: str, values: Sequence[str], bits: str
 ) -> str:
-    """The old values; the lanes of `bits` come one after the other, lowest first.
+    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first.
 
-    Adding nothing is how a program reads what others write.  Where it publishes nothing
-    either, it is a load: a waiting thread does not take the cache line from the writer.
+    Programs read atomically by adding 0.  Without release ordering that is written as a load, so that
+    a waiting thread does not take the cache line from the writer.
     """
+    name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
     kind, indices = carrier(dtype), WIDE.of("i64")
-    wide, ordering = WIDE.of(kind), _ORDERS.get(order, "seq_cst")
+    wide, ordering = WIDE.of(kind), _ORDERS.get(op.attrs["order"], "seq_cst")
     if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
         name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
@@ -282,7 +287,7 @@ def atomic(
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
         builder.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
     operands = "".join(f", {wide} {value}" for value in values)
-    return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {places}{operands}, i32 {bits})")
+    return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {offsets}{operands}, i32 {bits})")
 
 
 def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, count: int) -> str:
@@ -313,10 +318,10 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
     params = "".join(f", {wide} %v{number}" for number in range(count))
     head = "\n".join(lines)
     result = f"  %all = load {wide}, ptr %old\n  ret {wide} %all"
-    loop = _loop(result, "\n".join(step))
+    loop = _lane_loop(result, "\n".join(step))
     return (
         f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
-        f"entry:\n{head}{_INDICES}{loop}"
+        f"entry:\n{head}{_SPILL_INDICES}{loop}"
     )
 
 
@@ -325,27 +330,27 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
 
 def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str:
     """Lane `source[lane]` (an i32 below 32) of `value`, for each lane."""
-    wide, lanes, name = WIDE.of(kind), WIDE.of("i32"), f"vyre.permute.{_short(kind)}"
+    wide, lanes, name = WIDE.of(kind), WIDE.of("i32"), f"vyre.permute.{_type_suffix(kind)}"
     if not builder.module.defines(name):
         memory = "i8" if kind == "i1" else kind
-        held = WIDE.of(memory)
+        memory_vector = WIDE.of(memory)
         lines, total = [], "poison"
         for lane in range(SUBGROUP_SIZE):
             lines.append(f"  %s{lane} = extractelement {lanes} %source, i64 {lane}")
             lines.append(f"  %p{lane} = getelementptr {memory}, ptr %room, i32 %s{lane}")
             lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
-            lines.append(f"  %v{lane} = insertelement {held} {total}, {memory} %e{lane}, i64 {lane}")
+            lines.append(f"  %v{lane} = insertelement {memory_vector} {total}, {memory} %e{lane}, i64 {lane}")
             total = f"%v{lane}"
         grown, cut = "", ""
-        given = "%value"
+        stored_value = "%value"
         if kind == "i1":
-            grown, given = f"  %grown = zext {wide} %value to {held}\n", "%grown"
-            cut, total = f"\n  %cut = trunc {held} {total} to {wide}", "%cut"
+            grown, stored_value = f"  %grown = zext {wide} %value to {memory_vector}\n", "%grown"
+            cut, total = f"\n  %cut = trunc {memory_vector} {total} to {wide}", "%cut"
         body = "\n".join(lines)
         builder.module.define(
             name,
             f"define internal {wide} @{name}({wide} %value, {lanes} %source) noinline nounwind {{\n"
-            f"  %room = alloca {held}\n{grown}  store {held} {given}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
+            f"  %room = alloca {memory_vector}\n{grown}  store {memory_vector} {stored_value}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
         )
     return builder.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")
 

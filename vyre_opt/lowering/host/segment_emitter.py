@@ -1,12 +1,12 @@
-"""Loops over workgroups and chunks, what stays between them, and what lives across.
+"""Writes a segment plan: loops over workgroups and subgroups, and storage for values that cross segments.
 
-    for each workgroup            (inside of the items, where grid barriers cut them)
+    for each workgroup                (inside the phases, where grid barriers separate them)
       for each item
-        Segment: for each chunk   its ops
-        Split:   a branch or a loop around items
+        Segment: for each subgroup    its ops
+        SplitOp: a branch or a loop around items
 
-A value that outlives its segment is kept once for the workgroup if all of it agrees,
-else once a chunk: as a scalar or as 32 lanes, as the chunk holds it.
+A value that is used in another segment is stored once for the workgroup if it is uniform there,
+else once for each subgroup: as a scalar or as 32 lanes, as `SubgroupEmitter` holds it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 
 
 
 class DivergentBarrier(Exception):
-    """A barrier in control flow that its scope may not share; no verified program has one."""
+    """A barrier in control flow that may not be uniform over its scope; no verified program has one."""
 
     def __init__(self, op: Op) -> None:
         super().__init__(op.name)
@@ -46,38 +46,46 @@ class DivergentBarrier(Exception):
 
 
 @dataclass(slots=True)
-class _Storage:
-    """Where a value lives between segments: stack slots, or offsets in the workgroup's context.
+class _ValueStorage:
+    """Where a value is stored between segments: in stack slots, or at offsets in the workgroup's context.
 
-    `per_chunk`: the context has one for each chunk, `size` bytes apart.
+    The context is the workgroup's part of `%scratch`.  `size`: bytes of one part.  `per_subgroup`: the
+    context has a copy for each subgroup, `size` bytes apart.
     """
 
     shape: LaneShape
     kind: str
     slots: list[str]
     offsets: list[int]
-    per_chunk: bool
+    per_subgroup: bool
     size: int
 
 
 class SegmentEmitter:
-    """Writes a plan.  `bytes` of context a workgroup needs: workgroup buffers, then stored values."""
+    """Writes a plan.
+
+    `context_bytes`: what a workgroup needs in `%scratch`, for workgroup buffers, then stored values.
+    """
 
     def __init__(self, builder: FunctionBuilder, plan: SegmentPlan) -> None:
         self.builder = builder
         self.w = builder.w
         self.plan = plan
         self.context = "%scratch"
-        self.bytes = 0
-        self.chunks = -(-builder.program.lanes // SUBGROUP_SIZE)
-        self.storages: dict[Value, _Storage] = {}
+        self.context_bytes = 0
+        self.subgroups = -(-builder.program.lanes // SUBGROUP_SIZE)
+        self.storages: dict[Value, _ValueStorage] = {}
         self.tiles = {
-            b.name: self._room(b.size_bytes or 0) for b in builder.program.buffers.values() if b.is_workgroup
+            b.name: self._allocate(b.size_bytes or 0)
+            for b in builder.program.buffers.values()
+            if b.is_workgroup
         }
         self.stored = set(plan.stored)
         for segment in all_segments(plan.items):
-            agreed = [source for target, source in segment.assigns if self._agreed(target)]
-            self.stored.update(agreed)
+            uniform_sources = [
+                source for target, source in segment.assigns if self._is_workgroup_uniform(target)
+            ]
+            self.stored.update(uniform_sources)
 
     def write(self) -> None:
         if self.plan.has_grid_barrier:
@@ -85,46 +93,48 @@ class SegmentEmitter:
         else:
             self._groups(self.plan.items)
 
-    def _room(self, size: int) -> int:
-        """The offset of new room in the context."""
-        at = self.bytes
-        self.bytes = at + -(-size // ALIGN) * ALIGN
-        return at
+    def _allocate(self, size: int) -> int:
+        """Reserve `size` bytes of the context; returns their offset."""
+        offset = self.context_bytes
+        self.context_bytes = offset + -(-size // ALIGN) * ALIGN
+        return offset
 
     # --- storage
 
-    def _agreed(self, value: Value) -> bool:
-        return self.builder.facts.level(self.plan.home.get(value, value)) <= Level.WORKGROUP
+    def _is_workgroup_uniform(self, value: Value) -> bool:
+        return self.builder.facts.level(self.plan.aliases.get(value, value)) <= Level.WORKGROUP
 
-    def _storage(self, value: Value) -> _Storage:
-        value = self.plan.home.get(value, value)
-        found = self.storages.get(value)
-        if found is None:
-            found = self.storages[value] = self._make_storage(value)
-        return found
+    def _storage(self, value: Value) -> _ValueStorage:
+        value = self.plan.aliases.get(value, value)
+        storage = self.storages.get(value)
+        if storage is None:
+            storage = self.storages[value] = self._make_storage(value)
+        return storage
 
-    def _make_storage(self, value: Value) -> _Storage:
+    def _make_storage(self, value: Value) -> _ValueStorage:
         kind, lanes = carrier(value.type.element), range(value.type.lanes)
-        agreed = self._agreed(value)
-        if agreed and not self.plan.has_grid_barrier:
-            return _Storage(SCALAR, kind, [self.builder.slot(kind) for _ in lanes], [], False, 0)
+        is_uniform = self._is_workgroup_uniform(value)
+        if is_uniform and not self.plan.has_grid_barrier:
+            return _ValueStorage(SCALAR, kind, [self.builder.slot(kind) for _ in lanes], [], False, 0)
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
         size = _BYTES[kind] * shape.lanes
-        count = 1 if agreed else self.chunks
-        return _Storage(shape, kind, [], [self._room(size * count) for _ in lanes], not agreed, size)
+        count = 1 if is_uniform else self.subgroups
+        return _ValueStorage(
+            shape, kind, [], [self._allocate(size * count) for _ in lanes], not is_uniform, size
+        )
 
-    def _addresses(self, storage: _Storage) -> list[str]:
+    def _addresses(self, storage: _ValueStorage) -> list[str]:
         if storage.slots:
             return storage.slots
-        w, found = self.w, []
+        w, addresses = self.w, []
         for offset in storage.offsets:
             at = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
-            if storage.per_chunk and self.chunks > 1:
-                chunk = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
-                away = w.emit(f"mul i32 {chunk}, {storage.size}")
-                at = w.emit(f"getelementptr i8, ptr {at}, i32 {away}")
-            found.append(at)
-        return found
+            if storage.per_subgroup and self.subgroups > 1:
+                subgroup = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+                subgroup_offset = w.emit(f"mul i32 {subgroup}, {storage.size}")
+                at = w.emit(f"getelementptr i8, ptr {at}, i32 {subgroup_offset}")
+            addresses.append(at)
+        return addresses
 
     def _load(self, value: Value) -> Parts:
         storage = self._storage(value)
@@ -138,22 +148,22 @@ class SegmentEmitter:
             self.w.line(f"store {kind} {part}, ptr {at}{align}")
 
     @staticmethod
-    def _alignment(storage: _Storage) -> str:
+    def _alignment(storage: _ValueStorage) -> str:
         return "" if storage.slots else f", align {min(ALIGN, storage.size)}"
 
-    def _fetch(self, emitter: SubgroupEmitter, value: Value) -> None:
-        """Make a value of another segment known; what depends on nothing is simply written again."""
-        if _is_anew(value):
+    def _make_available(self, emitter: SubgroupEmitter, value: Value) -> None:
+        """Make a value of another segment available: loaded, or written again if that is cheaper."""
+        if _is_recomputed(value):
             assert isinstance(value.owner, Op)
             emitter.op(value.owner)
         else:
             emitter.values[value] = self._load(value)
 
-    def _outside(self, *values: Value) -> SubgroupEmitter:
-        """What control flow around segments sees: values that the workgroup agrees on."""
+    def _uniform_emitter(self, *values: Value) -> SubgroupEmitter:
+        """An emitter outside the loop over subgroups, with values that are uniform over the workgroup."""
         emitter = SubgroupEmitter(self.builder, None, TABLE)
         for value in values:
-            self._fetch(emitter, value)
+            self._make_available(emitter, value)
         return emitter
 
     # --- items
@@ -169,7 +179,7 @@ class SegmentEmitter:
 
     @contextmanager
     def _counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
-        """A loop from `first` up to `last`, which must be larger; gives the counter."""
+        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
         w, builder = self.w, self.builder
         slot = builder.slot(kind)
         builder.store(kind, first, slot)
@@ -178,9 +188,9 @@ class SegmentEmitter:
         w.start(body)
         counter = builder.load(kind, slot)
         yield counter
-        following = w.emit(f"add {kind} {counter}, {step}")
-        builder.store(kind, following, slot)
-        w.branch_if(w.emit(f"icmp ult {kind} {following}, {last}"), body, end)
+        next_value = w.emit(f"add {kind} {counter}, {step}")
+        builder.store(kind, next_value, slot)
+        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
         w.start(end)
 
     def _groups(self, items: list[PlanItem]) -> None:
@@ -189,15 +199,15 @@ class SegmentEmitter:
             builder.group = group
             builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
-                away = w.emit(f"mul i64 {group}, %context.bytes")
-                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {away}")
+                offset = w.emit(f"mul i64 {group}, %context.bytes")
+                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {offset}")
             for name, offset in self.tiles.items():
                 builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
             self._items(items)
         builder.group, builder.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
 
     def _group_ids(self, group: str) -> tuple[str, str, str]:
-        """Linear number -> place along x, y, z."""
+        """The workgroup ids along x, y, z of a linear one."""
         w = self.w
         width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
         rest = w.emit(f"udiv i64 {group}, {width}")
@@ -210,51 +220,54 @@ class SegmentEmitter:
     # --- segments
 
     def _segment(self, segment: Segment) -> None:
-        if self.chunks == 1:
-            self._chunk(segment)
+        if self.subgroups == 1:
+            self._subgroup(segment)
         else:
             with self._counting(
                 "chunk", "i32", "%zero", str(self.builder.program.lanes), SUBGROUP_SIZE
             ) as linear:
                 self.builder.linear = linear
-                self._chunk(segment)
+                self._subgroup(segment)
             self.builder.linear = "%zero"
-        agreed = [(target, source) for target, source in segment.assigns if self._agreed(target)]
-        if agreed:
-            emitter = self._outside(*(source for _, source in agreed))
-            for target, source in agreed:
+        uniform = [
+            (target, source) for target, source in segment.assigns if self._is_workgroup_uniform(target)
+        ]
+        if uniform:
+            emitter = self._uniform_emitter(*(source for _, source in uniform))
+            for target, source in uniform:
                 self._store(target, emitter.scalars(source))
 
-    def _chunk(self, segment: Segment) -> None:
+    def _subgroup(self, segment: Segment) -> None:
         inside = segment.defined_values()
-        emitter = SubgroupEmitter(self.builder, self._present(), TABLE)
+        emitter = SubgroupEmitter(self.builder, self._existing_lanes(), TABLE)
         for value in segment.used():
             if value not in inside:
-                self._fetch(emitter, value)
+                self._make_available(emitter, value)
 
-        def keep(value: Value) -> None:
-            if value in inside and value in self.stored and not _is_anew(value):
+        def store_result(value: Value) -> None:
+            if value in inside and value in self.stored and not _is_recomputed(value):
                 self._store(value, emitter.values[value])
 
-        emitter.on_define = keep
+        emitter.on_define = store_result
         emitter.ops(segment.ops)
-        given = [
+        # All sources are read before a target is written: a loop may swap its values
+        results = [
             (target, emitter.get(source, self._storage(target).shape))
             for target, source in segment.assigns
-            if not self._agreed(target)
+            if not self._is_workgroup_uniform(target)
         ]
-        for target, parts in given:
+        for target, parts in results:
             self._store(target, parts)
 
-    def _present(self) -> str | None:
-        """The lanes of a chunk that the workgroup has; None for all."""
+    def _existing_lanes(self) -> str | None:
+        """The mask of lanes that exist in the workgroup, whose last subgroup may be partial; None for all."""
         lanes, w = self.builder.program.lanes, self.w
-        rest = lanes % SUBGROUP_SIZE
-        if not rest:
+        remainder = lanes % SUBGROUP_SIZE
+        if not remainder:
             return None
         kind = WIDE.of("i32")
-        here = self.builder.lane_indices(self.builder.linear)
-        return w.emit(f"icmp ult {kind} {here}, {WIDE.integer('i32', lanes)}")
+        ids = self.builder.lane_indices(self.builder.linear)
+        return w.emit(f"icmp ult {kind} {ids}, {WIDE.integer('i32', lanes)}")
 
     # --- control flow around segments
 
@@ -270,7 +283,7 @@ class SegmentEmitter:
         w, condition = self.w, split.op.operands[0]
         then, end = w.label("then"), w.label("endif")
         other = w.label("else") if len(split.blocks) > 1 else end
-        w.branch_if(self._outside(condition).scalar(condition), then, other)
+        w.branch_if(self._uniform_emitter(condition).scalar(condition), then, other)
         for label, items in zip((then, other), split.blocks, strict=False):
             w.start(label)
             self._items(items)
@@ -282,17 +295,17 @@ class SegmentEmitter:
         counter = op.regions[0].args[0]
         kind = carrier(counter.type)
         slot = builder.slot(kind)
-        self.storages[counter] = _Storage(SCALAR, kind, [slot], [], False, 0)
-        rounds = TripCounter(self._outside(*control_operands(op)), op)
+        self.storages[counter] = _ValueStorage(SCALAR, kind, [slot], [], False, 0)
+        trip_counter = TripCounter(self._uniform_emitter(*control_operands(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
         w.branch(head)
         w.start(head)
-        number = rounds.number()
-        w.branch_if(w.emit(f"icmp ult {kind} {number}, {rounds.trips}"), body, done)
+        iteration = trip_counter.iteration()
+        w.branch_if(w.emit(f"icmp ult {kind} {iteration}, {trip_counter.trips}"), body, done)
         w.start(body)
-        builder.store(kind, rounds.counter(number), slot)
+        builder.store(kind, trip_counter.counter(iteration), slot)
         self._items(split.blocks[0])
-        rounds.advance(number)
+        trip_counter.advance(iteration)
         w.branch(head)
         w.start(done)
 
@@ -305,8 +318,8 @@ class SegmentEmitter:
         w.branch(head)
         w.start(head)
         self._items(condition)
-        holds = end.operands[0]
-        w.branch_if(self._outside(holds).scalar(holds), inside, done)
+        condition_value = end.operands[0]
+        w.branch_if(self._uniform_emitter(condition_value).scalar(condition_value), inside, done)
         w.start(inside)
         self.builder.exit_if_stopped(split.op)
         self._items(body)
@@ -314,7 +327,7 @@ class SegmentEmitter:
         w.start(done)
 
 
-def _is_anew(value: Value) -> bool:
-    """A constant, id or size."""
+def _is_recomputed(value: Value) -> bool:
+    """Whether other segments write the op again instead of storing its value: a constant, id or size."""
     op = value.owner
     return isinstance(op, Op) and op.definition.is_pure and not op.operands and not op.regions

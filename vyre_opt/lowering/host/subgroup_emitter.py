@@ -1,7 +1,8 @@
-"""One chunk, 32 lanes of a workgroup: the values they hold, and the ops that only compute.
+"""Writes the ops of one subgroup, 32 lanes of a workgroup; this file has those that only compute.
 
-A value that the chunk agrees on, or that is a progression, is held as a scalar (its
-value in lane 0), any other as a vector of 32.  A vec<N x T> is N of these.
+A value that is uniform over the subgroup, or an arithmetic progression over its lanes (see
+lane_facts.py), is held as a scalar, its value in lane 0; any other as a vector of 32.  A
+vec<N x T> is N of these.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import WIDE, FunctionBuilder
-from .outline import cut, write_part
+from .outline import cut_block, write_part
 
 __all__ = ["SubgroupEmitter", "Parts"]
 
 Parts = tuple[str, ...]
+"""The LLVM values of one value of the language, one for each element of a vec<N x T>."""
 
 
 class SubgroupEmitter:
-    """Writes ops for the lanes of `mask`; None stands for all 32.
+    """Writes ops for the lanes of `mask` (an i1 vector, or None for all 32).
 
-    `on_define` is told of each value that becomes known.
+    `table`: what writes an op, by name or form.  `values`: the LLVM values so far.  `on_define` is
+    called with each value when it is defined.
     """
 
     def __init__(
@@ -43,9 +46,9 @@ class SubgroupEmitter:
         self.on_define: Callable[[Value], None] = lambda value: None
 
     def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
-        """Write a block's ops; the values that its terminator gives."""
+        """Write a block's ops; returns the operands of its terminator."""
         end = ops[-1] if ops and ops[-1].definition.is_terminator else None
-        for is_part, run in cut(self.builder.weights, ops if end is None else ops[:-1]):
+        for is_part, run in cut_block(self.builder.weights, ops if end is None else ops[:-1]):
             if is_part:
                 write_part(self, run)
             else:
@@ -63,12 +66,12 @@ class SubgroupEmitter:
         return WIDE if self.facts.stride(value) is None else SCALAR
 
     def define(self, value: Value, parts: Sequence[str]) -> None:
-        """`parts` in the shape in which `value` is held."""
+        """Set what `value` is held as; `parts` are of its `shape`."""
         self.values[value] = tuple(parts)
         self.on_define(value)
 
     def get(self, value: Value, shape: LaneShape) -> Parts:
-        """A value in a shape: of a progression, a scalar is what lane 0 holds."""
+        """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0."""
         return self.scalars(value) if shape is SCALAR else self.lanes(value)
 
     def scalars(self, value: Value) -> Parts:
@@ -79,7 +82,7 @@ class SubgroupEmitter:
         return self.scalars(value)[0]
 
     def lanes(self, value: Value) -> Parts:
-        """A value in every lane."""
+        """`value` as vectors."""
         parts, stride = self.values[value], self.facts.stride(value)
         if stride is None:
             return parts
@@ -93,7 +96,7 @@ class SubgroupEmitter:
         return self.lanes(value)[0]
 
     def progression(self, kind: str, base: str, stride: int) -> str:
-        """base + stride * lane in an integer type."""
+        """The vector base + stride * lane, from a splat `base` of an integer type."""
         wide = WIDE.of(kind)
         bits = int(kind[1:])
         steps = [(stride * lane) & ((1 << bits) - 1) for lane in range(SUBGROUP_SIZE)]
@@ -116,7 +119,7 @@ class SubgroupEmitter:
 
 
 def _columns(emitter: SubgroupEmitter, values: Sequence[Value], shape: LaneShape) -> list[Parts]:
-    """The operands, part by part."""
+    """The operands transposed: for each vector element, that element of every operand."""
     return list(zip(*(emitter.get(value, shape) for value in values), strict=True))
 
 
@@ -126,10 +129,10 @@ def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     columns = _columns(emitter, op.operands, shape)
     guarded = emitter.facts.guards.needed(op)
     target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
-    made = [
+    results = [
         elementwise.apply(emitter.w, shape, op.name, dtype, x, target, guarded, any_zero) for x in columns
     ]
-    emitter.define(result, made)
+    emitter.define(result, results)
 
 
 def compare(emitter: SubgroupEmitter, op: Op) -> None:
@@ -140,20 +143,20 @@ def compare(emitter: SubgroupEmitter, op: Op) -> None:
 
 
 def select(emitter: SubgroupEmitter, op: Op) -> None:
-    """A condition that the chunk agrees on chooses whole vectors."""
+    """A condition that is uniform over the subgroup selects whole vectors."""
     result, predicate = op.results[0], op.operands[0]
     shape = emitter.shape(result)
     uniform = emitter.facts.is_uniform(predicate)
-    chosen = emitter.scalars(predicate) if uniform else emitter.lanes(predicate)
-    if len(chosen) == 1:
-        chosen *= result.type.lanes
+    conditions = emitter.scalars(predicate) if uniform else emitter.lanes(predicate)
+    if len(conditions) == 1:
+        conditions *= result.type.lanes
     flags, kind = (SCALAR if uniform else shape).of("i1"), shape.type(result.type.element)
     columns = _columns(emitter, op.operands[1:], shape)
     emitter.define(
         result,
         [
             emitter.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}")
-            for p, (a, b) in zip(chosen, columns, strict=True)
+            for p, (a, b) in zip(conditions, columns, strict=True)
         ],
     )
 
@@ -172,7 +175,7 @@ def convert(emitter: SubgroupEmitter, op: Op) -> None:
 def _bitcast(
     emitter: SubgroupEmitter, shape: LaneShape, source: DataType, target: DataType, parts: Parts
 ) -> list[str]:
-    """Elements of another width are cut out of, or put together from, the low end up."""
+    """Elements are cut into narrower ones or joined into wider ones, lowest bits first."""
     w, old, new = emitter.w, source.element, target.element
     assert old.bits is not None
     assert new.bits is not None
@@ -191,13 +194,13 @@ def _bitcast(
         count = new.bits // old.bits
         for start in range(0, len(bits), count):
             total = ""
-            for place, piece in enumerate(bits[start : start + count]):
-                grown = w.emit(f"zext {narrow} {piece} to {wide}")
-                if place:
-                    amount = shape.integer(element, place * old.bits)
-                    grown = w.emit(f"shl {wide} {grown}, {amount}")
-                    grown = w.emit(f"or {wide} {total}, {grown}")
-                total = grown
+            for number, piece in enumerate(bits[start : start + count]):
+                extended = w.emit(f"zext {narrow} {piece} to {wide}")
+                if number:
+                    amount = shape.integer(element, number * old.bits)
+                    extended = w.emit(f"shl {wide} {extended}, {amount}")
+                    extended = w.emit(f"or {wide} {total}, {extended}")
+                total = extended
             pieces.append(total)
     return [conversions.from_bits(w, shape, new, piece) for piece in pieces]
 
@@ -225,52 +228,52 @@ def length(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.define(result, [count])
 
 
-def place(emitter: SubgroupEmitter, op: Op) -> None:
-    """Where an invocation is, and of how many."""
+def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
+    """Ids and sizes of lanes, subgroups, workgroups and the grid."""
     result, builder, w = op.results[0], emitter.builder, emitter.w
     axis = AXES.index(op.attrs.get("axis", "x"))
     sizes = builder.program.workgroup
     if op.name == "lane_id":
-        found = builder.lane_indices() if emitter.shape(result) is WIDE else "%zero"
+        element = builder.lane_indices() if emitter.shape(result) is WIDE else "%zero"
     elif op.name == "local_id":
-        found = _local_id(emitter, axis, emitter.shape(result))
+        element = _local_id(emitter, axis, emitter.shape(result))
     elif op.name == "global_id":
         shape = emitter.shape(result)
         start = w.emit(f"mul i32 {builder.group_ids[axis]}, {sizes[axis]}")
         if shape is WIDE:
             start = builder.splat("i32", start)
-        found = w.emit(f"add {shape.of('i32')} {start}, {_local_id(emitter, axis, shape)}")
+        element = w.emit(f"add {shape.of('i32')} {start}, {_local_id(emitter, axis, shape)}")
     elif op.name == "global_size":
-        found = w.emit(f"mul i32 {builder.extents[axis]}, {sizes[axis]}")
+        element = w.emit(f"mul i32 {builder.extents[axis]}, {sizes[axis]}")
     elif op.name == "subgroup_id":
-        found = w.emit(f"lshr i32 {builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+        element = w.emit(f"lshr i32 {builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
     else:
-        found = {
+        element = {
             "workgroup_id": builder.group_ids[axis],
             "num_workgroups": builder.extents[axis],
             "workgroup_size": str(sizes[axis]),
             "subgroup_size": str(SUBGROUP_SIZE),
             "num_subgroups": str(-(-builder.program.lanes // SUBGROUP_SIZE)),
         }[op.name]
-    emitter.define(result, [found])
+    emitter.define(result, [element])
 
 
 def _local_id(emitter: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
-    """(linear local id / extents below) % extent, for lane 0 or for all."""
+    """(linear local id / stride of the axis) % its size, for lane 0 or for all lanes."""
     w, sizes = emitter.w, emitter.builder.program.workgroup
-    below = 1
+    stride = 1
     for size in sizes[:axis]:
-        below *= size
-    kind, found = shape.of("i32"), emitter.builder.linear
+        stride *= size
+    kind, ids = shape.of("i32"), emitter.builder.linear
     if sizes[axis] == 1:
         return shape.integer("i32", 0)
     if shape is WIDE:
-        found = emitter.builder.lane_indices(found)
-    if below > 1:
-        found = w.emit(f"udiv {kind} {found}, {shape.integer('i32', below)}")
-    if below * sizes[axis] < emitter.builder.program.lanes:
-        found = w.emit(f"urem {kind} {found}, {shape.integer('i32', sizes[axis])}")
-    return found
+        ids = emitter.builder.lane_indices(ids)
+    if stride > 1:
+        ids = w.emit(f"udiv {kind} {ids}, {shape.integer('i32', stride)}")
+    if stride * sizes[axis] < emitter.builder.program.lanes:
+        ids = w.emit(f"urem {kind} {ids}, {shape.integer('i32', sizes[axis])}")
+    return ids
 
 
 # --- vectors
@@ -305,10 +308,10 @@ COMPUTE_OPS: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
     "const": constant,
     "spec": spec,
     "len": length,
-    **dict.fromkeys(("id", "size"), place),
+    **dict.fromkeys(("id", "size"), id_or_size),
     "splat": splat,
     "vector": vector,
     "extract": extract,
     "insert": insert,
 }
-"""Op form or name -> what writes it."""
+"""Op form or name -> the function that writes it."""

@@ -1,8 +1,8 @@
-"""Ops across the 32 lanes of a subgroup: a chunk is one.
+"""Ops across the 32 lanes of a subgroup: reduce, scan, ballot and shuffle.
 
-Combining is in lane order.  Where the order cannot be seen (integers, min and max) it
-takes five steps, each over twice the distance; a float sum takes its 31 steps.  Lanes
-that the subgroup lacks hold the combiner's identity meanwhile.
+Values are combined in lane order.  Where the order does not change the result (integers, min and
+max) that takes five steps, each over twice the distance; a float sum or product takes 31.  Lanes
+that a partial subgroup lacks are filled with the combiner's identity.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["SUBGROUP_OPS"]
 
 
 def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
-    """What an absent lane holds: it changes nothing, not even -0.0 or a NaN.
+    """The combiner's identity, which fills absent lanes: combining leaves even -0.0 and a NaN as they are.
 
-    `first`: what an exclusive scan gives to lane 0.
+    `first`: the value that an exclusive scan gives to lane 0, which the language defines.
     """
     if dtype.is_float:
         inf, nan = float("inf"), float("nan")
@@ -36,41 +36,41 @@ def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
     return SCALAR.const(number, dtype)
 
 
-def _laid(emitter: SubgroupEmitter, op: Op) -> str:
-    """The operand in every lane, the identity where there is no lane."""
+def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
+    """The operand as a vector, with the identity in inactive lanes."""
     value, dtype = op.operands[0], op.operands[0].type
-    held = emitter.lane(value)
+    operand = emitter.lane(value)
     if emitter.mask is None:
-        return held
+        return operand
     kind = carrier(dtype)
     absent = WIDE.splat(kind, _identity(op.attrs["combine"], dtype))
-    return emitter.builder.blend(emitter.mask, kind, held, absent)
+    return emitter.builder.blend(emitter.mask, kind, operand, absent)
 
 
-def _in_sequence(op: Op) -> bool:
+def _is_ordered(op: Op) -> bool:
     return op.operands[0].type.is_float and op.attrs["combine"] in ("add", "mul")
 
 
-def _shuffled(
+def _shufflevector(
     emitter: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
 ) -> str:
-    """A shufflevector; lanes from `shape.lanes` on are those of `other`."""
+    """A shufflevector; numbers from `shape.lanes` on are the lanes of `other`."""
     wide = shape.of(kind)
-    picked = ", ".join(f"i32 {lane}" for lane in lanes)
-    return emitter.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{picked}>")
+    mask = ", ".join(f"i32 {lane}" for lane in lanes)
+    return emitter.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{mask}>")
 
 
 def reduce(emitter: SubgroupEmitter, op: Op) -> None:
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(emitter, op)
+    dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
-    if _in_sequence(op):
-        emitter.define(op.results[0], [_sequence(emitter, op, laid)[-1]])
+    if _is_ordered(op):
+        emitter.define(op.results[0], [_ordered_totals(emitter, op, padded)[-1]])
         return
-    width, total = SUBGROUP_SIZE, laid
+    width, total = SUBGROUP_SIZE, padded
     while width > 1:
         half = width // 2
-        low = _shuffled(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
-        high = _shuffled(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
+        low = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
+        high = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
         if half == 1:
             low, high = (emitter.w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
         total = elementwise.apply(emitter.w, LaneShape(half), combine, dtype, [low, high])
@@ -78,12 +78,13 @@ def reduce(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.define(op.results[0], [total])
 
 
-def _sequence(emitter: SubgroupEmitter, op: Op, laid: str) -> list[str]:
-    """The running totals, lane after lane."""
+def _ordered_totals(emitter: SubgroupEmitter, op: Op, padded: str) -> list[str]:
+    """The totals up to each lane, combined one lane after the other."""
     dtype, combine = op.operands[0].type, op.attrs["combine"]
     kind = carrier(dtype)
     lanes = [
-        emitter.w.emit(f"extractelement {WIDE.of(kind)} {laid}, i64 {lane}") for lane in range(SUBGROUP_SIZE)
+        emitter.w.emit(f"extractelement {WIDE.of(kind)} {padded}, i64 {lane}")
+        for lane in range(SUBGROUP_SIZE)
     ]
     totals = [lanes[0]]
     for lane in lanes[1:]:
@@ -92,32 +93,32 @@ def _sequence(emitter: SubgroupEmitter, op: Op, laid: str) -> list[str]:
 
 
 def scan(emitter: SubgroupEmitter, op: Op) -> None:
-    """Inclusive, or exclusive: then lane 0 gets the identity."""
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(emitter, op)
+    """An inclusive scan, or an exclusive one, whose lane 0 gets the identity."""
+    dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
     wide, w = WIDE.of(kind), emitter.w
     absent = WIDE.splat(kind, _identity(combine, dtype))
-    if _in_sequence(op):
-        running = "poison"
-        for lane, total in enumerate(_sequence(emitter, op, laid)):
-            running = w.emit(f"insertelement {wide} {running}, {kind} {total}, i64 {lane}")
+    if _is_ordered(op):
+        totals = "poison"
+        for lane, total in enumerate(_ordered_totals(emitter, op, padded)):
+            totals = w.emit(f"insertelement {wide} {totals}, {kind} {total}, i64 {lane}")
     else:
-        running, distance = laid, 1
+        totals, distance = padded, 1
         while distance < SUBGROUP_SIZE:
-            running = elementwise.apply(
-                w, WIDE, combine, dtype, [_moved_up(emitter, kind, running, absent, distance), running]
+            totals = elementwise.apply(
+                w, WIDE, combine, dtype, [_shifted_up(emitter, kind, totals, absent, distance), totals]
             )
             distance *= 2
     if op.attrs["mode"] == "exclusive":
         first = WIDE.splat(kind, _identity(combine, dtype, first=True))
-        running = _moved_up(emitter, kind, running, first, 1)
-    emitter.define(op.results[0], [running])
+        totals = _shifted_up(emitter, kind, totals, first, 1)
+    emitter.define(op.results[0], [totals])
 
 
-def _moved_up(emitter: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
-    """Lane k gets lane k - distance, the lowest lanes get `below`."""
+def _shifted_up(emitter: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
+    """Lane k gets lane k - distance of `value`; the lowest lanes get lane 0 of `below`."""
     lanes = [SUBGROUP_SIZE if k < distance else k - distance for k in range(SUBGROUP_SIZE)]
-    return _shuffled(emitter, WIDE, kind, value, below, lanes)
+    return _shufflevector(emitter, WIDE, kind, value, below, lanes)
 
 
 def ballot(emitter: SubgroupEmitter, op: Op) -> None:
@@ -131,28 +132,30 @@ def ballot(emitter: SubgroupEmitter, op: Op) -> None:
 
 
 def shuffle(emitter: SubgroupEmitter, op: Op) -> None:
-    """A lane whose source is outside, or not there, keeps its own value."""
+    """A lane whose source lane does not exist keeps its own value."""
     value, result = op.operands[0], op.results[0]
     kind = carrier(value.type.element)
     lane = op.operands[1].owner
     if isinstance(lane, Op) and lane.name == "const":
-        sources = _sources(op.attrs["mode"], lane.attrs["value"])
-        _shuffle_known(emitter, op, kind, sources)
+        sources = _constant_source_lanes(op.attrs["mode"], lane.attrs["value"])
+        _shuffle_by_constants(emitter, op, kind, sources)
         return
-    picked = _source(emitter, op)
+    source_lanes = _source_lanes(emitter, op)
     parts = emitter.lanes(value)
-    emitter.define(result, [runtime_functions.permute(emitter.builder, kind, part, picked) for part in parts])
+    emitter.define(
+        result, [runtime_functions.permute(emitter.builder, kind, part, source_lanes) for part in parts]
+    )
 
 
-def _sources(mode: str, amount: int) -> list[int]:
-    found = []
+def _constant_source_lanes(mode: str, amount: int) -> list[int]:
+    sources = []
     for lane in range(SUBGROUP_SIZE):
         source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
-        found.append(source if 0 <= source < SUBGROUP_SIZE else lane)
-    return found
+        sources.append(source if 0 <= source < SUBGROUP_SIZE else lane)
+    return sources
 
 
-def _shuffle_known(emitter: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
+def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
     value, result = op.operands[0], op.results[0]
     if emitter.shape(result) is SCALAR:  # one lane's value for all, see LaneFacts
         wide = WIDE.of(kind)
@@ -164,18 +167,18 @@ def _shuffle_known(emitter: SubgroupEmitter, op: Op, kind: str, sources: list[in
                 result, [emitter.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts]
             )
         return
-    moved = [_shuffled(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
+    shuffled = [_shufflevector(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
     if emitter.mask is not None:
-        present = _shuffled(emitter, WIDE, "i1", emitter.mask, "poison", sources)
-        moved = [
+        present = _shufflevector(emitter, WIDE, "i1", emitter.mask, "poison", sources)
+        shuffled = [
             emitter.builder.blend(present, kind, m, own)
-            for m, own in zip(moved, emitter.lanes(value), strict=True)
+            for m, own in zip(shuffled, emitter.lanes(value), strict=True)
         ]
-    emitter.define(result, moved)
+    emitter.define(result, shuffled)
 
 
-def _source(emitter: SubgroupEmitter, op: Op) -> str:
-    """The lane that each lane reads, as an i32 vector."""
+def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
+    """The number of the lane that each lane reads, as an i32 vector."""
     w, kind, amount = emitter.w, WIDE.of("i32"), emitter.lane(op.operands[1])
     mode, own = op.attrs["mode"], emitter.builder.lane_indices()
     if mode == "idx":
@@ -183,7 +186,7 @@ def _source(emitter: SubgroupEmitter, op: Op) -> str:
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
         source = w.emit(f"{verb} {kind} {own}, {amount}")
-    # An amount of 2^32 - k would wrap into the subgroup; as a number it is far outside
+    # An amount of 2^32 - k would wrap to a lane of the subgroup, though no lane is that far away
     limit = WIDE.integer("i32", SUBGROUP_SIZE)
     inside = w.emit(f"icmp ult {kind} {source}, {limit}")
     near = w.emit(f"icmp ult {kind} {amount}, {limit}")

@@ -132,14 +132,13 @@ _FLAGGED = {"add", "sub", "mul", "div", "neg", "sqrt", "min", "max", "abs_diff",
 _FLOAT_OP = re.compile(r" = (fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.))")
 
 
-def with_flags(emitter: FunctionEmitter, op: Op, dtype: DataType, start: int, is_exact: bool = True) -> None:
+def with_flags(emitter: FunctionEmitter, op: Op, dtype: DataType, start: int, allowed: bool = True) -> None:
     """Put the fastmath flags of `op` on the float instructions written since line `start`.
 
-    Only f32 and f64 take them: f16 and bf16 ops need each step exact.  `is_exact`: whether `op` may
-    carry flags at all, see `_FLAGGED`.
+    `allowed`: whether `op` may have flags at all, see `_FLAGGED`.  f16 and bf16 never have them.
     """
     flags = op.attrs.get("fastmath")
-    if not flags or dtype.element.name not in ("f32", "f64") or not is_exact:
+    if not flags or dtype.element.name not in ("f32", "f64") or not allowed:
         return
     lines = emitter.w.lines
     words = " ".join(flags)
