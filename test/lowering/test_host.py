@@ -70,7 +70,7 @@ def groups(made: HostCode) -> str:
     ],
 )  # fmt: skip
 def test_strides(workgroup: str, body: str, stride: int | None) -> None:
-    """A progression is recognised where the chunk's lanes really form one."""
+    """A progression is recognised where the subgroup's lanes really form one."""
     program = flat(body, workgroup)
     assert LaneFacts(program).stride(program.body.ops[-1].result) == stride
 
@@ -201,7 +201,7 @@ def test_accesses_proven_in_bounds_are_not_checked() -> None:
 
 
 def test_a_whole_subgroup_has_no_mask() -> None:
-    """Nor has a branch that the chunk agrees on."""
+    """Nor has a branch that is uniform over the subgroup."""
     text = access("%z = const 0 : u32 %p = eq %w, %z : u32 %i = if %p -> u32 { yield %l } else { yield %w }")
     assert "select <32 x i1>" not in text.split("load")[0]
 

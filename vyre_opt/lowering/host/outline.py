@@ -121,12 +121,12 @@ class _OutlinedPart:
 
     def _add_output(self, name: str, kind: str) -> str:
         """Pass a value out, through the stack slot that is returned."""
-        word, stored = self.w.fresh("out"), kind
+        word, stored_kind = self.w.fresh("out"), kind
         if kind == FLAGS:
             self.body.append(f"  {word} = bitcast {FLAGS} {name} to i32")
-            name, stored = word, "i32"
-        slot = self.builder.slot(stored)
-        self.body.append(f"  store {stored} {name}, ptr {slot}")
+            name, stored_kind = word, "i32"
+        slot = self.builder.slot(stored_kind)
+        self.body.append(f"  store {stored_kind} {name}, ptr {slot}")
         self._param("ptr", slot, slot)
         return slot
 

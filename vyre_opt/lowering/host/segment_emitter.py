@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...ir.ops import SUBGROUP_SIZE
@@ -55,10 +55,10 @@ class _ValueStorage:
 
     shape: LaneShape
     kind: str
-    slots: list[str]
-    offsets: list[int]
-    per_subgroup: bool
-    size: int
+    slots: list[str] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    per_subgroup: bool = False
+    size: int = 0
 
 
 class SegmentEmitter:
@@ -115,13 +115,12 @@ class SegmentEmitter:
         kind, lanes = carrier(value.type.element), range(value.type.lanes)
         is_uniform = self._is_workgroup_uniform(value)
         if is_uniform and not self.plan.has_grid_barrier:
-            return _ValueStorage(SCALAR, kind, [self.builder.slot(kind) for _ in lanes], [], False, 0)
+            return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
         size = _BYTES[kind] * shape.lanes
         count = 1 if is_uniform else self.subgroups
-        return _ValueStorage(
-            shape, kind, [], [self._allocate(size * count) for _ in lanes], not is_uniform, size
-        )
+        offsets = [self._allocate(size * count) for _ in lanes]
+        return _ValueStorage(shape, kind, offsets=offsets, per_subgroup=not is_uniform, size=size)
 
     def _addresses(self, storage: _ValueStorage) -> list[str]:
         if storage.slots:
@@ -199,8 +198,8 @@ class SegmentEmitter:
             builder.group = group
             builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
-                offset = w.emit(f"mul i64 {group}, %context.bytes")
-                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {offset}")
+                context_offset = w.emit(f"mul i64 {group}, %context.bytes")
+                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
                 builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
             self._items(items)
@@ -211,10 +210,12 @@ class SegmentEmitter:
         w = self.w
         width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
         rest = w.emit(f"udiv i64 {group}, {width}")
-        x = w.emit(f"urem i64 {group}, {width}")
-        y = w.emit(f"urem i64 {rest}, {height}")
-        z = w.emit(f"udiv i64 {rest}, {height}")
-        x, y, z = (w.emit(f"trunc i64 {position} to i32") for position in (x, y, z))
+        wide = (
+            w.emit(f"urem i64 {group}, {width}"),
+            w.emit(f"urem i64 {rest}, {height}"),
+            w.emit(f"udiv i64 {rest}, {height}"),
+        )
+        x, y, z = (w.emit(f"trunc i64 {component} to i32") for component in wide)
         return x, y, z
 
     # --- segments
@@ -295,7 +296,7 @@ class SegmentEmitter:
         counter = op.regions[0].args[0]
         kind = carrier(counter.type)
         slot = builder.slot(kind)
-        self.storages[counter] = _ValueStorage(SCALAR, kind, [slot], [], False, 0)
+        self.storages[counter] = _ValueStorage(SCALAR, kind, slots=[slot])
         trip_counter = TripCounter(self._uniform_emitter(*control_operands(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
         w.branch(head)
