@@ -27,22 +27,23 @@ class _ValueSlots:
 
     def __init__(self, emitter: SubgroupEmitter, value: Value, shape: LaneShape) -> None:
         self.emitter = emitter
+        self.builder = emitter.builder
         self.shape = shape
         self.kind = carrier(value.type.element)
-        self.names = [emitter.builder.slot(shape.of(self.kind)) for _ in range(value.type.lanes)]
+        self.names = [self.builder.slot(shape.of(self.kind)) for _ in range(value.type.lanes)]
 
     def load(self) -> Parts:
-        return tuple(self.emitter.builder.load(self.shape.of(self.kind), name) for name in self.names)
+        return tuple(self.builder.load(self.shape.of(self.kind), name) for name in self.names)
 
     def store(self, parts: Sequence[str]) -> None:
         for name, part in zip(self.names, parts, strict=True):
-            self.emitter.builder.store(self.shape.of(self.kind), part, name)
+            self.builder.store(self.shape.of(self.kind), part, name)
 
     def store_in(self, mask: str | None, parts: Sequence[str]) -> None:
         """Store in the lanes of `mask` only."""
         olds = self.load() if mask is not None else parts
         pairs = zip(parts, olds, strict=True)
-        self.store([self.emitter.builder.blend(mask, self.kind, new, old) for new, old in pairs])
+        self.store([self.builder.blend(mask, self.kind, new, old) for new, old in pairs])
 
 
 # --- if
@@ -70,17 +71,14 @@ def _if_uniform(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) -> N
 
 
 def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) -> None:
-    w, outer, condition = emitter.w, emitter.mask, emitter.lane(op.operands[0])
+    w, builder, outer = emitter.w, emitter.builder, emitter.mask
+    condition = emitter.lane(op.operands[0])
     for slot in slots:
         slot.store(["zeroinitializer"] * len(slot.names))
     for number, block in enumerate(op.regions):
-        mask = (
-            emitter.builder.mask_and_not(outer, condition)
-            if number
-            else emitter.builder.mask_and(outer, condition)
-        )
+        mask = builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)
         side, end = w.label("side"), w.label("endside")
-        w.branch_if(emitter.builder.any_lane(mask), side, end)
+        w.branch_if(builder.any_lane(mask), side, end)
         w.start(side)
         emitter.mask = mask
         yielded = emitter.ops(block.ops)
@@ -144,6 +142,7 @@ class TripCounter:
 
     def __init__(self, emitter: SubgroupEmitter, op: Op) -> None:
         self.emitter = emitter
+        self.builder = emitter.builder
         self.op = op
         self.variable = op.regions[0].args[0]
         self.dtype = self.variable.type
@@ -153,23 +152,21 @@ class TripCounter:
         if isinstance(self.step, Value):
             self._check_step(self.step)
         self.trips = self._trips()
-        self.slot = emitter.builder.slot(self.kind)
-        emitter.builder.store(self.kind, "0", self.slot)
+        self.slot = self.builder.slot(self.kind)
+        self.builder.store(self.kind, "0", self.slot)
 
     def iteration(self) -> str:
         """The iteration, read at the head of the loop."""
-        return self.emitter.builder.load(self.kind, self.slot)
+        return self.builder.load(self.kind, self.slot)
 
     def advance(self, iteration: str) -> None:
-        self.emitter.builder.store(
-            self.kind, self.emitter.w.emit(f"add {self.kind} {iteration}, 1"), self.slot
-        )
+        self.builder.store(self.kind, self.emitter.w.emit(f"add {self.kind} {iteration}, 1"), self.slot)
 
     def counter(self, iteration: str) -> str:
         """The value of the loop's own counter: lower + iteration * step."""
         w, shape = self.emitter.w, self.emitter.shape(self.variable)
         kind = shape.of(self.kind)
-        offset = iteration if shape is SCALAR else self.emitter.builder.splat(self.kind, iteration)
+        offset = iteration if shape is SCALAR else self.builder.splat(self.kind, iteration)
         if self.step != 1:
             offset = w.emit(f"mul {kind} {offset}, {self._bound(self.step, shape)}")
         return w.emit(f"add {kind} {self._bound(self.lower, shape)}, {offset}")
@@ -196,7 +193,7 @@ class TripCounter:
 
     def _check_step(self, step: Value) -> None:
         """Fault unless the step is at least 1 in every active lane."""
-        emitter, w, builder = self.emitter, self.emitter.w, self.emitter.builder
+        emitter, w, builder = self.emitter, self.emitter.w, self.builder
         shape = emitter.shape(step) if emitter.facts.is_uniform(step) else WIDE
         (step_value,) = emitter.get(step, shape)
         not_positive = elementwise.compare(

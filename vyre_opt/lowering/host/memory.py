@@ -149,12 +149,12 @@ def _check_one(emitter: SubgroupEmitter, access: SubgroupAccess, index: str) -> 
     """Fault unless a scalar index (i64) is in bounds."""
     if access.proven:
         return
-    w = emitter.w
-    in_bounds = w.emit(f"icmp ult i64 {index}, {_limit(emitter.builder, access, access.width)}")
+    w, builder = emitter.w, emitter.builder
+    in_bounds = w.emit(f"icmp ult i64 {index}, {_limit(builder, access, access.width)}")
     good, bad = w.label("inside"), w.label("outside")
     w.branch_if(in_bounds, good, bad)
     w.start(bad)
-    emitter.builder.fault(access.op, emitter.first_active_lane(), index)
+    builder.fault(access.op, emitter.first_active_lane(), index)
     w.start(good)
 
 
@@ -179,15 +179,16 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
 
     For the rare case that the wide access is not in bounds as a whole: small code rather than fast.
     """
+    w, builder = emitter.w, emitter.builder
     assert access.stride is not None
     indices = runtime_functions.progression(
-        emitter.builder, access.index.type, emitter.scalar(access.index), access.stride
+        builder, access.index.type, emitter.scalar(access.index), access.stride
     )
-    limit = _limit(emitter.builder, access, access.width)
-    bad = runtime_functions.is_outside(emitter.builder, access.op, indices, limit, emitter.active_bits())
-    good = emitter.w.label("inside")
-    emitter.w.branch_if(bad, "exit", good)
-    emitter.w.start(good)
+    limit = _limit(builder, access, access.width)
+    bad = runtime_functions.is_outside(builder, access.op, indices, limit, emitter.active_bits())
+    good = w.label("inside")
+    w.branch_if(bad, "exit", good)
+    w.start(good)
     return indices
 
 
@@ -378,10 +379,11 @@ def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Word
 def _scatter(
     emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words, indices: str, cold: bool = False
 ) -> None:
+    builder = emitter.builder
     for part, value in enumerate(raw):
-        offsets = _scalar_offsets(emitter.builder, access, indices, part)
+        offsets = _scalar_offsets(builder, access, indices, part)
         runtime_functions.scatter(
-            emitter.builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold
+            builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold
         )
 
 
@@ -389,16 +391,15 @@ def _scatter(
 
 
 def atomic(emitter: SubgroupEmitter, op: Op) -> None:
+    builder = emitter.builder
     index, *values = op.operands
     dtype = op.results[0].type
     access = _access(emitter, op, index, dtype)
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
-    offsets = _scalar_offsets(emitter.builder, access, indices, 0)
+    offsets = _scalar_offsets(builder, access, indices, 0)
     operands = [emitter.lane(value) for value in values]
-    old = runtime_functions.atomic(
-        emitter.builder, op, access.pointer, offsets, operands, emitter.active_bits()
-    )
+    old = runtime_functions.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
     emitter.define(op.results[0], [old])
 
 

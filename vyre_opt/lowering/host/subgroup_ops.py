@@ -61,6 +61,7 @@ def _shufflevector(
 
 
 def reduce(emitter: SubgroupEmitter, op: Op) -> None:
+    w = emitter.w
     dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
     if _is_ordered(op):
@@ -72,23 +73,21 @@ def reduce(emitter: SubgroupEmitter, op: Op) -> None:
         low = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
         high = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
         if half == 1:
-            low, high = (emitter.w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
-        total = elementwise.apply(emitter.w, LaneShape(half), combine, dtype, [low, high])
+            low, high = (w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
+        total = elementwise.apply(w, LaneShape(half), combine, dtype, [low, high])
         width = half
     emitter.define(op.results[0], [total])
 
 
 def _ordered_totals(emitter: SubgroupEmitter, op: Op, padded: str) -> list[str]:
     """The totals up to each lane, combined one lane after the other."""
+    w = emitter.w
     dtype, combine = op.operands[0].type, op.attrs["combine"]
     kind = carrier(dtype)
-    lanes = [
-        emitter.w.emit(f"extractelement {WIDE.of(kind)} {padded}, i64 {lane}")
-        for lane in range(SUBGROUP_SIZE)
-    ]
+    lanes = [w.emit(f"extractelement {WIDE.of(kind)} {padded}, i64 {lane}") for lane in range(SUBGROUP_SIZE)]
     totals = [lanes[0]]
     for lane in lanes[1:]:
-        totals.append(elementwise.apply(emitter.w, SCALAR, combine, dtype, [totals[-1], lane]))
+        totals.append(elementwise.apply(w, SCALAR, combine, dtype, [totals[-1], lane]))
     return totals
 
 
@@ -122,10 +121,8 @@ def _shifted_up(emitter: SubgroupEmitter, kind: str, value: str, below: str, dis
 
 
 def ballot(emitter: SubgroupEmitter, op: Op) -> None:
-    emitter.define(
-        op.results[0],
-        [emitter.builder.mask_bits(emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0])))],
-    )
+    flags = emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0]))
+    emitter.define(op.results[0], [emitter.builder.mask_bits(flags)])
 
 
 # --- shuffles
@@ -179,8 +176,9 @@ def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: 
 
 def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     """The number of the lane that each lane reads, as an i32 vector."""
-    w, kind, amount = emitter.w, WIDE.of("i32"), emitter.lane(op.operands[1])
-    mode, own = op.attrs["mode"], emitter.builder.lane_indices()
+    w, builder, kind = emitter.w, emitter.builder, WIDE.of("i32")
+    amount = emitter.lane(op.operands[1])
+    mode, own = op.attrs["mode"], builder.lane_indices()
     if mode == "idx":
         source = amount
     else:
@@ -193,7 +191,7 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
     if emitter.mask is not None:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
-        present = runtime_functions.permute(emitter.builder, "i1", emitter.mask or ALL, clamped)
+        present = runtime_functions.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
     return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 
