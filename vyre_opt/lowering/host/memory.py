@@ -20,7 +20,7 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR
-from . import runtime_functions
+from . import runtime_functions as runtime
 from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
 
@@ -170,7 +170,7 @@ def _check_lanes(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str)
     good, bad = w.label("inside"), w.label("outside")
     w.branch_if(any_outside, bad, good)
     w.start(bad)
-    runtime_functions.fault_lane(builder, access.op, indices, bits)
+    runtime.fault_lane(builder, access.op, indices, bits)
     w.start(good)
 
 
@@ -181,11 +181,9 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     """
     w, builder = emitter.w, emitter.builder
     assert access.stride is not None
-    indices = runtime_functions.progression(
-        builder, access.index.type, emitter.scalar(access.index), access.stride
-    )
+    indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
     limit = _limit(builder, access, access.width)
-    bad = runtime_functions.is_outside(builder, access.op, indices, limit, emitter.active_bits())
+    bad = runtime.is_outside(builder, access.op, indices, limit, emitter.active_bits())
     good = w.label("inside")
     w.branch_if(bad, "exit", good)
     w.start(good)
@@ -270,9 +268,7 @@ def _gather(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str, cold
     builder, parts = emitter.builder, []
     for part in range(access.parts):
         offsets = _scalar_offsets(builder, access, indices, part)
-        parts.append(
-            runtime_functions.gather(builder, access.dtype, access.pointer, offsets, emitter.mask, cold=cold)
-        )
+        parts.append(runtime.gather(builder, access.dtype, access.pointer, offsets, emitter.mask, cold=cold))
     return parts
 
 
@@ -316,9 +312,8 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
         _store_run(builder, access, base, raw)
         return
     in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
-    masked = (
-        emitter.mask is not None and access.parts == 1 and access.dtype.bits in builder.features.masked_moves
-    )
+    has_masked_store = access.parts == 1 and access.dtype.bits in builder.features.masked_moves
+    masked = emitter.mask is not None and has_masked_store
     if emitter.mask is not None and not masked:
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
         in_bounds = w.emit(f"and i1 {in_bounds}, {full}")
@@ -382,9 +377,7 @@ def _scatter(
     builder = emitter.builder
     for part, value in enumerate(raw):
         offsets = _scalar_offsets(builder, access, indices, part)
-        runtime_functions.scatter(
-            builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold
-        )
+        runtime.scatter(builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold)
 
 
 # --- atomics: the active lanes, one after the other
@@ -399,7 +392,7 @@ def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     _check_lanes(emitter, access, indices)
     offsets = _scalar_offsets(builder, access, indices, 0)
     operands = [emitter.lane(value) for value in values]
-    old = runtime_functions.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
+    old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
     emitter.define(op.results[0], [old])
 
 

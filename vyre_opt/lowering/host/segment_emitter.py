@@ -75,17 +75,11 @@ class SegmentEmitter:
         self.context_bytes = 0
         self.subgroups = -(-builder.program.lanes // SUBGROUP_SIZE)
         self.storages: dict[Value, _ValueStorage] = {}
-        self.tiles = {
-            b.name: self._allocate(b.size_bytes or 0)
-            for b in builder.program.buffers.values()
-            if b.is_workgroup
-        }
+        buffers = builder.program.buffers.values()
+        self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_workgroup}
         self.stored = set(plan.stored)
         for segment in all_segments(plan.items):
-            uniform_sources = [
-                source for target, source in segment.assigns if self._is_workgroup_uniform(target)
-            ]
-            self.stored.update(uniform_sources)
+            self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
 
     def write(self) -> None:
         if self.plan.has_grid_barrier:
@@ -230,9 +224,7 @@ class SegmentEmitter:
                 self.builder.linear = linear
                 self._subgroup(segment)
             self.builder.linear = "%zero"
-        uniform = [
-            (target, source) for target, source in segment.assigns if self._is_workgroup_uniform(target)
-        ]
+        uniform = [pair for pair in segment.assigns if self._is_workgroup_uniform(pair[0])]
         if uniform:
             emitter = self._uniform_emitter(*(source for _, source in uniform))
             for target, source in uniform:

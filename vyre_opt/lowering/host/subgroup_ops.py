@@ -13,7 +13,7 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from . import runtime_functions
+from . import runtime_functions as runtime
 from .function_builder import ALL, WIDE
 from .subgroup_emitter import SubgroupEmitter
 
@@ -104,9 +104,8 @@ def scan(emitter: SubgroupEmitter, op: Op) -> None:
     else:
         totals, distance = padded, 1
         while distance < SUBGROUP_SIZE:
-            totals = elementwise.apply(
-                w, WIDE, combine, dtype, [_shifted_up(emitter, kind, totals, absent, distance), totals]
-            )
+            shifted = _shifted_up(emitter, kind, totals, absent, distance)
+            totals = elementwise.apply(w, WIDE, combine, dtype, [shifted, totals])
             distance *= 2
     if op.attrs["mode"] == "exclusive":
         first = WIDE.splat(kind, _identity(combine, dtype, first=True))
@@ -139,9 +138,7 @@ def shuffle(emitter: SubgroupEmitter, op: Op) -> None:
         return
     source_lanes = _source_lanes(emitter, op)
     parts = emitter.lanes(value)
-    emitter.define(
-        result, [runtime_functions.permute(emitter.builder, kind, part, source_lanes) for part in parts]
-    )
+    emitter.define(result, [runtime.permute(emitter.builder, kind, part, source_lanes) for part in parts])
 
 
 def _constant_source_lanes(mode: str, amount: int) -> list[int]:
@@ -167,10 +164,8 @@ def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: 
     shuffled = [_shufflevector(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
     if emitter.mask is not None:
         present = _shufflevector(emitter, WIDE, "i1", emitter.mask, "poison", sources)
-        shuffled = [
-            emitter.builder.blend(present, kind, m, own)
-            for m, own in zip(shuffled, emitter.lanes(value), strict=True)
-        ]
+        pairs = zip(shuffled, emitter.lanes(value), strict=True)
+        shuffled = [emitter.builder.blend(present, kind, moved, own) for moved, own in pairs]
     emitter.define(result, shuffled)
 
 
@@ -191,7 +186,7 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
     if emitter.mask is not None:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
-        present = runtime_functions.permute(builder, "i1", emitter.mask or ALL, clamped)
+        present = runtime.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
     return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 

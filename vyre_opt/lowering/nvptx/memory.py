@@ -118,9 +118,8 @@ def _pieces(
     """The accesses that together move a value of type `moved`: (first scalar, scalars, alignment in bytes)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     size = moved.element.size_bytes or 1
-    zeros = (0 if access.is_clamped else emitter.context.alignment.of(index)) + _trailing_zeros(
-        buffer.dtype.lanes
-    )
+    zeros = 0 if access.is_clamped else emitter.context.alignment.of(index)
+    zeros += _trailing_zeros(buffer.dtype.lanes)
     aligned = min(ALIGNMENT, size << min(zeros, 8))
     wide = min(aligned // size, moved.lanes & -moved.lanes) or 1
     for first in range(0, moved.lanes, wide):

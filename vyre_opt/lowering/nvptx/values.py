@@ -207,11 +207,9 @@ def _as_vector(emitter: FunctionEmitter, elements: list[str], kind: str) -> str:
     """The elements as one LLVM vector; a single one as it is."""
     if len(elements) == 1:
         return elements[0]
-    whole = "poison"
+    whole, vector = "poison", f"<{len(elements)} x {kind}>"
     for lane, element in enumerate(elements):
-        whole = emitter.w.emit(
-            f"insertelement <{len(elements)} x {kind}> {whole}, {kind} {element}, i32 {lane}"
-        )
+        whole = emitter.w.emit(f"insertelement {vector} {whole}, {kind} {element}, i32 {lane}")
     return whole
 
 
