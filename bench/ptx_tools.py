@@ -76,7 +76,7 @@ class Vyre:
         return module
 
     def ptx(self, columns: int) -> tuple[str, Split]:
-        from vyre_opt.lowering.common.abi import Unit
+        from vyre_opt.lowering.nvptx.abi import Unit
         from vyre_opt.lowering.nvptx.kernel import lower
         from vyre_opt.lowering.nvptx.ptx import emit_ptx
         from vyre_opt.lowering.nvptx.targets import gpu

@@ -70,7 +70,7 @@ def _is_new(made: Any) -> bool:
 
 def run_all() -> None:
     """Dispatch them; that the results are right, other tests see to."""
-    from vyre_opt.lowering.common.abi import Unit
+    from vyre_opt.lowering.nvptx.abi import Unit
 
     gpu = exact_gpu()
     waiting = list(programs())

@@ -151,7 +151,7 @@ def test_facts(cuda):
     facts = cuda().facts
     assert facts.target.number >= 70
     assert facts.shared_bytes >= facts.shared_bytes_static >= 48 * 1024
-    assert facts.ptx >= facts.target.least
+    assert facts.ptx >= facts.target.first_ptx
     assert facts.name in facts.key
 
 

@@ -15,7 +15,7 @@ from vyre_opt.cuda.driver import explain
 from vyre_opt.cuda.faults import program_error
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.snapshot import Snapshot
-from vyre_opt.lowering.common.abi import Fault, Unit, read_record
+from vyre_opt.lowering.nvptx.abi import Fault, Unit, read_record
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.dispatcher import BackendError, BadInputs, dispatcher

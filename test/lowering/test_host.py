@@ -8,13 +8,14 @@ import pytest
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
-from vyre_opt.lowering.host.barrier_split import Item, Phase, Segment, plan
+from vyre_opt.lowering.host.abi import HostCode
+from vyre_opt.lowering.host.barrier_split import Phase, PlanItem, Segment, split_at_barriers
 from vyre_opt.lowering.host.flatten import flatten
-from vyre_opt.lowering.host.frame import Features
-from vyre_opt.lowering.host.lane_facts import Facts
-from vyre_opt.lowering.host.program import HostCode, UnloweredKernel, lower
+from vyre_opt.lowering.host.function_builder import SimdFeatures
+from vyre_opt.lowering.host.lane_facts import LaneFacts
+from vyre_opt.lowering.host.program import UnloweredKernel, lower
 
-WIDE = Features(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
+WIDE = SimdFeatures(frozenset({8, 16, 32, 64}), frozenset({32, 64}), frozenset({32, 64}))
 
 
 def flat(body: str, workgroup: str = "256", more: str = "") -> Program:
@@ -23,7 +24,7 @@ def flat(body: str, workgroup: str = "256", more: str = "") -> Program:
     return flatten(module.programs["p"], module.funcs)
 
 
-def code(body: str, workgroup: str = "256", features: Features = WIDE) -> HostCode:
+def code(body: str, workgroup: str = "256", features: SimdFeatures = WIDE) -> HostCode:
     return lower(
         flat(body, workgroup), {}, "x86_64-unknown-linux-gnu", "e-m:e-i64:64-n8:16:32:64-S128", features
     )
@@ -69,9 +70,9 @@ def groups(made: HostCode) -> str:
     ],
 )  # fmt: skip
 def test_strides(workgroup: str, body: str, stride: int | None) -> None:
-    """A progression is recognised where the chunk's lanes really form one."""
+    """A progression is recognised where the subgroup's lanes really form one."""
     program = flat(body, workgroup)
-    assert Facts(program).stride(program.body.ops[-1].result) == stride
+    assert LaneFacts(program).stride(program.body.ops[-1].result) == stride
 
 
 def test_counters_and_carried_values_keep_their_stride() -> None:
@@ -84,7 +85,7 @@ def test_counters_and_carried_values_keep_their_stride() -> None:
         %b2 = mul %b, %b : u32
         yield %a2, %b2
       }""")
-    facts, loop = Facts(program), program.body.ops[-1]
+    facts, loop = LaneFacts(program), program.body.ops[-1]
     counter, a, b = loop.regions[0].args
     assert [facts.stride(v) for v in (counter, a, b)] == [1, 1, None]
     assert facts.diverges(loop)
@@ -94,7 +95,7 @@ def test_counters_and_carried_values_keep_their_stride() -> None:
 # --- segments
 
 
-def shape(items: list[Item]) -> str:
+def shape(items: list[PlanItem]) -> str:
     """S for a segment, P[...] for a phase, an op's name and its blocks for a split."""
     parts = []
     for item in items:
@@ -125,7 +126,7 @@ UNIFORM = "%w = workgroup_id x %z = const 0 : u32 %p = eq %w, %z : u32 "
     ],
 )
 def test_a_body_is_cut_at_its_barriers(body: str, cut: str) -> None:
-    assert shape(plan(flat(body)).items).replace("P[] ", "") == cut.replace("P[] ", "")
+    assert shape(split_at_barriers(flat(body)).items).replace("P[] ", "") == cut.replace("P[] ", "")
 
 
 def test_only_what_is_read_later_is_stored() -> None:
@@ -145,7 +146,7 @@ def test_only_what_is_read_later_is_stored() -> None:
 # --- code
 
 
-def access(index: str, workgroup: str = "256", kind: str = "f32", features: Features = WIDE) -> str:
+def access(index: str, workgroup: str = "256", kind: str = "f32", features: SimdFeatures = WIDE) -> str:
     return groups(
         code(
             f"""buffer @x : {kind}[?] read binding(0)
@@ -200,7 +201,7 @@ def test_accesses_proven_in_bounds_are_not_checked() -> None:
 
 
 def test_a_whole_subgroup_has_no_mask() -> None:
-    """Nor has a branch that the chunk agrees on."""
+    """Nor has a branch that is uniform over the subgroup."""
     text = access("%z = const 0 : u32 %p = eq %w, %z : u32 %i = if %p -> u32 { yield %l } else { yield %w }")
     assert "select <32 x i1>" not in text.split("load")[0]
 

@@ -10,7 +10,7 @@ from support.quick import quick
 
 from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.ops import OPS
-from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu

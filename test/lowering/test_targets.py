@@ -8,7 +8,7 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx, optimised
 from vyre_opt.lowering.nvptx.targets import (
@@ -40,7 +40,7 @@ def heading(ptx: str) -> tuple[str, str]:
 @pytest.mark.parametrize("name", GPUS)
 def test_each_architecture_writes_its_lowest_version(name):
     made = lower([Unit(EMPTY.programs["p"])], gpu(name))
-    major, minor = gpu(name).least
+    major, minor = gpu(name).first_ptx
     assert heading(emit_ptx(made, gpu(name))) == (f"{major}.{minor}", name)
 
 

@@ -16,7 +16,7 @@ from support.properties import named_inputs
 from vyre_opt import BadInputs, dispatcher, parse, print_program
 from vyre_opt.cuda import ptx_cache as gpu_kept
 from vyre_opt.cuda.kernels import KernelCache, Options
-from vyre_opt.lowering.common.abi import Unit
+from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache import keys

@@ -20,7 +20,7 @@ import vyre_opt
 from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.device import Record
-from vyre_opt.lowering.common.abi import RECORD_BYTES, FaultSite, storage_buffers
+from vyre_opt.lowering.nvptx.abi import RECORD_BYTES, FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher

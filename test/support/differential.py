@@ -164,7 +164,7 @@ def _preload(target: Dispatcher, cases: Sequence[OpProgram]) -> None:
     preload = getattr(target, "preload", None)
     if preload is None:
         return
-    from vyre_opt.lowering.common.abi import Unit
+    from vyre_opt.lowering.nvptx.abi import Unit
 
     try:
         preload([Unit(case.program, case.module) for case in cases])

@@ -47,7 +47,7 @@ def lowered(module: Module, settings: Settings) -> str:
 
 
 def _for_gpu(module: Module, settings: Settings, target: str) -> str:
-    from ..lowering.common.abi import Unit
+    from ..lowering.nvptx.abi import Unit
     from ..lowering.nvptx.kernel import lower
 
     gpu = GPUS[target]

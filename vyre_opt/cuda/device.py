@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering.common.abi import RECORD_BYTES
+from ..lowering.nvptx.abi import RECORD_BYTES
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from ..runtime.dispatcher import BackendError
 from .driver import load, told_plainly

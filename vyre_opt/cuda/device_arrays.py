@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.program import Buffer
 from ..ir.types import DataType
-from ..lowering.common.abi import ALIGNMENT
+from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
-from ..lowering.common.abi import BOUNDS, Unit, storage_buffers
+from ..lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ..lowering.nvptx.targets import TargetError, parse_version
 from ..runtime.arrays import array_shape
 from ..runtime.cache.compilations import Compilation, new_log

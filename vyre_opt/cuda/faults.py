@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import Diagnostic
-from ..lowering.common.abi import EntryPoint, Fault, FaultSite, read_record
+from ..lowering.nvptx.abi import EntryPoint, Fault, FaultSite, read_record
 from ..runtime.dispatcher import ProgramError
 from .device import Record
 

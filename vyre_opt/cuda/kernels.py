@@ -11,7 +11,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Dim3, Module, Program
 from ..ir.snapshot import Snapshot
-from ..lowering.common.abi import EntryPoint, Unit
+from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
 from ..runtime.cache.compilations import Compilation, fetch
 from ..runtime.cache.keys import called_fingerprints
@@ -30,7 +30,7 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: see `vyre_opt.lowering.common.abi.BOUNDS`; `level` is 0 to 3."""
+    """How to compile: see `vyre_opt.lowering.nvptx.abi.BOUNDS`; `level` is 0 to 3."""
 
     bounds: str = "trap"
     level: int = 2

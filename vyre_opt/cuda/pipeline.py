@@ -21,7 +21,7 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..lowering.common.abi import Unit, storage_buffers
+from ..lowering.nvptx.abi import Unit, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Op
-from ..lowering.common.abi import EntryPoint, FaultSite, Param, Unit
+from ..lowering.nvptx.abi import EntryPoint, FaultSite, Param, Unit
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, show
 from ..runtime.cache.compilations import pack_parts, unpack_parts
 from ..runtime.cache.keys import called_fingerprints, compile_key

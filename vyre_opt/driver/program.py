@@ -14,7 +14,7 @@ from .executable import Executable, Grid, Inputs, in_kind, taken
 from .placement import array_backend_of
 
 if TYPE_CHECKING:
-    from ..lowering.nvptx.kernel import Lowered
+    from ..lowering.nvptx.kernel import LoweredModule
     from ..lowering.nvptx.targets import GpuTarget
 
 __all__ = ["DEFAULT_GPU", "ProgramExecutable"]
@@ -116,8 +116,8 @@ class ProgramExecutable(Executable):
         lowered, found = self._for_gpu(gpu)
         return emit_ptx(lowered, found, None)
 
-    def _for_gpu(self, gpu: str | None) -> tuple[Lowered, GpuTarget]:
-        from ..lowering.common.abi import Unit
+    def _for_gpu(self, gpu: str | None) -> tuple[LoweredModule, GpuTarget]:
+        from ..lowering.nvptx.abi import Unit
         from ..lowering.nvptx.kernel import lower
         from ..lowering.nvptx.targets import TargetError
         from ..lowering.nvptx.targets import gpu as find

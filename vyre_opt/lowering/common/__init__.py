@@ -1,0 +1,12 @@
+"""What the lowerings for the CPU and for GPUs share.
+
+llvm_text        writes the text of a module: declarations, functions, blocks, instructions
+intrinsics       the LLVM intrinsics that may be called, and no others
+lane_shape       the LLVM types of a value: a scalar, or a vector of lanes
+elementwise      arithmetic and comparison, exactly as the language defines them
+math_functions   exp, log, tanh, fmod and the like
+conversions      casts, rounding to f16 and bf16, bits, and the types in memory
+guards           which divisions and shifts need guards against undefined results
+bounds           proofs that accesses are in bounds
+spec_values      the values of a program's specialization constants
+"""

@@ -1,14 +1,13 @@
 """Proofs that an access lies within its buffer, whatever the ids and the data.
 
-For one invocation: an index is a linear form over atoms, which are values nothing more
-is said of than their range.  What the branches and loops around an access say are facts,
-linear forms that are not negative there; so are the properties of min, max, rem and the
-like.  The access is in bounds if
+The index of one invocation is a linear form over atoms, values of which only a range is known.
+Facts are linear forms that are nonnegative where the access is: conditions of the branches and
+loops around it, and properties of min, max, rem and the like.  The access is in bounds if
 
     count - width - index  =  sum(k * fact) + something whose least value is not negative
 
-for some k > 0, and likewise index itself.  Few facts suffice, so a short search finds
-them or gives up.
+for some k > 0, and likewise for `index` itself.  A proof needs few facts, so the search is
+bounded to short sums.
 """
 
 from __future__ import annotations
@@ -23,17 +22,21 @@ from ...ir.program import Block, Op, Program, Value
 
 __all__ = ["BoundsProofs"]
 
-MAX_DEPTH = 3  # facts that one proof adds up
+MAX_DEPTH = 3
+"""The most facts that one proof adds up."""
+
 MAX_FACTS = 24
+"""The most facts that a search tries, the innermost."""
 
 _LINEAR = ("add", "sub", "mul", "shl")
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+_NEGATION = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 class BoundsProofs:
     """`proven`: the loads, stores and atomics of a program that are in bounds.
 
-    `specs`: the values of specialization constants, where they are fixed.
+    `specs`: the values of specialization constants, where they are fixed.  `aliases`: arguments of a
+    while's body, with those of its condition that they are equal to.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
@@ -42,7 +45,7 @@ class BoundsProofs:
         self.proven: set[Op] = set()
         self.forms: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
-        self.same: dict[Value, Value] = {}
+        self.aliases: dict[Value, Value] = {}
         self.facts: list[AffineExpr] = []
         self._block(program.body)
 
@@ -52,9 +55,9 @@ class BoundsProofs:
         for op in block.ops:
             if op.name == "if":
                 for number, inner in enumerate(op.regions):
-                    self._within(inner, self._holding(op.operands[0], number == 0))
+                    self._block_with(inner, self._facts_if(op.operands[0], number == 0))
             elif op.name == "for":
-                self._within(op.regions[0], self._counting(op))
+                self._block_with(op.regions[0], self._counter_facts(op))
             elif op.name == "while":
                 self._while(op)
             elif op.regions:
@@ -62,38 +65,38 @@ class BoundsProofs:
             elif "buffer" in op.attrs and op.operands and self._is_inside(op):
                 self.proven.add(op)
 
-    def _within(self, block: Block, facts: list[AffineExpr]) -> None:
-        kept = len(self.facts)
+    def _block_with(self, block: Block, facts: list[AffineExpr]) -> None:
+        outer = len(self.facts)
         self.facts += facts
         self._block(block)
-        del self.facts[kept:]
+        del self.facts[outer:]
 
     def _while(self, op: Op) -> None:
         condition, body = op.regions
-        self.same.update(zip(body.args, condition.args, strict=False))
+        self.aliases.update(zip(body.args, condition.args, strict=False))
         self._block(condition)
         end = condition.terminator
-        self._within(body, self._holding(end.operands[0], True) if end is not None else [])
+        self._block_with(body, self._facts_if(end.operands[0], True) if end is not None else [])
 
-    def _counting(self, loop: Op) -> list[AffineExpr]:
+    def _counter_facts(self, loop: Op) -> list[AffineExpr]:
         """lower <= counter < upper."""
         counter = self.form(loop.regions[0].args[0])
         lower, upper, _ = (AffineExpr(b) if isinstance(b, int) else self.form(b) for b in bounds(loop))
         return [counter - lower, upper - counter - AffineExpr(1)]
 
-    def _holding(self, value: Value, holds: bool) -> list[AffineExpr]:
-        """What is not negative where the condition `value` is `holds`."""
+    def _facts_if(self, value: Value, holds: bool) -> list[AffineExpr]:
+        """The facts that follow from the condition `value` being true or false."""
         op = value.owner
         if not isinstance(op, Op):
             return []
         if op.name == "not":
-            return self._holding(op.operands[0], not holds)
+            return self._facts_if(op.operands[0], not holds)
         if op.name == ("and" if holds else "or") and value.type.is_bool:
-            return [fact for operand in op.operands for fact in self._holding(operand, holds)]
+            return [fact for operand in op.operands for fact in self._facts_if(operand, holds)]
         if op.definition.format != "compare" or not op.operands[0].type.is_int:
             return []
         a, b = (self.form(operand) for operand in op.operands)
-        relation = op.name if holds else _NEGATED[op.name]
+        relation = op.name if holds else _NEGATION[op.name]
         less, equal = b - a, relation in ("le", "ge", "eq")
         slack = AffineExpr(0 if equal else -1)
         return {
@@ -104,35 +107,33 @@ class BoundsProofs:
     # --- forms: exact as integers, not modulo anything ---------------------------------
 
     def form(self, value: Value) -> AffineExpr:
-        value = self.same.get(value, value)
-        found = self.forms.get(value)
-        if found is None:
-            made = self._derived(value, self.form)
-            low, high = made.range() if made is not None else (0, -1)
+        value = self.aliases.get(value, value)
+        form = self.forms.get(value)
+        if form is None:
+            derived = self._op_form(value, self.form)
+            low, high = derived.range() if derived is not None else (0, -1)
             least, most = arith.int_range(value.type)
-            fits = made is not None and least <= low and high <= most
-            found = made if fits and made is not None else self._atom(value)
-            self.forms[value] = found
-        return found
+            fits = derived is not None and least <= low and high <= most
+            form = derived if fits and derived is not None else self._atom(value)
+            self.forms[value] = form
+        return form
 
-    def _here(self, value: Value, depth: int) -> AffineExpr:
-        """The form of a value by what the facts around say too: `%i - 1` does not wrap where %i > 0."""
-        found = self.form(value)
-        op = self.same.get(value, value).owner
-        if not depth or not isinstance(op, Op) or found != self._atom(value) or op.name not in _LINEAR:
-            return found
-        made = self._derived(value, lambda operand: self._here(operand, depth - 1))
-        if made is None:
-            return found
+    def _local_form(self, value: Value, depth: int) -> AffineExpr:
+        """The form of a value with the current facts: `%i - 1` does not wrap where %i > 0."""
+        form = self.form(value)
+        op = self.aliases.get(value, value).owner
+        if not depth or not isinstance(op, Op) or form != self._atom(value) or op.name not in _LINEAR:
+            return form
+        derived = self._op_form(value, lambda operand: self._local_form(operand, depth - 1))
+        if derived is None:
+            return form
         least, most = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
-        fits = all(
-            _prove(room, facts, MAX_DEPTH) for room in (made - AffineExpr(least), AffineExpr(most) - made)
-        )
-        return made if fits else found
+        margins = (derived - AffineExpr(least), AffineExpr(most) - derived)
+        return derived if all(_prove(margin, facts, MAX_DEPTH) for margin in margins) else form
 
-    def _derived(self, value: Value, form: Callable[[Value], AffineExpr]) -> AffineExpr | None:
-        """The form of an op's result if nothing wraps, from those of its operands."""
+    def _op_form(self, value: Value, form: Callable[[Value], AffineExpr]) -> AffineExpr | None:
+        """The form of an op's result from those of its operands, if it is linear and nothing wraps."""
         op = value.owner
         if not isinstance(op, Op) or not value.type.is_int:
             return None
@@ -140,8 +141,8 @@ class BoundsProofs:
         if name == "const":
             return AffineExpr(op.attrs["value"])
         if name == "spec":
-            given = self.specs.get(op.attrs["spec"])
-            return AffineExpr(given) if isinstance(given, int) else None
+            constant = self.specs.get(op.attrs["spec"])
+            return AffineExpr(constant) if isinstance(constant, int) else None
         if name == "global_id":
             axis = AXES.index(op.attrs["axis"])
             return self._id("workgroup_id", axis).scaled(self.program.workgroup[axis]) + self._id(
@@ -173,7 +174,7 @@ class BoundsProofs:
         )
 
     def length(self, buffer: str, bits: int) -> AffineExpr:
-        """What `len` gives in a type of `bits`: the count, or less where it wraps."""
+        """The result of `len` in a type of `bits`: the count modulo 2^bits."""
         count, most = self.program.buffers[buffer].count, (1 << bits) - 1
         if count is not None:
             return AffineExpr(count & most)
@@ -183,17 +184,18 @@ class BoundsProofs:
         return AffineExpr.of(_symbol(f"%{value.name}", self._range(value), value))
 
     def _range(self, value: Value) -> Range:
-        found = self.ranges.get(value)
-        if found is None:
-            whole = arith.int_range(value.type)
-            self.ranges[value] = whole  # of a value that depends on itself
-            low, high = self._bounded(value) or whole
-            found = whole  # where the value may wrap
-            if whole[0] <= low and high <= whole[1]:
-                found = self.ranges[value] = (low, high)
-        return found
+        cached = self.ranges.get(value)
+        if cached is not None:
+            return cached
+        whole = arith.int_range(value.type)
+        self.ranges[value] = whole  # of a value that depends on itself
+        low, high = self._op_range(value) or whole
+        if not (whole[0] <= low and high <= whole[1]):  # it may wrap
+            return whole
+        self.ranges[value] = (low, high)
+        return low, high
 
-    def _bounded(self, value: Value) -> Range | None:
+    def _op_range(self, value: Value) -> Range | None:
         owner = value.owner
         if isinstance(owner, Op):
             rule = _RANGES.get(owner.name)
@@ -203,7 +205,7 @@ class BoundsProofs:
         return None
 
     def _operands(self, op: Op) -> list[AffineExpr]:
-        """Forms of the integer operands; a known shift amount as what it comes to, modulo the width."""
+        """Forms of the integer operands, the amount of a `shr` modulo the width if it is known."""
         forms = [self.form(v) for v in op.operands if v.type.is_int]
         if op.name == "shr":
             low, high = forms[1].range()
@@ -216,11 +218,11 @@ class BoundsProofs:
     def _is_inside(self, op: Op) -> bool:
         buffer = self.program.buffers[op.attrs["buffer"]]
         index = op.index
-        moved = op.operands[0] if op.name == "store" else op.results[0]
-        width = moved.type.lanes // buffer.dtype.lanes
-        form = self._here(index, MAX_DEPTH)
+        value = op.operands[0] if op.name == "store" else op.results[0]
+        width = value.type.lanes // buffer.dtype.lanes
+        form = self._local_form(index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
-        facts = [*facts, *self._implied([form, *facts])]
+        facts = [*facts, *self._implied_facts([form, *facts])]
         if not _prove(form, facts, MAX_DEPTH):
             return False
         counts = [AffineExpr(buffer.count)] if buffer.count is not None else []
@@ -228,21 +230,24 @@ class BoundsProofs:
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
         return any(_prove(count - AffineExpr(width) - form, facts, MAX_DEPTH) for count in counts)
 
-    def _implied(self, forms: list[AffineExpr]) -> list[AffineExpr]:
-        """What min, max, rem, div, shr and and say of the atoms of forms, and of those in that."""
-        found: list[AffineExpr] = []
-        waiting = [symbol for form in forms for symbol in form.terms]
+    def _implied_facts(self, forms: list[AffineExpr]) -> list[AffineExpr]:
+        """Facts about the atoms of `forms` that are results of min, max, rem, div, shr and `and`.
+
+        Transitively: atoms of these facts have facts too.
+        """
+        facts: list[AffineExpr] = []
+        worklist = [symbol for form in forms for symbol in form.terms]
         seen: set[Symbol] = set()
-        while waiting and len(found) < MAX_FACTS:
-            symbol = waiting.pop()
+        while worklist and len(facts) < MAX_FACTS:
+            symbol = worklist.pop()
             op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
             if symbol in seen or not isinstance(op, Op) or op.name not in _PROPERTIES:
                 continue
             seen.add(symbol)
             for fact in _PROPERTIES[op.name](AffineExpr.of(symbol), *self._operands(op)):
-                found.append(fact)
-                waiting += fact.terms
-        return found
+                facts.append(fact)
+                worklist += fact.terms
+        return facts
 
 
 def _symbol(name: str, span: Range, identity: object) -> Symbol:
@@ -250,16 +255,19 @@ def _symbol(name: str, span: Range, identity: object) -> Symbol:
 
 
 def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:
-    """Whether `goal` is never negative: by its range, or less a multiple of a fact that cancels a term."""
+    """Whether `goal` is never negative: by its range, or after subtracting a multiple of a fact.
+
+    Only multiples that cancel a term of `goal` are tried, so each step makes it simpler.
+    """
     if goal.range()[0] >= 0:
         return True
     if not depth:
         return False
     for fact in facts:
         for symbol, coefficient in fact.terms.items():
-            wanted = goal.terms.get(symbol, 0)
-            cancels = wanted * coefficient > 0 and wanted % coefficient == 0
-            if cancels and _prove(goal - fact.scaled(wanted // coefficient), facts, depth - 1):
+            term = goal.terms.get(symbol, 0)
+            cancels = term * coefficient > 0 and term % coefficient == 0
+            if cancels and _prove(goal - fact.scaled(term // coefficient), facts, depth - 1):
                 return True
     return False
 

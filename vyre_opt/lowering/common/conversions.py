@@ -1,7 +1,7 @@
-"""Values from one type to another, to their bits, and to memory and back, as LLVM text.
+"""Conversions between types, to and from bits, and to and from memory, as LLVM text.
 
-The same for scalars and vectors of lanes.  A value is held in the carrier of its type (see
-`shape.carrier`), f16 and bf16 as the float that they are exactly; out of range it saturates.
+The same code serves scalars and vectors of lanes.  A value is held in the carrier of its type
+(see `lane_shape.carrier`), f16 and bf16 exactly as a float.
 """
 
 from __future__ import annotations
@@ -9,15 +9,24 @@ from __future__ import annotations
 from ...ir.types import DataType
 from .lane_shape import LaneShape, carrier
 from .llvm_text import Writer
-from .rounding import round_to_half, through_odd
 
-__all__ = ["bits_of", "convert", "from_bits", "load_value", "memory_type", "store_value"]
+__all__ = [
+    "bits_of",
+    "convert",
+    "from_bits",
+    "load_value",
+    "memory_type",
+    "round_to_half",
+    "store_value",
+    "through_odd",
+]
 
 _MEMORY = {"bool": "i8", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
 
 
 def convert(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
-    """`cast`: wraps between integers, rounds once to floats, saturates to integers with NaN -> 0."""
+    """The op `cast`: wraps between integers, rounds once to a float, saturates from a float to an
+    integer with NaN -> 0."""
     if source is target:
         return value
     if source.is_float:
@@ -37,11 +46,11 @@ def convert(w: Writer, shape: LaneShape, source: DataType, target: DataType, val
 
 
 def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
-    held, kind = carrier(source), shape.type(source)
+    source_kind, kind = carrier(source), shape.type(source)
     if target.is_bool:
-        return w.emit(f"fcmp une {kind} {value}, {shape.real(held, 0.0)}")
+        return w.emit(f"fcmp une {kind} {value}, {shape.real(source_kind, 0.0)}")
     if target.is_float:
-        if held == "double" and carrier(target) == "float":
+        if source_kind == "double" and carrier(target) == "float":
             if target.name == "f32":
                 return w.emit(f"fptrunc {kind} {value} to {shape.of('float')}")
             return round_to_half(w, shape, target, through_odd(w, shape, value))
@@ -50,13 +59,13 @@ def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType,
         return value if target.name == "f32" else round_to_half(w, shape, target, value)
     verb = "fptosi" if target.is_signed else "fptoui"
     element = carrier(target)
-    name = f"llvm.{verb}.sat.{shape.suffix(element)}.{shape.suffix(held)}"
+    name = f"llvm.{verb}.sat.{shape.suffix(element)}.{shape.suffix(source_kind)}"
     return w.call(name, shape.of(element), [(kind, value)])
 
 
 def _int_to_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
-    """One rounding: an integer too wide for f32 goes to bf16 through a double, rounded to odd."""
-    kind, held = shape.type(source), carrier(target)
+    """Rounds once: an integer that f32 may not hold goes to bf16 through a double, rounded to odd."""
+    kind, target_kind = shape.type(source), carrier(target)
     verb = "sitofp" if source.is_signed else "uitofp"
     wide = (source.bits or 0) > 16
     if target.name == "bf16" and wide:
@@ -64,21 +73,21 @@ def _int_to_float(w: Writer, shape: LaneShape, source: DataType, target: DataTyp
             value = _sticky(w, shape, value, source.is_signed)
         double = w.emit(f"{verb} {kind} {value} to {shape.of('double')}")
         return round_to_half(w, shape, target, through_odd(w, shape, double))
-    # What f32 cannot hold exactly is beyond the largest f16, so two roundings do no harm there
-    result = w.emit(f"{verb} {kind} {value} to {shape.of(held)}")
+    # An integer that f32 rounds is beyond the largest f16, so rounding twice does no harm there
+    result = w.emit(f"{verb} {kind} {value} to {shape.of(target_kind)}")
     return round_to_half(w, shape, target, result) if target.name in ("f16", "bf16") else result
 
 
 def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
-    """Clear the low 11 bits of an i64, or-ing them into bit 11: a double then holds it exactly.
+    """An i64 that a double holds exactly: its low 11 bits are cleared and or-ed into bit 11, a sticky bit.
 
     Values that a double holds as they are (below 2^53 in magnitude) are left alone.
     """
     kind = shape.of("i64")
     low = w.emit(f"and {kind} {value}, {shape.integer('i64', 0x7FF)}")
-    some = w.emit(f"icmp ne {kind} {low}, {shape.integer('i64', 0)}")
+    inexact = w.emit(f"icmp ne {kind} {low}, {shape.integer('i64', 0)}")
     bit = w.emit(
-        f"select {shape.of('i1')} {some}, {kind} {shape.integer('i64', 0x800)}, {kind} {shape.integer('i64', 0)}"
+        f"select {shape.of('i1')} {inexact}, {kind} {shape.integer('i64', 0x800)}, {kind} {shape.integer('i64', 0)}"
     )
     high = w.emit(f"and {kind} {value}, {shape.integer('i64', -0x800)}")
     odd = w.emit(f"or {kind} {high}, {bit}")
@@ -86,6 +95,53 @@ def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
     shifted = w.emit(f"add {kind} {value}, {shape.integer('i64', reach)}")
     small = w.emit(f"icmp ult {kind} {shifted}, {shape.integer('i64', span)}")
     return w.emit(f"select {shape.of('i1')} {small}, {kind} {value}, {kind} {odd}")
+
+
+# --- rounding a float to f16 or bf16, by integer arithmetic: no target needs a library call
+
+
+def round_to_half(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:
+    """A float rounded to nearest even in f16 or bf16, still carried as float."""
+    floats = shape.of("float")
+    if dtype.name == "f16":
+        half = w.emit(f"fptrunc {floats} {value} to {shape.of('half')}")
+        return w.emit(f"fpext {shape.of('half')} {half} to {floats}")
+    ints = shape.of("i32")
+    bits = w.emit(f"bitcast {floats} {value} to {ints}")
+    # Add half a unit less one, plus the lowest bit kept: ties go to even, a carry to the exponent
+    shifted = w.emit(f"lshr {ints} {bits}, {shape.integer('i32', 16)}")
+    lowest = w.emit(f"and {ints} {shifted}, {shape.integer('i32', 1)}")
+    bias = w.emit(f"add {ints} {lowest}, {shape.integer('i32', 0x7FFF)}")
+    up = w.emit(f"add {ints} {bits}, {bias}")
+    cut = w.emit(f"and {ints} {up}, {shape.integer('i32', -65536)}")
+    rounded = w.emit(f"bitcast {ints} {cut} to {floats}")
+    is_nan = w.emit(f"fcmp uno {floats} {value}, {value}")
+    quiet = w.emit(f"bitcast {ints} {shape.integer('i32', 0x7FC00000)} to {floats}")
+    return w.emit(f"select {shape.of('i1')} {is_nan}, {floats} {quiet}, {floats} {rounded}")
+
+
+def through_odd(w: Writer, shape: LaneShape, value: str) -> str:
+    """A double as a float rounded to odd: rounding that again to 22 bits or fewer equals rounding once.
+
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008.)
+    """
+    doubles, floats, ints, flags = shape.of("double"), shape.of("float"), shape.of("i32"), shape.of("i1")
+    rounded = w.emit(f"fptrunc {doubles} {value} to {floats}")
+    back = w.emit(f"fpext {floats} {rounded} to {doubles}")
+    bits = w.emit(f"bitcast {floats} {rounded} to {ints}")
+    magnitude = w.call(f"llvm.fabs.{shape.suffix('double')}", doubles, [(doubles, back)])
+    exact_magnitude = w.call(f"llvm.fabs.{shape.suffix('double')}", doubles, [(doubles, value)])
+    inexact = w.emit(f"fcmp one {doubles} {back}, {value}")
+    odd = w.emit(f"trunc {ints} {bits} to {flags}")
+    even = w.emit(f"xor {flags} {odd}, {shape.splat('i1', 'true')}")
+    adjust = w.emit(f"and {flags} {inexact}, {even}")
+    # An even neighbour is replaced by the odd one on the other side of the exact value
+    above = w.emit(f"fcmp ogt {doubles} {magnitude}, {exact_magnitude}")
+    down, up = shape.integer("i32", -1), shape.integer("i32", 1)
+    step = w.emit(f"select {flags} {above}, {ints} {down}, {ints} {up}")
+    moved = w.emit(f"add {ints} {bits}, {step}")
+    result = w.emit(f"select {flags} {adjust}, {ints} {moved}, {ints} {bits}")
+    return w.emit(f"bitcast {ints} {result} to {floats}")
 
 
 # --- bits and memory
@@ -130,14 +186,14 @@ def from_bits(w: Writer, shape: LaneShape, dtype: DataType, bits: str) -> str:
 
 
 def load_value(w: Writer, shape: LaneShape, dtype: DataType, raw: str) -> str:
-    """What was loaded, of the memory type, as the carrier."""
+    """A loaded value, of the memory type, as its carrier."""
     if dtype.name == "f16":
         return w.emit(f"fpext {shape.of('half')} {raw} to {shape.of('float')}")
     return from_bits(w, shape, dtype, raw) if dtype.name in ("bool", "bf16") else raw
 
 
 def store_value(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:
-    """The carrier as the memory type."""
+    """A value's carrier as the memory type, ready to be stored."""
     if dtype.name == "f16":
         return w.emit(f"fptrunc {shape.of('float')} {value} to {shape.of('half')}")
     return bits_of(w, shape, dtype, value) if dtype.name in ("bool", "bf16") else value

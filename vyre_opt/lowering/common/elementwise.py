@@ -1,8 +1,8 @@
 """Arithmetic and comparison as LLVM text, the same for scalars and vectors of lanes.
 
-Each function takes the values of one op in one shape and returns the result's name.
-What LLVM leaves undefined is guarded here: division by zero, INT_MIN / -1, shifts past
-the width.
+Each function takes one op's operands, all in one shape, and returns the result's name.
+Operands for which LLVM's instructions are undefined are guarded here: division by zero,
+INT_MIN / -1, and shifts by the width or more.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from ...ir import arith
 from ...ir.types import DataType
-from . import math_functions as mathfuncs
+from . import math_functions
+from .conversions import round_to_half, through_odd
 from .lane_shape import LaneShape, carrier
 from .llvm_text import Writer
-from .rounding import round_to_half, through_odd
 
 __all__ = ["Elementwise", "apply", "compare", "select"]
 
@@ -62,11 +62,11 @@ _FLOAT_CALLS = {
 
 
 class Elementwise:
-    """Writes unary, binary and ternary ops of the table on one scalar type in one shape.
+    """Writes unary, binary and ternary ops of the op table on one scalar type in one shape.
 
-    `target` (host, avx512 or nvptx) chooses among ways that differ in the last places only.
+    `target`: host, avx512 or nvptx; on each, results are within the op table's error bounds.
     `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `Guards`).  `any_zero`: a zero may have either sign.
+    `ArithmeticGuards`).  `any_zero`: a zero may have either sign.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class Elementwise:
             difference = self.emit(f"fsub {kind} {args[0]}, {args[1]}")
             result = self.call("fabs", [difference])
         elif name == "rem":
-            result = mathfuncs.fmod(w, shape, self.element, args[0], args[1], self.target)
+            result = math_functions.fmod(w, shape, self.element, args[0], args[1], self.target)
         else:
-            result = mathfuncs.apply(w, shape, name, self.element, args[0], self.target)
+            result = math_functions.apply(w, shape, name, self.element, args[0], self.target)
         return self.rounded(result)
 
     def rounded(self, value: str) -> str:
@@ -153,25 +153,25 @@ class Elementwise:
         return value
 
     def extremum(self, name: str, a: str, b: str) -> str:
-        """min or max without llvm.minimumnum, which LLVM 22 gets wrong on AVX-512.
+        """min or max without llvm.minimumnum, which LLVM 22 miscompiles on AVX-512.
 
-        (Where it knows one operand to be no NaN, it may give the other's.)  Operands that
+        (Where it knows one operand to be no NaN, it may return a NaN of the other.)  Operands that
         compare equal differ in the sign of zero at most: or-ing their bits gives -0.0, and-ing 0.0.
         """
         flags, ints = self.shape.of("i1"), self.shape.of(f"i{64 if self.element == 'double' else 32}")
-        first = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
-        alone = self.emit(f"fcmp uno {self.kind} {b}, {b}")
-        chosen = self.choose(alone, a, self.choose(first, a, b))
+        a_wins = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
+        b_is_nan = self.emit(f"fcmp uno {self.kind} {b}, {b}")
+        result = self.choose(b_is_nan, a, self.choose(a_wins, a, b))
         if self.any_zero:
-            return chosen
+            return result
         equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
         x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))
         merged = self.emit(f"{'or' if name == 'min' else 'and'} {ints} {x}, {y}")
         zero = self.emit(f"bitcast {ints} {merged} to {self.kind}")
-        return self.emit(f"select {flags} {equal}, {self.kind} {zero}, {self.kind} {chosen}")
+        return self.emit(f"select {flags} {equal}, {self.kind} {zero}, {self.kind} {result}")
 
     def fma(self, args: Sequence[str]) -> str:
-        """The product of two halves is exact in double, so one addition rounded to odd is enough."""
+        """fma of f16 and bf16: their product is exact in double, so one addition rounded to odd is enough."""
         if self.dtype.name not in ("f16", "bf16"):
             return self.call("fma", args)
         w, shape = self.w, self.shape
@@ -182,9 +182,9 @@ class Elementwise:
         # the error of the addition (Knuth's two-sum), which makes an inexact sum odd
         back = w.emit(f"fsub {double} {total}, {product}")
         left = w.emit(f"fsub {double} {total}, {back}")
-        lost = w.emit(f"fsub {double} {product}, {left}")
-        missed = w.emit(f"fsub {double} {c}, {back}")
-        error = w.emit(f"fadd {double} {lost}, {missed}")
+        lost_of_product = w.emit(f"fsub {double} {product}, {left}")
+        lost_of_c = w.emit(f"fsub {double} {c}, {back}")
+        error = w.emit(f"fadd {double} {lost_of_product}, {lost_of_c}")
         zero = shape.real("double", 0.0)
         inexact = w.emit(f"fcmp one {double} {error}, {zero}")
         bits = w.emit(f"bitcast {double} {total} to {shape.of('i64')}")
@@ -197,15 +197,18 @@ class Elementwise:
         away = w.emit(f"icmp eq {shape.of('i1')} {above}, {positive}")
         one, minus = shape.integer("i64", 1), shape.integer("i64", -1)
         step = w.emit(f"select {shape.of('i1')} {away}, {shape.of('i64')} {one}, {shape.of('i64')} {minus}")
-        moved = w.emit(f"add {shape.of('i64')} {bits}, {step}")
-        odd = w.emit(f"select {shape.of('i1')} {adjust}, {shape.of('i64')} {moved}, {shape.of('i64')} {bits}")
+        stepped = w.emit(f"add {shape.of('i64')} {bits}, {step}")
+        odd = w.emit(
+            f"select {shape.of('i1')} {adjust}, {shape.of('i64')} {stepped}, {shape.of('i64')} {bits}"
+        )
         value = w.emit(f"bitcast {shape.of('i64')} {odd} to {double}")
         return round_to_half(w, shape, self.dtype, through_odd(w, shape, value))
 
     # --- integers
 
     def divisor(self, a: str, b: str) -> str:
-        """b, or 1 where dividing by b is undefined: x/1 = x and x%1 = 0 are what the language says."""
+        """b, or 1 where dividing by b is undefined: x/1 = x and x%1 = 0 are the results that the language
+        defines."""
         if not self.guarded:
             return b
         bad = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")

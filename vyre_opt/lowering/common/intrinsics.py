@@ -1,8 +1,8 @@
 """The LLVM intrinsics that lowering may call.
 
-An unknown `llvm.` name passes LLVM's verifier and becomes a call of nothing, and some
-known ones abort the process in a back end that cannot select them; so every call goes
-through this list.
+An unknown `llvm.` name passes LLVM's verifier and becomes a call of an undefined function, and
+some known ones abort the process in a back end that cannot select them.  So every call is
+checked against this list.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SUFFIX = re.compile(r"(\.(v\d+)?(i\d+|f\d+|p\d+))+$")
 
 
 class UnknownIntrinsic(Exception):
-    """A bug of the lowering: it asked for an LLVM function that is not on the list."""
+    """A bug of the lowering: it called an LLVM intrinsic that is not on the list."""
 
 
 def check(name: str) -> None:

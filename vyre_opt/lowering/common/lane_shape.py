@@ -1,7 +1,7 @@
-"""The form of a value in LLVM IR: one a lane (nvptx), or a vector of lanes (host).
+"""The LLVM types of a value: a scalar (nvptx: a thread is one lane) or a vector of lanes (host).
 
-f16 and bf16 values are carried as `float`, always already rounded: the arithmetic of
-both is float arithmetic with one more rounding, which is exact for + - * / and sqrt
+f16 and bf16 values are carried as `float`, always already rounded.  Their arithmetic is float
+arithmetic followed by a rounding, which gives the correctly rounded result for + - * / and sqrt
 (24 >= 2 * 11 + 2 significand bits; Figueroa, 1995).
 """
 

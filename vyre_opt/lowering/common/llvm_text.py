@@ -1,7 +1,7 @@
 """Writes LLVM IR as text.
 
-Text is what llvmlite's parser takes in any case, and writing it costs a tenth of
-building the same module through objects.
+llvmlite's parser takes text in any case, and writing it directly costs a tenth of building
+the module through llvmlite's objects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ModuleText", "Writer"]
 
 
 class ModuleText:
-    """A module in the making: globals, declarations, attribute groups, functions."""
+    """The parts of a module's text: globals, declarations, functions, metadata."""
 
     def __init__(self, triple: str, layout: str) -> None:
         self.triple = triple
@@ -35,7 +35,7 @@ class ModuleText:
         self._declared[name] = f"declare {result} @{name}({', '.join(params)}){suffix}"
 
     def define(self, name: str, text: str) -> None:
-        """Add a function's text unless one of this name is there."""
+        """Add a function's text, unless there is one of this name."""
         if name not in self._defined:
             self._defined.add(name)
             self.functions.append(text)
@@ -69,17 +69,17 @@ class Writer:
         return f"{hint}.{self._number}"
 
     def emit(self, instruction: str, hint: str = "") -> str:
-        """Write an instruction that gives a value; its name."""
+        """Write an instruction with a result; returns its name."""
         name = self.fresh(hint)
         self.lines.append(f"  {name} = {instruction}")
         return name
 
     def line(self, instruction: str) -> None:
-        """Write an instruction that gives none."""
+        """Write an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
     def start(self, label: str) -> None:
-        """Begin a block; the one before must have ended in a branch."""
+        """Start a block; the one before must have ended in a terminator."""
         self.lines.append(f"{label}:")
         self.block = label
 
@@ -95,7 +95,7 @@ class Writer:
         return self.emit(f"phi {dtype} {pairs}", hint)
 
     def call(self, name: str, result: str, args: Sequence[tuple[str, str]], attributes: str = "") -> str:
-        """Call a function of (type, value) arguments, declaring it; the result's name, "" for void."""
+        """Declare and call a function with (type, value) arguments; the result's name, or "" for void."""
         self.module.declare(name, result, [dtype for dtype, _ in args], attributes)
         text = f"call {result} @{name}({', '.join(f'{dtype} {value}' for dtype, value in args)})"
         if result == "void":

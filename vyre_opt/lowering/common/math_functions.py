@@ -1,9 +1,9 @@
 """exp, exp2, log, log2, tanh, rsqrt, rcp and fmod as LLVM text, for float and double.
 
-Reduce the argument, evaluate a polynomial, put the result together: no library is
-needed on any target.  The polynomials are Taylor series on the reduced range, whose
-coefficients are computed here; the error bounds are those of the op table, and the
-tests hold every target to them.
+Each reduces its argument, evaluates a polynomial and reassembles the result, so that no target
+needs a math library.  The polynomials are Taylor series on the reduced range, whose
+coefficients are computed here.  The error bounds are those of the op table, which tests check
+on every target.
 
     exp(x)  = 2^n * e^r,      n = round(x / ln 2),  |r| <= ln 2 / 2
     log(x)  = e ln 2 + 2 atanh(s),  x = 2^e m,  m in [sqrt(1/2), sqrt 2),  s = (m-1)/(m+1)
@@ -25,7 +25,10 @@ __all__ = ["apply", "fmod"]
 
 @dataclass(frozen=True)
 class _Format:
-    """Numbers of a floating-point type.  ln 2 is split so that n * high is exact."""
+    """A floating-point format, and its polynomials' lengths.
+
+    ln 2 is split into `ln2_high` + `ln2_low` so that n * ln2_high is exact for every exponent n.
+    """
 
     element: str
     ints: str
@@ -57,11 +60,11 @@ _FORMATS = {
 }
 
 
-_AT_ONCE = 16
+_SCALEF_LANES = 16
 """Floats that AVX-512 scales by powers of two with one instruction (VSCALEFPS)."""
 
-_AS_ROUNDED = "4"
-"""That instruction's operand for the rounding that is in force."""
+_CURRENT_ROUNDING = "4"
+"""That instruction's operand for the current rounding mode."""
 
 
 def _tanh_series(terms: int) -> list[float]:
@@ -74,7 +77,7 @@ def _tanh_series(terms: int) -> list[float]:
 
 
 def apply(w: Writer, shape: LaneShape, name: str, element: str, x: str, target: str) -> str:
-    """The function `name` of values of an LLVM type, float or double."""
+    """The function `name` of `x`, in a shape of the LLVM type `element`, float or double."""
     result: str = getattr(_Math(w, shape, _FORMATS[element], target), name)(x)
     return result
 
@@ -158,7 +161,7 @@ class _Math:
         return self.polynomial(r, [1 / math.factorial(k) for k in range(self.n.exp_terms + 1)])
 
     def within(self, x: str, limit: float) -> str:
-        """x kept where the result is neither 0 nor inf already; a NaN stays one."""
+        """x clamped to [-limit, limit], beyond which the result is 0 or inf anyway; a NaN stays one."""
         high, low = self.const(limit), self.const(-limit)
         x = self.choose(self.test("ogt", x, high), high, x)
         return self.choose(self.test("olt", x, low), low, x)
@@ -168,35 +171,44 @@ class _Math:
         if self.has_scale:
             return self.scale_at_once(value, n)
         safe = self.choose(self.test("uno", n, n), self.const(0.0), n)
-        whole = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
-        half = self.iop("ashr", whole, self.whole(1))
-        rest = self.iop("sub", whole, half)
-        for part in (half, rest):
-            value = self.op("fmul", value, self.power(part))
+        exponent = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
+        half = self.iop("ashr", exponent, self.whole(1))
+        remainder = self.iop("sub", exponent, half)
+        for piece in (half, remainder):
+            value = self.op("fmul", value, self.power(piece))
         return self.choose(self.test("uno", n, n), n, value)
 
     @property
     def has_scale(self) -> bool:
-        """Whether one instruction multiplies 16 floats by 2^n, any n: inf and -inf give inf and 0 even for NaN * 2^n."""
-        return self.target == "avx512" and self.n.element == "float" and self.shape.lanes % _AT_ONCE == 0
+        """Whether one instruction (VSCALEFPS) multiplies 16 floats by 2^n for any n.
+
+        For n = inf and -inf it gives inf and 0, even for NaN * 2^n.
+        """
+        return self.target == "avx512" and self.n.element == "float" and self.shape.lanes % _SCALEF_LANES == 0
 
     def scale_at_once(self, value: str, n: str) -> str:
-        """value * 2^n, by pieces of 16."""
-        part = f"<{_AT_ONCE} x float>"
-        made = []
-        for start in range(0, self.shape.lanes, _AT_ONCE):
-            lanes = range(start, start + _AT_ONCE)
+        """value * 2^n by that instruction, in pieces of 16 lanes."""
+        piece_type = f"<{_SCALEF_LANES} x float>"
+        pieces = []
+        for start in range(0, self.shape.lanes, _SCALEF_LANES):
+            lanes = range(start, start + _SCALEF_LANES)
             a, b = (self.shuffled(x, "poison", self.kind, lanes) for x in (value, n))
-            operands = [(part, a), (part, b), (part, "zeroinitializer"), ("i16", "-1"), ("i32", _AS_ROUNDED)]
-            made.append(self.w.call("llvm.x86.avx512.mask.scalef.ps.512", part, operands))
-        while len(made) > 1:
-            width = self.shape.lanes // len(made)
-            kind = f"<{width} x float>"
-            made = [
-                self.shuffled(a, b, kind, range(2 * width))
-                for a, b in zip(made[::2], made[1::2], strict=True)
+            operands = [
+                (piece_type, a),
+                (piece_type, b),
+                (piece_type, "zeroinitializer"),
+                ("i16", "-1"),
+                ("i32", _CURRENT_ROUNDING),
             ]
-        return made[0]
+            pieces.append(self.w.call("llvm.x86.avx512.mask.scalef.ps.512", piece_type, operands))
+        while len(pieces) > 1:
+            width = self.shape.lanes // len(pieces)
+            kind = f"<{width} x float>"
+            pieces = [
+                self.shuffled(a, b, kind, range(2 * width))
+                for a, b in zip(pieces[::2], pieces[1::2], strict=True)
+            ]
+        return pieces[0]
 
     def shuffled(self, a: str, b: str, kind: str, lanes: range) -> str:
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
@@ -219,17 +231,17 @@ class _Math:
         return self.log_special(x, self.fma(self.log_mantissa(s), self.const(1 / math.log(2)), e))
 
     def reduced(self, x: str) -> tuple[str, str]:
-        """x = 2^e m with m near 1: e as a float, and s = (m-1)/(m+1)."""
+        """(e as a float, s = (m-1)/(m+1)) where x = 2^e m, and m is in [sqrt(1/2), sqrt 2)."""
         tiny = self.test("olt", x, self.const(2.0 ** (1 - self.n.bias)))
-        up = self.n.fraction_bits + 1
-        x = self.choose(tiny, self.op("fmul", x, self.const(2.0**up)), x)
+        shift = self.n.fraction_bits + 1
+        x = self.choose(tiny, self.op("fmul", x, self.const(2.0**shift)), x)
         # Subtracting the bits of sqrt(1/2) puts the cut between exponents there
         cut = self.iop("sub", self.bits(x), self.whole(_bits(math.sqrt(0.5), self.n)))
         exponent = self.iop("ashr", cut, self.whole(self.n.fraction_bits))
         mantissa = self.iop("sub", self.bits(x), self.iop("shl", exponent, self.whole(self.n.fraction_bits)))
         m = self.value(mantissa)
-        lower = self.ichoose(tiny, self.whole(up), self.whole(0))
-        e = self.w.emit(f"sitofp {self.ints} {self.iop('sub', exponent, lower)} to {self.kind}")
+        adjustment = self.ichoose(tiny, self.whole(shift), self.whole(0))
+        e = self.w.emit(f"sitofp {self.ints} {self.iop('sub', exponent, adjustment)} to {self.kind}")
         one = self.const(1.0)
         return e, self.op("fdiv", self.op("fsub", m, one), self.op("fadd", m, one))
 
@@ -241,7 +253,7 @@ class _Math:
         return self.op("fadd", self.op("fadd", s, s), cube)
 
     def log_special(self, x: str, result: str) -> str:
-        """-inf of zero, NaN of a negative, inf and NaN of themselves."""
+        """The special cases of a logarithm: -inf for zero, NaN for a negative, inf and NaN for themselves."""
         zero, inf = self.const(0.0), self.const(math.inf)
         result = self.choose(self.test("oeq", x, inf), x, result)
         result = self.choose(self.test("oeq", x, zero), self.const(-math.inf), result)
@@ -255,8 +267,8 @@ class _Math:
         # Taylor's series of tanh is slow near 1/2; only |x| < 1/2 uses it
         near = self.op("fmul", x, self.polynomial(square, _tanh_series(self.n.tanh_terms)))
         magnitude = self.call("fabs", x)
-        grown = self.exp(self.op("fadd", magnitude, magnitude))
-        quotient = self.op("fdiv", self.const(2.0), self.op("fadd", grown, self.const(1.0)))
+        exponential = self.exp(self.op("fadd", magnitude, magnitude))
+        quotient = self.op("fdiv", self.const(2.0), self.op("fadd", exponential, self.const(1.0)))
         far = self.call("copysign", self.op("fsub", self.const(1.0), quotient), x)
         return self.choose(self.test("olt", magnitude, self.const(0.5)), near, far)
 
@@ -279,7 +291,7 @@ def _bits(value: float, numbers: _Format) -> int:
 
 
 def fmod(w: Writer, shape: LaneShape, element: str, x: str, y: str, target: str) -> str:
-    """C's fmod.  LLVM's frem is a library call on the host and inexact on nvptx, so this is neither."""
+    """C's fmod, exactly.  LLVM's frem would be a library call on the host, and is inexact on nvptx."""
     name = f"vyre.fmod.{element}"
     if not w.module.defines(name):
         w.module.define(name, _fmod_text(name, _FORMATS[element], w))
@@ -295,9 +307,9 @@ def fmod(w: Writer, shape: LaneShape, element: str, x: str, y: str, target: str)
 
 
 def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
-    """|x| mod |y| on integer significands: one bit of the quotient an iteration, as musl's fmod does.
+    """fmod as in musl: |x| mod |y| on integer significands, by one bit of the quotient per iteration.
 
-    A number is a significand with its hidden bit, and an exponent, below 1 for a subnormal.
+    A number is unpacked to a significand with its hidden bit, and an exponent, below 1 for a subnormal.
     """
     w = Writer(outer.module)
     i, f, bits = n.ints, n.element, n.bits
@@ -307,7 +319,7 @@ def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
     infinity = top << fraction
 
     def normalised(significand: str) -> tuple[str, str]:
-        """Shifted so that its highest bit is the hidden bit, and by how much."""
+        """(`significand` shifted left until its highest bit is the hidden bit, the shift)."""
         zeros = w.call(f"llvm.ctlz.{i}", i, [(i, significand), ("i1", "false")])
         shift = w.emit(f"sub {i} {zeros}, {bits - 1 - fraction}")
         return w.emit(f"shl {i} {significand}, {shift}"), shift
@@ -317,10 +329,10 @@ def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
         low = w.emit(f"and {i} {value}, {hidden - 1}")
         normal = w.emit(f"icmp ne {i} {exponent}, 0")
         full = w.emit(f"or {i} {low}, {hidden}")
-        raised, shift = normalised(low)
-        lowered = w.emit(f"sub {i} 1, {shift}")
-        significand = w.emit(f"select i1 {normal}, {i} {full}, {i} {raised}")
-        return significand, w.emit(f"select i1 {normal}, {i} {exponent}, {i} {lowered}")
+        shifted, shift = normalised(low)
+        low_exponent = w.emit(f"sub {i} 1, {shift}")
+        significand = w.emit(f"select i1 {normal}, {i} {full}, {i} {shifted}")
+        return significand, w.emit(f"select i1 {normal}, {i} {exponent}, {i} {low_exponent}")
 
     xb = w.emit(f"bitcast {f} %x to {i}")
     yb = w.emit(f"bitcast {f} %y to {i}")
@@ -355,15 +367,15 @@ def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
     w.lines.append(f"  %lower = sub {i} %e, 1")
     w.branch("loop")
     w.start("done")
-    raised, shift = normalised(rest)
+    shifted, shift = normalised(rest)
     exponent = w.emit(f"sub {i} {ey}, {shift}")
     is_normal = w.emit(f"icmp sgt {i} {exponent}, 0")
-    low = w.emit(f"and {i} {raised}, {hidden - 1}")
+    low = w.emit(f"and {i} {shifted}, {hidden - 1}")
     normal = w.emit(f"or {i} {w.emit(f'shl {i} {exponent}, {fraction}')}, {low}")
-    subnormal = w.emit(f"lshr {i} {raised}, {w.emit(f'sub {i} 1, {exponent}')}")
+    subnormal = w.emit(f"lshr {i} {shifted}, {w.emit(f'sub {i} 1, {exponent}')}")
     packed = w.emit(f"select i1 {is_normal}, {i} {normal}, {i} {subnormal}")
     is_zero = w.emit(f"icmp eq {i} {rest}, 0")
-    kept = w.emit(f"select i1 {is_zero}, {i} 0, {i} {packed}")
-    signed = w.emit(f"or {i} {kept}, {sign}")
+    magnitude_bits = w.emit(f"select i1 {is_zero}, {i} 0, {i} {packed}")
+    signed = w.emit(f"or {i} {magnitude_bits}, {sign}")
     w.line(f"ret {f} {w.emit(f'bitcast {i} {signed} to {f}')}")
     return f"define internal {f} @{name}({f} %x, {f} %y) noinline {{\nentry:\n" + "\n".join(w.lines) + "\n}"

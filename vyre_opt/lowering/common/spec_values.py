@@ -1,4 +1,4 @@
-"""The values of a program's specialization constants when it is compiled."""
+"""The values of a program's specialization constants to compile it with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...ir.program import Program
 __all__ = ["spec_values"]
 
 
-def spec_values(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values, encoded, and defaults for the rest.
+def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The encoded `values`, completed by the defaults.
 
-    Raises DiagnosticError for those without, and for a type parameter.
+    Raises DiagnosticError for a spec without either, and for a type parameter.
     """
     open_types = [
         Diagnostic(
@@ -27,7 +27,7 @@ def spec_values(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if open_types:
         raise DiagnosticError(open_types)
-    missing = [s for s in program.specs.values() if s.name not in given and s.default is None]
+    missing = [s for s in program.specs.values() if s.name not in values and s.default is None]
     if missing:
         raise DiagnosticError(
             [
@@ -40,4 +40,4 @@ def spec_values(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
                 for spec in missing
             ]
         )
-    return {name: given.get(name, spec.default) for name, spec in program.specs.items()}
+    return {name: values.get(name, spec.default) for name, spec in program.specs.items()}

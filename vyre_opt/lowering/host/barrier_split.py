@@ -1,15 +1,15 @@
 """Cutting a body at its barriers.
 
-Code between barriers is a segment: a loop over the chunks of the workgroup runs it.
-Control flow that holds a barrier is the same for its whole scope, so it stays outside of
-those loops.  What lives from one segment to another is kept in storage.
+Code between barriers is a segment, which runs in a loop over the subgroups of a workgroup.
+Control flow with a barrier inside is uniform over the barrier's scope, so it stays outside
+those loops.  Values that are used in another segment go through storage.
 
     a; if %p { b; barrier workgroup; c } d   ->   Segment[a]
-                                                  Split if: [Segment[b], Segment[c]]
+                                                  SplitOp if: [Segment[b], Segment[c]]
                                                   Segment[d]
 
-With a grid barrier in the program the same is done twice: the body is cut at grid
-barriers into phases, each a loop over the workgroups, and each phase as above.
+A program with a grid barrier is cut twice: the body at grid barriers into phases, each a
+loop over the workgroups, and then each phase as above.
 """
 
 from __future__ import annotations
@@ -20,21 +20,31 @@ from dataclasses import dataclass, field
 from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Program, Value
 
-__all__ = ["Item", "Phase", "Plan", "Segment", "Split", "plan", "segments", "steering"]
+__all__ = [
+    "PlanItem",
+    "Phase",
+    "SegmentPlan",
+    "Segment",
+    "SplitOp",
+    "split_at_barriers",
+    "all_segments",
+    "control_operands",
+]
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Ops that the chunks run one after the other, then assignments of block arguments and results."""
+    """Ops that one subgroup after the other runs, then assignments (target, source) of block arguments
+    and results."""
 
     ops: list[Op] = field(default_factory=list)
     assigns: list[tuple[Value, Value]] = field(default_factory=list)
 
-    def defined(self) -> set[Value]:
+    def defined_values(self) -> set[Value]:
         return {result for op in self.ops for result in op.results}
 
     def used(self) -> list[Value]:
-        """Values from outside that the segment reads, in a fixed order."""
+        """Values from outside that the segment reads, in the order of their first use."""
         inside: set[Value] = set()
         seen: dict[Value, None] = {}
         for op in walk(self.ops):
@@ -48,49 +58,50 @@ class Segment:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """What runs for one workgroup after the other between two grid barriers."""
+    """The items between two grid barriers, which one workgroup after the other runs."""
 
-    items: list[Item]
+    items: list[PlanItem]
 
 
 @dataclass(slots=True, eq=False)
-class Split:
+class SplitOp:
     """An if, for or while with a barrier inside; `blocks` has a list for each of its regions."""
 
     op: Op
-    blocks: list[list[Item]]
+    blocks: list[list[PlanItem]]
 
 
-Item = Segment | Phase | Split
+PlanItem = Segment | Phase | SplitOp
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
-    """`stored`: values that outlive their segment.  `home`: a block argument or a result that
-    shares the storage of another value, its loop's result."""
+class SegmentPlan:
+    """`stored`: values that are used outside their segment.  `aliases`: loop arguments, each with the
+    loop's result whose storage it shares."""
 
-    items: list[Item]
+    items: list[PlanItem]
     has_grid_barrier: bool
     stored: set[Value]
-    home: dict[Value, Value]
+    aliases: dict[Value, Value]
 
 
-def plan(program: Program) -> Plan:
+def split_at_barriers(program: Program) -> SegmentPlan:
+    """The plan of a flat program."""
     ops = list(walk(program.body.ops))
     grid = any(_is_barrier(op, ("grid",)) for op in ops)
-    home: dict[Value, Value] = {}
-    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, home)
+    aliases: dict[Value, Value] = {}
+    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, aliases)
     stored: set[Value] = set()
     for item in _flat(items):
         if isinstance(item, Segment):
             stored.update(item.used())
             stored.update(target for target, _ in item.assigns)
         else:
-            stored.update(steering(item.op))
-    return Plan(items, grid, stored, home)
+            stored.update(control_operands(item.op))
+    return SegmentPlan(items, grid, stored, aliases)
 
 
-def segments(items: list[Item]) -> Iterator[Segment]:
+def all_segments(items: list[PlanItem]) -> Iterator[Segment]:
     """All segments, those inside of splits and phases included."""
     return (item for item in _flat(items) if isinstance(item, Segment))
 
@@ -109,16 +120,16 @@ def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
     return op.name == "barrier" and op.attrs["scope"] in scopes
 
 
-def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
-    """Items of a block, its terminator aside."""
-    items: list[Item] = []
+def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) -> list[PlanItem]:
+    """The items of a block without its terminator, cut at barriers of these scopes."""
+    items: list[PlanItem] = []
     run: list[Op] = []
 
     def flush(assigns: list[tuple[Value, Value]]) -> None:
         if not run and not assigns:
             return
         if scopes == ("grid",):
-            inner = _cut(run, _SCOPES, home)
+            inner = _cut(run, _SCOPES, aliases)
             _assign(inner, assigns)
             items.append(Phase(inner))
         else:
@@ -133,18 +144,18 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], home: dict[Value, Value]) -> li
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
             carried = op.results if op.name != "if" else ()
             flush(list(zip(carried, inits(op), strict=True)) if carried else [])
-            items.append(Split(op, [_block(op, block, scopes, home) for block in op.regions]))
+            items.append(SplitOp(op, [_block(op, block, scopes, aliases) for block in op.regions]))
         else:
             run.append(op)
     flush([])
     return items
 
 
-def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Value]) -> list[Item]:
-    """Items of a block of a split op; what it yields is assigned at its end."""
+def _block(op: Op, block: Block, scopes: tuple[str, ...], aliases: dict[Value, Value]) -> list[PlanItem]:
+    """The items of a region of a split op; at their end the yielded values are assigned to its results."""
     if op.name != "if" and op.results:
-        home.update(zip(block.args[-len(op.results) :], op.results, strict=True))
-    items = _cut(block.ops, scopes, home)
+        aliases.update(zip(block.args[-len(op.results) :], op.results, strict=True))
+    items = _cut(block.ops, scopes, aliases)
     end = block.terminator
     if end is not None and end.name == "yield" and end.operands:
         assigns = list(zip(op.results, end.operands, strict=True))
@@ -158,8 +169,11 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], home: dict[Value, Valu
     return items
 
 
-def _assign(items: list[Item], assigns: list[tuple[Value, Value]]) -> None:
-    """Assign at the end of the last segment; all sources are read before a target is written."""
+def _assign(items: list[PlanItem], assigns: list[tuple[Value, Value]]) -> None:
+    """Add assignments at the end of the last segment, or in a new one.
+
+    The assignments of one segment are parallel: all sources are read before a target is written.
+    """
     if not assigns:
         return
     if items and isinstance(items[-1], Segment) and not items[-1].assigns:
@@ -168,19 +182,19 @@ def _assign(items: list[Item], assigns: list[tuple[Value, Value]]) -> None:
         items.append(Segment([], assigns))
 
 
-def _flat(items: list[Item]) -> Iterator[Segment | Split]:
+def _flat(items: list[PlanItem]) -> Iterator[Segment | SplitOp]:
     for item in items:
         if isinstance(item, Phase):
             yield from _flat(item.items)
             continue
         yield item
-        if isinstance(item, Split):
+        if isinstance(item, SplitOp):
             for block in item.blocks:
                 yield from _flat(block)
 
 
-def steering(op: Op) -> list[Value]:
-    """The values that decide how an if, for or while goes."""
+def control_operands(op: Op) -> list[Value]:
+    """The values that an if, for or while branches on: condition or loop bounds."""
     if op.name == "if":
         return [op.operands[0]]
     if op.name == "for":

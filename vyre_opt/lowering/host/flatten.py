@@ -1,7 +1,7 @@
-"""A copy of a program without calls and regions: their ops stand in the block around them.
+"""A copy of a program with calls and regions inlined.
 
-The copy is the lowering's own; the program stays as it is.  Equal programs flatten to
-equal copies, so the number of an op in `walk()` names it for good.
+Equal programs flatten to equal copies, so an op's number in `walk()` identifies it, in fault records
+of cached code too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TooLarge(Exception):
 
 
 def flatten(program: Program, funcs: Mapping[str, Func]) -> Program:
-    """Raises TooLarge."""
+    """A flat copy of `program`; the original stays as it is.  Raises TooLarge."""
     body = _Flattener(funcs).block(program.body, {})
     return Program(
         program.name, program.workgroup, program.grid, program.buffers, program.specs, body, program.loc
@@ -32,45 +32,47 @@ class _Flattener:
         self.funcs = funcs
         self.size = 0
 
-    def block(self, block: Block, known: dict[Value, Value]) -> Block:
-        """A copy of a block with arguments of its own; `known` tells what a value has become."""
+    def block(self, block: Block, replacements: dict[Value, Value]) -> Block:
+        """A copy of a block, with arguments of its own; `replacements` maps old values to new ones."""
         args = tuple(Value(arg.name, arg.type) for arg in block.args)
-        known.update(zip(block.args, args, strict=True))
+        replacements.update(zip(block.args, args, strict=True))
         copy = Block(args)
-        self.ops(block, known, copy.ops)
+        self.ops(block, replacements, copy.ops)
         end = block.terminator
         if end is not None:
-            copy.ops.append(self.op(end, known))
+            copy.ops.append(self.op(end, replacements))
         return copy
 
-    def ops(self, block: Block, known: dict[Value, Value], out: list[Op]) -> None:
+    def ops(self, block: Block, replacements: dict[Value, Value], out: list[Op]) -> None:
         """Append copies of a block's ops, but for its terminator."""
         for op in block.ops:
             if op.definition.is_terminator:
                 continue
             if op.name == "region":
-                self.ops(op.regions[0], known, out)
-                self.alias(op, op.regions[0], known, known)
+                self.ops(op.regions[0], replacements, out)
+                self.bind_results(op, op.regions[0], replacements, replacements)
             elif op.name == "call":
                 body = self.funcs[op.attrs["callee"]].body
-                inner = dict(zip(body.args, (known[v] for v in op.operands), strict=True))
+                inner = dict(zip(body.args, (replacements[v] for v in op.operands), strict=True))
                 self.ops(body, inner, out)
-                self.alias(op, body, inner, known)
+                self.bind_results(op, body, inner, replacements)
             else:
-                out.append(self.op(op, known))
+                out.append(self.op(op, replacements))
 
-    def alias(self, op: Op, block: Block, inner: dict[Value, Value], known: dict[Value, Value]) -> None:
-        """The results of `op` are what its block gives."""
+    def bind_results(
+        self, op: Op, block: Block, inner: dict[Value, Value], replacements: dict[Value, Value]
+    ) -> None:
+        """Replace the results of an inlined op by the operands of its block's terminator."""
         end = block.terminator
         if end is not None:
-            known.update(zip(op.results, [inner[v] for v in end.operands], strict=True))
+            replacements.update(zip(op.results, [inner[v] for v in end.operands], strict=True))
 
-    def op(self, op: Op, known: dict[Value, Value]) -> Op:
+    def op(self, op: Op, replacements: dict[Value, Value]) -> Op:
         self.size += 1
         if self.size > MAX_OPS:
             raise TooLarge
-        operands = tuple([known[v] for v in op.operands])
-        regions = tuple([self.block(inner, known) for inner in op.regions])
+        operands = tuple([replacements[v] for v in op.operands])
+        regions = tuple([self.block(inner, replacements) for inner in op.regions])
         results = tuple([Value(result.name, result.type) for result in op.results])
-        known.update(zip(op.results, results, strict=True))
+        replacements.update(zip(op.results, results, strict=True))
         return Op(op.definition, operands, results, op.attrs, regions, op.loc)

@@ -1,18 +1,19 @@
-"""What the lanes of a chunk hold for a value: the same, an arithmetic progression, or anything.
+"""What the lanes of a subgroup hold for a value: the same, an arithmetic progression, or anything.
 
-A chunk is one subgroup: 32 invocations of consecutive linear local ids.  A value with a
-`stride` is `base + stride * lane` in every active lane (modulo 2^bits), and the code
-computes the base alone, as a scalar.  A stride of 0 is a value that the chunk agrees on.
+A subgroup is 32 invocations of consecutive linear local ids.  A value with a `stride` is
+`base + stride * lane` in every active lane (modulo 2^bits), and the code computes the base
+alone, as a scalar.  A stride of 0 is a value that is uniform over the subgroup.
 
     local_id x                       1
     4 * local_id x + workgroup_id x  4
-    row * columns + lane_id          1, if the chunk agrees on row
+    row * columns + lane_id          1, if row is uniform
     load @b[3]                       0
     load @b[local_id x]              none
 
-Where `Uniformity` finds that a subgroup agrees, the stride is 0.  Beyond that, values
-of divergent control flow may have one too: lanes that read one element at once read
-the same, and a loop's counter moves alike in all lanes that are still in the loop.
+Where `Uniformity` finds a value uniform over the subgroup, its stride is 0.  Values in divergent
+control flow may have a stride too, as it holds for active lanes only: lanes that load one element
+at the same time get the same value, and a loop's counter advances equally in all lanes still in
+the loop.
 """
 
 from __future__ import annotations
@@ -27,23 +28,24 @@ from ...ir.loops import bounds, inits
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 
-__all__ = ["Facts"]
+__all__ = ["LaneFacts"]
 
-_ALIKE = 0
+_UNIFORM = 0
 _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
 
 
-class Facts:
-    """Strides and levels of the values of a flat program, the accesses proven in bounds, and guards.
+class LaneFacts:
+    """Strides and uniformity of the values of a flat program.
 
-    `specs`: the values of specialization constants, encoded.
+    `proven`: the accesses that are in bounds for every invocation.  `guards`: which divisions and
+    shifts need guards.  `specs`: the encoded values of specialization constants.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
-        self.guards = Guards(program, specs)
+        self.guards = ArithmeticGuards(program, specs)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.affine = footprints.affine
@@ -56,25 +58,25 @@ class Facts:
         return self.uniformity.level(value)
 
     def stride(self, value: Value) -> int | None:
-        """None if the lanes hold anything."""
+        """The difference from lane to lane, or None if the lanes hold anything."""
         if self.uniformity.level(value) <= Level.SUBGROUP:
-            return _ALIKE
+            return _UNIFORM
         return self.strides.get(value)
 
-    def alike(self, value: Value) -> bool:
-        return self.stride(value) == _ALIKE
+    def is_uniform(self, value: Value) -> bool:
+        return self.stride(value) == _UNIFORM
 
     def diverges(self, op: Op) -> bool:
-        """Whether the lanes of a chunk may take different ways at an if, for or while."""
+        """Whether the lanes of a subgroup may take different branches at an if, for or while."""
         if op.name == "if":
-            return not self.alike(op.operands[0])
+            return not self.is_uniform(op.operands[0])
         if op.name == "for":
-            return not all(self.alike(b) for b in bounds(op) if isinstance(b, Value))
+            return not all(self.is_uniform(b) for b in bounds(op) if isinstance(b, Value))
         end = op.regions[0].terminator
-        return end is None or not self.alike(end.operands[0])
+        return end is None or not self.is_uniform(end.operands[0])
 
     def _in_bounds(self, access: MemoryAccess) -> bool:
-        """The index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
+        """Whether the index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
         count = self.program.buffers[access.buffer].count
         if count is None or not isinstance(access.index, AffineExpr):
             return False
@@ -98,27 +100,32 @@ class Facts:
                     self.strides[result] = self._op(op, result)
 
     def _merge(self, op: Op) -> None:
-        for place, result in enumerate(op.results):
-            given = {self.stride(b.terminator.operands[place]) for b in op.regions if b.terminator}
-            self.strides[result] = given.pop() if len(given) == 1 and not self.diverges(op) else None
+        for number, result in enumerate(op.results):
+            yielded_strides = {self.stride(b.terminator.operands[number]) for b in op.regions if b.terminator}
+            self.strides[result] = (
+                yielded_strides.pop() if len(yielded_strides) == 1 and not self.diverges(op) else None
+            )
 
     def _loop(self, op: Op) -> None:
-        """Carried values start with the stride of their first value, and lose it if the body gives another."""
+        """A fixed point: carried values start with the stride of their initial value, and lose it if the
+        body yields another."""
         body = op.regions[-1]
         groups = [block.args[-len(op.results) :] if op.results else () for block in op.regions]
         if op.name == "for":
             lower, _, step = bounds(op)
-            steady = not isinstance(step, Value) or self.alike(step)
-            start = self.stride(lower) if isinstance(lower, Value) else _ALIKE
-            self.strides[body.args[0]] = start if steady else None
+            is_progression = not isinstance(step, Value) or self.is_uniform(step)
+            start = self.stride(lower) if isinstance(lower, Value) else _UNIFORM
+            self.strides[body.args[0]] = start if is_progression else None
         carried = [self.stride(value) for value in inits(op)]
         while True:
             for args in groups:
                 self.strides.update(zip(args, carried, strict=True))
             for block in op.regions:
                 self._block(block)
-            given = body.terminator.operands if body.terminator is not None else ()
-            after = [s if s == self.stride(value) else None for s, value in zip(carried, given, strict=False)]
+            yielded = body.terminator.operands if body.terminator is not None else ()
+            after = [
+                s if s == self.stride(value) else None for s, value in zip(carried, yielded, strict=False)
+            ]
             if after == carried[: len(after)]:
                 break
             carried = after
@@ -132,30 +139,30 @@ class Facts:
         if op.definition.format == "id" or op.name == "lane_id":
             return self._id(op)
         if op.name == "load":
-            return _ALIKE if self.alike(op.operands[0]) else None
+            return _UNIFORM if self.is_uniform(op.operands[0]) else None
         if op.name == "subgroup_shuffle":
-            return _ALIKE if self._is_broadcast(op) else None
+            return _UNIFORM if self._is_broadcast(op) else None
         if not op.definition.is_pure:
             return None
         operands = [self.stride(value) for value in op.operands]
-        if all(stride == _ALIKE for stride in operands):
-            return _ALIKE
+        if all(stride == _UNIFORM for stride in operands):
+            return _UNIFORM
         if op.name not in _LINEAR or not result.type.is_int or None in operands:
             return None
-        found = self._linear(op, [s or 0 for s in operands])
-        if found is None:
-            found = self._from_form(result)
-        return None if found is None else _centred(found, result)
+        stride = self._linear(op, [s or 0 for s in operands])
+        if stride is None:
+            stride = self._from_form(result)
+        return None if stride is None else _as_signed(stride, result)
 
     def _id(self, op: Op) -> int | None:
         if op.name == "lane_id":
             return 1
         if op.name in ("global_id", "local_id"):
             return self.axis_strides[AXES.index(op.attrs["axis"])]
-        return _ALIKE
+        return _UNIFORM
 
     def _is_broadcast(self, op: Op) -> bool:
-        """A shuffle that gives every lane the value of one lane that is sure to be there."""
+        """Whether a shuffle gives every lane the value of one lane that exists in every subgroup."""
         lane = op.operands[1].owner
         if op.attrs["mode"] != "idx" or not isinstance(lane, Op) or lane.name != "const":
             return False
@@ -170,7 +177,7 @@ class Facts:
             return -strides[0]
         if name == "select":
             _, a, b = strides
-            return a if a == b and self.alike(op.operands[0]) else None
+            return a if a == b and self.is_uniform(op.operands[0]) else None
         if name == "mul":
             first = _constant(op.operands[0])
             if constant is not None:
@@ -185,7 +192,7 @@ class Facts:
         return None
 
     def _cast(self, op: Op, stride: int) -> int | None:
-        """Narrowing keeps a progression; widening does if it does not wrap before."""
+        """Narrowing keeps a progression; widening does only if no lane's value wraps in the source type."""
         source, target = op.operands[0].type, op.results[0].type
         if not source.is_int:
             return None
@@ -197,14 +204,15 @@ class Facts:
         return stride if small and self.affine.exact(op.operands[0]) is not None else None
 
     def _divided(self, op: Op, constant: int) -> int | None:
-        """Dividing an id that starts at a multiple of 32 by a multiple of 32."""
+        """An id that starts at a multiple of 32, divided by a multiple of 32: the quotient is uniform, the
+        remainder has stride 1.  `and` with 2^k - 1 is such a remainder."""
         bits = op.results[0].type.bits or 1
         divisor = {"shr": 1 << constant % bits, "and": constant + 1}.get(op.name, constant)
         if divisor < 1 or divisor % SUBGROUP_SIZE or not self._starts_aligned(op.operands[0]):
             return None
         if op.name == "and" and divisor & (divisor - 1):
             return None
-        return _ALIKE if op.name in ("div", "shr") else 1
+        return _UNIFORM if op.name in ("div", "shr") else 1
 
     def _starts_aligned(self, value: Value) -> bool:
         op = value.owner
@@ -214,7 +222,7 @@ class Facts:
         return op.name == "local_id" or self.program.workgroup[axis] % SUBGROUP_SIZE == 0
 
     def _from_form(self, value: Value) -> int | None:
-        """The stride that an affine form of the local ids has."""
+        """The stride of the value's affine form in the local ids, if it has one."""
         form = self.affine.exprs.get(value)
         if not isinstance(form, AffineExpr):
             return None
@@ -229,26 +237,26 @@ class Facts:
         return total
 
     def _symbol_stride(self, symbol: Symbol) -> int | None:
-        """A digit of a local id (id / stride % radix), which starts at a multiple of 32 in each chunk."""
+        """The stride of a digit of a local id (id / stride % radix); each subgroup starts at a multiple of 32."""
         if symbol.kind in (SymbolKind.GROUP, SymbolKind.LOOP):
-            return _ALIKE
+            return _UNIFORM
         digit = symbol.digit
-        along = self.axis_strides[AXES.index(digit.axis)] if digit is not None else None
-        if digit is None or along != 1:
-            return along  # None for a symbol that stands for a lane's value
+        axis_stride = self.axis_strides[AXES.index(digit.axis)] if digit is not None else None
+        if digit is None or axis_stride != 1:
+            return axis_stride  # None for a symbol that stands for a lane's value
         if digit.stride % SUBGROUP_SIZE == 0:
-            return _ALIKE
+            return _UNIFORM
         return 1 if digit.stride == 1 and digit.radix % SUBGROUP_SIZE == 0 else None
 
 
 def _axis_stride(program: Program, axis: int) -> int | None:
-    """How local_id along an axis moves from lane to lane of a chunk."""
-    extent, below = program.workgroup[axis], 1
+    """The stride of local_id along an axis."""
+    extent, inner_extent = program.workgroup[axis], 1
     for size in program.workgroup[:axis]:
-        below *= size
-    if extent == 1 or below % SUBGROUP_SIZE == 0:
-        return _ALIKE
-    return 1 if below == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None
+        inner_extent *= size
+    if extent == 1 or inner_extent % SUBGROUP_SIZE == 0:
+        return _UNIFORM
+    return 1 if inner_extent == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None
 
 
 def _constant(value: Value) -> int | None:
@@ -256,7 +264,7 @@ def _constant(value: Value) -> int | None:
     return op.attrs["value"] if isinstance(op, Op) and op.name == "const" and value.type.is_int else None
 
 
-def _centred(stride: int, value: Value) -> int:
+def _as_signed(stride: int, value: Value) -> int:
     """The stride modulo 2^bits, as the number closest to zero."""
     bits = value.type.bits or 1
     stride &= (1 << bits) - 1

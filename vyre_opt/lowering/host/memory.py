@@ -1,14 +1,14 @@
-"""Loads, stores and atomics of a chunk, each checked against the length of its buffer.
+"""Loads, stores and atomics of a subgroup, each checked against the length of its buffer.
 
     index               load                            store
-    the chunk agrees    one element for all             the first active lane's element
+    uniform             one element for all             the first active lane's element
     consecutive         one wide load                   one wide (masked) store
     every 2nd .. 4th    a wide load, then a shuffle     scatter
     anything            gather                          scatter
 
-A wide access needs one comparison: all that it may touch is in bounds, and no lane's index wraps
-around its type on the way.  Where that does not hold (at the end of a buffer), lanes are checked
-and served one by one.
+A wide access needs one comparison, which says that all it may touch is in bounds and no lane's
+index wraps around its type.  Where that does not hold (at the end of a buffer), lanes are checked
+and moved one by one.
 """
 
 from __future__ import annotations
@@ -20,350 +20,380 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR
-from . import module_functions as host_helpers
-from .frame import ALL, FLAGS, WIDE, Frame
+from . import runtime_functions as runtime
+from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["ACCESSING"]
+__all__ = ["MEMORY_OPS"]
 
 MAX_SHUFFLED = 4
-"""Of the elements of a wide load, at least one in so many is used."""
+"""A strided access is a wide load if at least one in so many of the scalars loaded is used."""
 
 MAX_WIDE_PARTS = 8
+"""The most scalars of one lane in a wide access."""
 
 Words = list[str]
+"""The LLVM values of one value's parts, of the memory type."""
 
 
 @dataclass(slots=True)
 class SubgroupAccess:
-    """`parts` memory scalars of type `memory`, from element `index` on.
+    """An access to a buffer from element `index` on, by all lanes of a subgroup.
 
-    `element`: scalars of one element of the buffer; `covered`: elements of the value.
+    `length`: of the buffer in elements, an LLVM name or a number.  `dtype`: of a scalar.
+    `lanes_per_element`: scalars in an element of the buffer.  `parts`: scalars in the value that one
+    lane moves.  `stride`: elements from one lane's index to the next's, None for none.
     """
 
     op: Op
     index: Value
     pointer: str
-    count: str
+    length: str
     dtype: DataType
-    element: int
+    lanes_per_element: int
     parts: int
     stride: int | None
     proven: bool
 
     @property
-    def covered(self) -> int:
-        return self.parts // self.element
+    def width(self) -> int:
+        """Elements that one lane moves."""
+        return self.parts // self.lanes_per_element
 
     @property
     def memory(self) -> str:
+        """The LLVM type of a scalar in memory."""
         return conversions.memory_type(self.dtype)
 
     @property
-    def bits(self) -> int:
-        return self.dtype.bits or 0
+    def align(self) -> int:
+        """Bytes that an address is surely a multiple of: those of a scalar."""
+        return max(1, (self.dtype.bits or 0) // 8)
 
 
-def _access(c: SubgroupEmitter, op: Op, index: Value, dtype: DataType) -> SubgroupAccess:
-    name = op.attrs["buffer"]
-    frame = c.frame
-    element = frame.program.buffers[name].dtype.lanes
+def _access(emitter: SubgroupEmitter, op: Op, index: Value, dtype: DataType) -> SubgroupAccess:
+    name, builder = op.attrs["buffer"], emitter.builder
     return SubgroupAccess(
-        op,
-        index,
-        frame.pointers[name],
-        frame.counts[name],
-        dtype.element,
-        element,
-        dtype.lanes,
-        c.facts.stride(index),
-        op in c.facts.proven,
+        op=op,
+        index=index,
+        pointer=builder.pointers[name],
+        length=builder.counts[name],
+        dtype=dtype.element,
+        lanes_per_element=builder.program.buffers[name].dtype.lanes,
+        parts=dtype.lanes,
+        stride=emitter.facts.stride(index),
+        proven=op in emitter.facts.proven,
     )
 
 
 # --- addresses
 
 
-def _wide(frame: Frame, value: str, dtype: DataType, lanes: bool) -> str:
-    """An index as i64; a negative one becomes larger than any length."""
+def _widened(builder: FunctionBuilder, value: str, dtype: DataType, lanes: bool) -> str:
+    """An index as i64; a negative one becomes larger than any length, as unsigned numbers."""
     if dtype.bits == 64:
         return value
     shape = WIDE if lanes else SCALAR
     verb = "sext" if dtype.is_signed else "zext"
-    return frame.w.emit(f"{verb} {shape.type(dtype)} {value} to {shape.of('i64')}")
+    return builder.w.emit(f"{verb} {shape.type(dtype)} {value} to {shape.of('i64')}")
 
 
-def _base(c: SubgroupEmitter, a: SubgroupAccess) -> str:
-    return _wide(c.frame, c.scalar(a.index), a.index.type, False)
+def _base_index(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
+    return _widened(emitter.builder, emitter.scalar(access.index), access.index.type, False)
 
 
-def _lanes(c: SubgroupEmitter, a: SubgroupAccess) -> str:
-    return _wide(c.frame, c.lane(a.index), a.index.type, True)
+def _lane_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
+    return _widened(emitter.builder, emitter.lane(access.index), access.index.type, True)
 
 
-def _limit(frame: Frame, a: SubgroupAccess, reach: int) -> str:
-    """Indices below this leave room for `reach` elements from there on."""
-    if a.count.isdigit():
-        return str(max(0, int(a.count) - reach + 1))
+def _limit(builder: FunctionBuilder, access: SubgroupAccess, reach: int) -> str:
+    """The bound below which an index leaves room for `reach` elements, itself included."""
+    if access.length.isdigit():
+        return str(max(0, int(access.length) - reach + 1))
     if reach == 1:
-        return a.count
-    return frame.w.call("llvm.usub.sat.i64", "i64", [("i64", a.count), ("i64", str(reach - 1))])
+        return access.length
+    return builder.w.call("llvm.usub.sat.i64", "i64", [("i64", access.length), ("i64", str(reach - 1))])
 
 
-def _limit_run(frame: Frame, a: SubgroupAccess) -> str:
-    """Indices below this leave room for the elements of all lanes, and no lane's index wraps on the way."""
-    assert a.stride is not None
-    reach = a.stride * SUBGROUP_SIZE
-    limit = _limit(frame, a, reach)
-    bits = (a.index.type.bits or 0) - a.index.type.is_signed
-    if bits >= 63 or (a.count.isdigit() and int(a.count) <= 1 << bits):
+def _limit_run(builder: FunctionBuilder, access: SubgroupAccess) -> str:
+    """The bound below which lane 0's index leaves room for all lanes, and no lane's index wraps."""
+    assert access.stride is not None
+    reach = access.stride * SUBGROUP_SIZE
+    limit = _limit(builder, access, reach)
+    bits = (access.index.type.bits or 0) - access.index.type.is_signed
+    if bits >= 63 or (access.length.isdigit() and int(access.length) <= 1 << bits):
         return limit
-    # behind its largest value an index goes on at its least, not at the next element
+    # An index that wraps goes on at its type's least value, not at the next element
     last = max(0, (1 << bits) - reach + 1)
-    return frame.w.call("llvm.umin.i64", "i64", [("i64", limit), ("i64", str(last))])
+    return builder.w.call("llvm.umin.i64", "i64", [("i64", limit), ("i64", str(last))])
 
 
-def _pointer(frame: Frame, a: SubgroupAccess, index: str, part: int = 0) -> str:
-    """The address of a scalar of the element at a scalar index."""
-    w = frame.w
-    if a.element > 1:
-        index = w.emit(f"mul i64 {index}, {a.element}")
-    at = w.emit(f"getelementptr {a.memory}, ptr {a.pointer}, i64 {index}")
-    return w.emit(f"getelementptr {a.memory}, ptr {at}, i64 {part}") if part else at
+def _pointer(builder: FunctionBuilder, access: SubgroupAccess, index: str, part: int = 0) -> str:
+    """The address of scalar number `part` from the element at `index` (i64) on."""
+    w = builder.w
+    if access.lanes_per_element > 1:
+        index = w.emit(f"mul i64 {index}, {access.lanes_per_element}")
+    at = w.emit(f"getelementptr {access.memory}, ptr {access.pointer}, i64 {index}")
+    return w.emit(f"getelementptr {access.memory}, ptr {at}, i64 {part}") if part else at
 
 
-def _places(frame: Frame, a: SubgroupAccess, indices: str, part: int) -> str:
-    """The scalar that each lane touches, counted from the start of the buffer."""
-    w, wide = frame.w, WIDE.of("i64")
-    if a.element > 1:
-        indices = w.emit(f"mul {wide} {indices}, {WIDE.integer('i64', a.element)}")
+def _scalar_offsets(builder: FunctionBuilder, access: SubgroupAccess, indices: str, part: int) -> str:
+    """The number of the scalar that each lane accesses, counted from the start of the buffer."""
+    w, wide = builder.w, WIDE.of("i64")
+    if access.lanes_per_element > 1:
+        indices = w.emit(f"mul {wide} {indices}, {WIDE.integer('i64', access.lanes_per_element)}")
     return w.emit(f"add {wide} {indices}, {WIDE.integer('i64', part)}") if part else indices
 
 
-def _check_one(c: SubgroupEmitter, a: SubgroupAccess, index: str) -> None:
-    """Go on only if a scalar index is in bounds."""
-    if a.proven:
+def _check_one(emitter: SubgroupEmitter, access: SubgroupAccess, index: str) -> None:
+    """Fault unless a scalar index (i64) is in bounds."""
+    if access.proven:
         return
-    w = c.w
-    fine = w.emit(f"icmp ult i64 {index}, {_limit(c.frame, a, a.covered)}")
+    w, builder = emitter.w, emitter.builder
+    in_bounds = w.emit(f"icmp ult i64 {index}, {_limit(builder, access, access.width)}")
     good, bad = w.label("inside"), w.label("outside")
-    w.branch_if(fine, good, bad)
+    w.branch_if(in_bounds, good, bad)
     w.start(bad)
-    c.frame.fault(a.op, c.first_active(), index)
+    builder.fault(access.op, emitter.first_active_lane(), index)
     w.start(good)
 
 
-def _check_lanes(c: SubgroupEmitter, a: SubgroupAccess, indices: str) -> None:
-    """Go on only if the indices of all active lanes are in bounds."""
-    if a.proven:
+def _check_lanes(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str) -> None:
+    """Fault unless the indices of all active lanes are in bounds."""
+    if access.proven:
         return
-    w, frame, wide = c.w, c.frame, WIDE.of("i64")
-    limit = frame.splat("i64", _limit(frame, a, a.covered))
-    outside = frame.both(c.mask, w.emit(f"icmp uge {wide} {indices}, {limit}"))
-    bits = frame.bits(outside)
-    some = w.emit(f"icmp ne i32 {bits}, 0")
+    w, builder, wide = emitter.w, emitter.builder, WIDE.of("i64")
+    limit = builder.splat("i64", _limit(builder, access, access.width))
+    outside = builder.mask_and(emitter.mask, w.emit(f"icmp uge {wide} {indices}, {limit}"))
+    bits = builder.mask_bits(outside)
+    any_outside = w.emit(f"icmp ne i32 {bits}, 0")
     good, bad = w.label("inside"), w.label("outside")
-    w.branch_if(some, bad, good)
+    w.branch_if(any_outside, bad, good)
     w.start(bad)
-    host_helpers.fault_lane(frame, a.op, indices, bits)
+    runtime.fault_lane(builder, access.op, indices, bits)
     w.start(good)
 
 
-def _rare_lanes(c: SubgroupEmitter, a: SubgroupAccess) -> str:
-    """The indices of a progression whose wide access is not in bounds as a whole, checked; in little code."""
-    assert a.stride is not None
-    indices = host_helpers.progression(c.frame, a.index.type, c.scalar(a.index), a.stride)
-    limit = _limit(c.frame, a, a.covered)
-    bad = host_helpers.is_outside(c.frame, a.op, indices, limit, c.active_bits())
-    good = c.w.label("inside")
-    c.w.branch_if(bad, "exit", good)
-    c.w.start(good)
+def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
+    """The indices of a progression, checked lane by lane.
+
+    For the rare case that the wide access is not in bounds as a whole: small code rather than fast.
+    """
+    w, builder = emitter.w, emitter.builder
+    assert access.stride is not None
+    indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
+    limit = _limit(builder, access, access.width)
+    bad = runtime.is_outside(builder, access.op, indices, limit, emitter.active_bits())
+    good = w.label("inside")
+    w.branch_if(bad, "exit", good)
+    w.start(good)
     return indices
 
 
 # --- loads
 
 
-def load(c: SubgroupEmitter, op: Op) -> None:
+def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    a = _access(c, op, op.operands[0], result.type)
-    if a.stride == 0:
-        raw, shape = _load_one(c, a), SCALAR
-    elif a.stride is not None and (spread := _spread(a)):
-        raw, shape = _load_near(c, a, spread), WIDE
+    access = _access(emitter, op, op.operands[0], result.type)
+    if access.stride == 0:
+        raw, shape = _load_uniform(emitter, access), SCALAR
+    elif access.stride is not None and (scalar_stride := _scalar_stride(access)):
+        raw, shape = _load_consecutive(emitter, access, scalar_stride), WIDE
     else:
-        raw, shape = _load_far(c, a), WIDE
-    c.define(result, [conversions.load_value(c.w, shape, a.dtype, part) for part in raw])
+        raw, shape = _load_scattered(emitter, access), WIDE
+    emitter.define(result, [conversions.load_value(emitter.w, shape, access.dtype, part) for part in raw])
 
 
-def _load_one(c: SubgroupEmitter, a: SubgroupAccess) -> Words:
-    index = _base(c, a)
-    _check_one(c, a, index)
-    return [c.w.emit(f"load {a.memory}, ptr {_pointer(c.frame, a, index, part)}") for part in range(a.parts)]
+def _load_uniform(emitter: SubgroupEmitter, access: SubgroupAccess) -> Words:
+    index = _base_index(emitter, access)
+    _check_one(emitter, access, index)
+    return [
+        emitter.w.emit(f"load {access.memory}, ptr {_pointer(emitter.builder, access, index, part)}")
+        for part in range(access.parts)
+    ]
 
 
-def _spread(a: SubgroupAccess) -> int:
-    """Scalars from lane to lane if one wide load serves all, else 0."""
-    scalars = (a.stride or 0) * a.element
-    if scalars == a.parts:
-        return scalars if a.parts <= MAX_WIDE_PARTS else 0
-    return scalars if 1 < scalars <= MAX_SHUFFLED and a.parts <= scalars else 0
+def _scalar_stride(access: SubgroupAccess) -> int:
+    """The distance of two lanes' scalars, if one wide load is to serve all lanes; else 0."""
+    scalars = (access.stride or 0) * access.lanes_per_element
+    if scalars == access.parts:
+        return scalars if access.parts <= MAX_WIDE_PARTS else 0
+    return scalars if 1 < scalars <= MAX_SHUFFLED and access.parts <= scalars else 0
 
 
-def _load_near(c: SubgroupEmitter, a: SubgroupAccess, spread: int) -> Words:
-    w, frame = c.w, c.frame
-    assert a.stride is not None
-    if a.proven and c.mask is None and spread == a.parts:
-        return _load_run(frame, a, _base(c, a), spread)
-    base = _base(c, a)
-    fine = w.emit(f"icmp ult i64 {base}, {_limit_run(frame, a)}")
-    near, far, end = w.label("near"), w.label("far"), w.label("loaded")
-    w.branch_if(fine, near, far)
-    w.start(near)
-    fast = _load_run(frame, a, base, spread)
-    near = w.block
+def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
+    w, builder = emitter.w, emitter.builder
+    assert access.stride is not None
+    if access.proven and emitter.mask is None and scalar_stride == access.parts:
+        return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
+    base = _base_index(emitter, access)
+    in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
+    wide, gathered, end = w.label("near"), w.label("far"), w.label("loaded")
+    w.branch_if(in_bounds, wide, gathered)
+    w.start(wide)
+    fast = _load_run(builder, access, base, scalar_stride)
+    wide = w.block
     w.branch(end)
-    w.start(far)
-    slow = _gather(c, a, _rare_lanes(c, a), cold=True)
-    far = w.block
+    w.start(gathered)
+    slow = _gather(emitter, access, _checked_indices(emitter, access), cold=True)
+    gathered = w.block
     w.branch(end)
     w.start(end)
-    return [w.phi(WIDE.of(a.memory), [(f, near), (s, far)]) for f, s in zip(fast, slow, strict=True)]
+    return [
+        w.phi(WIDE.of(access.memory), [(f, wide), (s, gathered)]) for f, s in zip(fast, slow, strict=True)
+    ]
 
 
-def _load_run(frame: Frame, a: SubgroupAccess, base: str, spread: int) -> Words:
-    """All scalars from the first lane's on, then those of each part out of them."""
-    w, many = frame.w, f"<{spread * SUBGROUP_SIZE} x {a.memory}>"
-    whole = w.emit(f"load {many}, ptr {_pointer(frame, a, base)}, align {max(1, a.bits // 8)}")
-    if spread == 1:
+def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scalar_stride: int) -> Words:
+    """One load of all scalars from the first lane's on, then a shuffle for each part."""
+    w, many = builder.w, f"<{scalar_stride * SUBGROUP_SIZE} x {access.memory}>"
+    whole = w.emit(f"load {many}, ptr {_pointer(builder, access, base)}, align {access.align}")
+    if scalar_stride == 1:
         return [whole]
-    found = []
-    for part in range(a.parts):
-        picked = ", ".join(f"i32 {lane * spread + part}" for lane in range(SUBGROUP_SIZE))
-        found.append(w.emit(f"shufflevector {many} {whole}, {many} poison, {WIDE.of('i32')} <{picked}>"))
-    return found
+    parts = []
+    for part in range(access.parts):
+        mask = ", ".join(f"i32 {lane * scalar_stride + part}" for lane in range(SUBGROUP_SIZE))
+        parts.append(w.emit(f"shufflevector {many} {whole}, {many} poison, {WIDE.of('i32')} <{mask}>"))
+    return parts
 
 
-def _load_far(c: SubgroupEmitter, a: SubgroupAccess) -> Words:
-    indices = _lanes(c, a)
-    _check_lanes(c, a, indices)
-    return _gather(c, a, indices)
+def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess) -> Words:
+    indices = _lane_indices(emitter, access)
+    _check_lanes(emitter, access, indices)
+    return _gather(emitter, access, indices)
 
 
-def _gather(c: SubgroupEmitter, a: SubgroupAccess, indices: str, cold: bool = False) -> Words:
-    frame, found = c.frame, []
-    for part in range(a.parts):
-        places = _places(frame, a, indices, part)
-        found.append(host_helpers.gather(frame, a.memory, a.bits, a.pointer, places, c.mask, cold))
-    return found
+def _gather(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str, cold: bool = False) -> Words:
+    builder, parts = emitter.builder, []
+    for part in range(access.parts):
+        offsets = _scalar_offsets(builder, access, indices, part)
+        parts.append(runtime.gather(builder, access.dtype, access.pointer, offsets, emitter.mask, cold=cold))
+    return parts
 
 
 # --- stores
 
 
-def store(c: SubgroupEmitter, op: Op) -> None:
+def store(emitter: SubgroupEmitter, op: Op) -> None:
     value, index = op.operands
-    a = _access(c, op, index, value.type)
-    if a.stride == 0:
-        _store_one(c, a, value)
+    access = _access(emitter, op, index, value.type)
+    if access.stride == 0:
+        _store_uniform(emitter, access, value)
         return
-    raw = [conversions.store_value(c.w, WIDE, a.dtype, part) for part in c.lanes(value)]
-    if a.stride is not None and a.stride * a.element == a.parts <= MAX_WIDE_PARTS:
-        _store_near(c, a, raw)
+    raw = [conversions.store_value(emitter.w, WIDE, access.dtype, part) for part in emitter.lanes(value)]
+    if (
+        access.stride is not None
+        and access.stride * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS
+    ):
+        _store_consecutive(emitter, access, raw)
     else:
-        _store_far(c, a, raw)
+        _store_scattered(emitter, access, raw)
 
 
-def _store_one(c: SubgroupEmitter, a: SubgroupAccess, value: Value) -> None:
-    """One lane writes; if more than one is active, they race."""
-    w, index = c.w, _base(c, a)
-    _check_one(c, a, index)
-    parts = c.held[value]
-    if c.shape(value) is WIDE or c.facts.stride(value):
-        lane, kind = c.first_active(), WIDE.type(a.dtype)
-        parts = tuple(w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in c.lanes(value))
+def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
+    """Only the first active lane writes: if there are more, they race, which is the program's error."""
+    w, index = emitter.w, _base_index(emitter, access)
+    _check_one(emitter, access, index)
+    parts = emitter.values[value]
+    if emitter.shape(value) is WIDE or emitter.facts.stride(value):
+        lane, kind = emitter.first_active_lane(), WIDE.type(access.dtype)
+        parts = tuple(w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in emitter.lanes(value))
     for number, part in enumerate(parts):
-        raw = conversions.store_value(w, SCALAR, a.dtype, part)
-        w.line(f"store {a.memory} {raw}, ptr {_pointer(c.frame, a, index, number)}")
+        raw = conversions.store_value(w, SCALAR, access.dtype, part)
+        w.line(f"store {access.memory} {raw}, ptr {_pointer(emitter.builder, access, index, number)}")
 
 
-def _store_near(c: SubgroupEmitter, a: SubgroupAccess, raw: Words) -> None:
-    w, frame = c.w, c.frame
-    assert a.stride is not None
-    base = _base(c, a)
-    if a.proven and c.mask is None:
-        _store_run(frame, a, base, raw)
+def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
+    w, builder = emitter.w, emitter.builder
+    assert access.stride is not None
+    base = _base_index(emitter, access)
+    if access.proven and emitter.mask is None:
+        _store_run(builder, access, base, raw)
         return
-    fine = w.emit(f"icmp ult i64 {base}, {_limit_run(frame, a)}")
-    masked = c.mask is not None and a.parts == 1 and a.bits in frame.features.masked_moves
-    if c.mask is not None and not masked:
-        full = w.emit(f"icmp eq i32 {c.active_bits()}, -1")
-        fine = w.emit(f"and i1 {fine}, {full}")
+    in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
+    has_masked_store = access.parts == 1 and access.dtype.bits in builder.features.masked_moves
+    masked = emitter.mask is not None and has_masked_store
+    if emitter.mask is not None and not masked:
+        full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
+        in_bounds = w.emit(f"and i1 {in_bounds}, {full}")
     near, far, end = w.label("near"), w.label("far"), w.label("stored")
-    w.branch_if(fine, near, far)
+    w.branch_if(in_bounds, near, far)
     w.start(near)
     if masked:
-        wide, at = WIDE.of(a.memory), _pointer(frame, a, base)
-        name = f"llvm.masked.store.{WIDE.suffix(a.memory)}.p0"
-        w.call(name, "void", [(wide, raw[0]), ("ptr", at), ("i32", str(a.bits // 8)), (FLAGS, c.mask or ALL)])
+        wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
+        name = f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0"
+        w.call(
+            name,
+            "void",
+            [
+                (wide, raw[0]),
+                ("ptr", at),
+                ("i32", str((access.dtype.bits or 0) // 8)),
+                (FLAGS, emitter.mask or ALL),
+            ],
+        )
     else:
-        _store_run(frame, a, base, raw)
+        _store_run(builder, access, base, raw)
     w.branch(end)
     w.start(far)
-    _scatter(c, a, raw, _rare_lanes(c, a), cold=True)
+    _scatter(emitter, access, raw, _checked_indices(emitter, access), cold=True)
     w.branch(end)
     w.start(end)
 
 
-def _store_run(frame: Frame, a: SubgroupAccess, base: str, raw: Words) -> None:
-    """The parts of all lanes, lane by lane, in one store."""
-    w = frame.w
-    whole, width = list(raw), SUBGROUP_SIZE
-    while len(whole) & (len(whole) - 1):
-        whole.append("poison")
-    while len(whole) > 1:  # join neighbours until one vector holds all, part by part
-        kind = f"<{width} x {a.memory}>"
-        places = ", ".join(f"i32 {place}" for place in range(2 * width))
-        pairs = zip(whole[::2], whole[1::2], strict=True)
-        whole = [
-            w.emit(f"shufflevector {kind} {x}, {kind} {y}, <{2 * width} x i32> <{places}>") for x, y in pairs
+def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: Words) -> None:
+    """One store of the parts of all lanes, interleaved into lane order."""
+    w = builder.w
+    vectors, lanes = list(raw), SUBGROUP_SIZE
+    while len(vectors) & (len(vectors) - 1):  # joining in pairs needs a power of two
+        vectors.append("poison")
+    while len(vectors) > 1:  # join neighbours until one vector holds all, part by part
+        kind = f"<{lanes} x {access.memory}>"
+        mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [
+            w.emit(f"shufflevector {kind} {x}, {kind} {y}, <{2 * lanes} x i32> <{mask}>") for x, y in pairs
         ]
-        width *= 2
-    joined, many = whole[0], f"<{a.parts * SUBGROUP_SIZE} x {a.memory}>"
-    if a.parts > 1:
-        kind = f"<{width} x {a.memory}>"
-        order = [part * SUBGROUP_SIZE + lane for lane in range(SUBGROUP_SIZE) for part in range(a.parts)]
-        places = ", ".join(f"i32 {place}" for place in order)
-        joined = w.emit(f"shufflevector {kind} {joined}, {kind} poison, <{len(order)} x i32> <{places}>")
-    w.line(f"store {many} {joined}, ptr {_pointer(frame, a, base)}, align {max(1, a.bits // 8)}")
+        lanes *= 2
+    joined, many = vectors[0], f"<{access.parts * SUBGROUP_SIZE} x {access.memory}>"
+    if access.parts > 1:
+        kind = f"<{lanes} x {access.memory}>"
+        order = [part * SUBGROUP_SIZE + lane for lane in range(SUBGROUP_SIZE) for part in range(access.parts)]
+        mask = ", ".join(f"i32 {lane}" for lane in order)
+        joined = w.emit(f"shufflevector {kind} {joined}, {kind} poison, <{len(order)} x i32> <{mask}>")
+    w.line(f"store {many} {joined}, ptr {_pointer(builder, access, base)}, align {access.align}")
 
 
-def _store_far(c: SubgroupEmitter, a: SubgroupAccess, raw: Words) -> None:
-    indices = _lanes(c, a)
-    _check_lanes(c, a, indices)
-    _scatter(c, a, raw, indices)
+def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
+    indices = _lane_indices(emitter, access)
+    _check_lanes(emitter, access, indices)
+    _scatter(emitter, access, raw, indices)
 
 
-def _scatter(c: SubgroupEmitter, a: SubgroupAccess, raw: Words, indices: str, cold: bool = False) -> None:
+def _scatter(
+    emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words, indices: str, cold: bool = False
+) -> None:
+    builder = emitter.builder
     for part, value in enumerate(raw):
-        places = _places(c.frame, a, indices, part)
-        host_helpers.scatter(c.frame, a.memory, a.bits, a.pointer, places, value, c.mask, cold)
+        offsets = _scalar_offsets(builder, access, indices, part)
+        runtime.scatter(builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold)
 
 
 # --- atomics: the active lanes, one after the other
 
 
-def atomic(c: SubgroupEmitter, op: Op) -> None:
+def atomic(emitter: SubgroupEmitter, op: Op) -> None:
+    builder = emitter.builder
     index, *values = op.operands
     dtype = op.results[0].type
-    a = _access(c, op, index, dtype)
-    indices = _lanes(c, a)
-    _check_lanes(c, a, indices)
-    places = _places(c.frame, a, indices, 0)
-    held = [c.lane(value) for value in values]
-    name, order = op.name.removeprefix("atomic_"), op.attrs["order"]
-    found = host_helpers.atomic(c.frame, name, dtype, order, a.pointer, places, held, c.active_bits())
-    c.define(op.results[0], [found])
+    access = _access(emitter, op, index, dtype)
+    indices = _lane_indices(emitter, access)
+    _check_lanes(emitter, access, indices)
+    offsets = _scalar_offsets(builder, access, indices, 0)
+    operands = [emitter.lane(value) for value in values]
+    old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
+    emitter.define(op.results[0], [old])
 
 
-ACCESSING = {"load": load, "store": store, "atomic": atomic}
+MEMORY_OPS = {"load": load, "store": store, "atomic": atomic}

@@ -1,8 +1,8 @@
-"""Long blocks in functions of their own, so that compiling takes time in proportion to their length.
+"""Outlines parts of long blocks into functions, so that compile time grows linearly with their length.
 
-Some of LLVM's passes take quadratic time in the length of a function, and worse in its
-checked accesses: each may leave it, and with it all loops around.  So a long block is cut
-into parts; a part says whether it ended in a fault.
+Some of LLVM's passes take quadratic time in the length of a function, and worse in the number of
+checked accesses, each of which may exit it and all loops around.  So a long block is cut
+into parts; a part's function returns whether it ended in a fault.
 
     store <32 x float> %t7, ptr %slot.9              what the part reads, where it is wide
     %t12 = call i1 @vyre.part.11(ptr %b0, i64 %n0, ..., ptr %slot.9, ptr %slot.10)
@@ -19,25 +19,25 @@ from typing import TYPE_CHECKING
 
 from ...ir.program import Op, Value
 from ..common.lane_shape import carrier
-from .frame import FLAGS
+from .function_builder import FLAGS
 
 if TYPE_CHECKING:
     from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["cut", "weigh", "write_part"]
+__all__ = ["cut_block", "weigh_ops", "write_part"]
 
 CHECKED = 16
-"""What a checked access weighs; any other op weighs 1."""
+"""The weight of a checked access; any other op weighs 1."""
 
 PART = 32 * CHECKED
-"""Weight of a part; a block of up to twice as much stays whole."""
+"""The most that a part weighs; a block of up to twice as much stays whole."""
 
-_NAME = re.compile(r"%[A-Za-z][\w.]*")
-_DEFINED = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
+_NAME_USE = re.compile(r"%[A-Za-z][\w.]*")
+_DEFINITION = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
 
 
-def weigh(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
-    """The weight of each op with those inside of it; `ops` as a walk gives them."""
+def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
+    """The weight of each op with the ops nested in it; `ops` in the order of `Program.walk()`."""
     weights: dict[Op, int] = {}
     for op in reversed(ops):
         checked = "buffer" in op.attrs and op.operands and op not in proven
@@ -46,8 +46,8 @@ def weigh(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
     return weights
 
 
-def cut(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:
-    """Runs of the ops of a block, and whether each is to be a part."""
+def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:
+    """The ops of a block as consecutive runs, and whether each is to be outlined."""
     if sum(weights[op] for op in ops) <= 2 * PART:
         return [(False, ops)]
     runs: list[tuple[bool, Sequence[Op]]] = []
@@ -65,113 +65,114 @@ def cut(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequen
     return [*runs, (True, run)] if run else runs
 
 
-def write_part(c: SubgroupEmitter, ops: Sequence[Op]) -> None:
-    """Write ops as ever, then move what was written into a function."""
-    frame, w, told = c.frame, c.w, c.defined
-    lines, slots, block = len(w.lines), len(frame.slots), w.block
-    c.defined = lambda value: None
+def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
+    """Write ops into a function of their own and call it: written in place first, then moved."""
+    builder, w, on_define = emitter.builder, emitter.w, emitter.on_define
+    lines, slots, block = len(w.lines), len(builder.slots), w.block
+    emitter.on_define = lambda value: None
     w.block = "entry"
     for op in ops:
-        c.op(op)
-    c.defined, w.block = told, block
-    body, allocas = w.lines[lines:], frame.slots[slots:]
-    del w.lines[lines:], frame.slots[slots:]
-    last = max(frame.numbers[op] for op in ops[-1].walk())
-    given = [value for op in ops for value in op.results if frame.last_use(value) > last]
-    _Part(c, ops, [*allocas, *body]).call(given)
-    for value in given:
-        told(value)
+        emitter.op(op)
+    emitter.on_define, w.block = on_define, block
+    body, allocas = w.lines[lines:], builder.slots[slots:]
+    del w.lines[lines:], builder.slots[slots:]
+    last = max(builder.numbers[op] for op in ops[-1].walk())
+    results = [value for op in ops for value in op.results if builder.last_use(value) > last]
+    _OutlinedPart(emitter, ops, [*allocas, *body]).call(results)
+    for value in results:
+        on_define(value)
 
 
-class _Part:
-    """`body`: the text of a part.  Names that it has not made itself become parameters."""
+class _OutlinedPart:
+    """A part with the lines `body`.  Names in them that are defined elsewhere become parameters."""
 
-    def __init__(self, c: SubgroupEmitter, ops: Sequence[Op], body: list[str]) -> None:
-        self.c, self.frame, self.w = c, c.frame, c.w
+    def __init__(self, emitter: SubgroupEmitter, ops: Sequence[Op], body: list[str]) -> None:
+        self.emitter, self.builder, self.w = emitter, emitter.builder, emitter.w
         self.body = body
         text = "\n".join(body)
-        self.made = {value or f"%{label}" for value, label in _DEFINED.findall(text)} | {"%exit"}
-        self.types = _types(c, ops)
+        self.defined = {value or f"%{label}" for value, label in _DEFINITION.findall(text)} | {"%exit"}
+        self.types = _types(emitter, ops)
         self.params: list[str] = []
         self.args: list[str] = []
-        self.head: list[str] = []
-        for name in dict.fromkeys(_NAME.findall(text)):
-            if name not in self.made:
-                self._take(name, self.types[name])
+        self.prologue: list[str] = []
+        for name in dict.fromkeys(_NAME_USE.findall(text)):
+            if name not in self.defined:
+                self._add_input(name, self.types[name])
 
-    def _param(self, kind: str, name: str, given: str) -> None:
-        alone = " noalias" if name.startswith("%b") and kind == "ptr" else ""
-        self.params.append(f"{kind}{alone} {name}")
-        self.args.append(f"{kind} {given}")
+    def _param(self, kind: str, name: str, arg: str) -> None:
+        attributes = " noalias" if name.startswith("%b") and kind == "ptr" else ""
+        self.params.append(f"{kind}{attributes} {name}")
+        self.args.append(f"{kind} {arg}")
 
-    def _take(self, name: str, kind: str) -> None:
-        """Flags for each lane go as one word, vectors in memory."""
+    def _add_input(self, name: str, kind: str) -> None:
+        """Pass a value in: an i1 vector as one i32, other vectors through memory."""
         w = self.w
         if kind == FLAGS:
             word = w.fresh("in")
-            self._param("i32", word, self.frame.bits(name))
-            self.head.append(f"  {name} = bitcast i32 {word} to {FLAGS}")
+            self._param("i32", word, self.builder.mask_bits(name))
+            self.prologue.append(f"  {name} = bitcast i32 {word} to {FLAGS}")
         elif kind.startswith("<"):
-            slot = self.frame.slot(kind)
-            self.frame.store(kind, name, slot)
+            slot = self.builder.slot(kind)
+            self.builder.store(kind, name, slot)
             self._param("ptr", slot, slot)
-            self.head.append(f"  {name} = load {kind}, ptr {slot}")
+            self.prologue.append(f"  {name} = load {kind}, ptr {slot}")
         else:
             self._param(kind, name, name)
 
-    def _give(self, name: str, kind: str) -> str:
-        """Add a result; the slot in which it comes."""
-        word, stored = self.w.fresh("out"), kind
+    def _add_output(self, name: str, kind: str) -> str:
+        """Pass a value out, through the stack slot that is returned."""
+        word, stored_kind = self.w.fresh("out"), kind
         if kind == FLAGS:
             self.body.append(f"  {word} = bitcast {FLAGS} {name} to i32")
-            name, stored = word, "i32"
-        slot = self.frame.slot(stored)
-        self.body.append(f"  store {stored} {name}, ptr {slot}")
+            name, stored_kind = word, "i32"
+        slot = self.builder.slot(stored_kind)
+        self.body.append(f"  store {stored_kind} {name}, ptr {slot}")
         self._param("ptr", slot, slot)
         return slot
 
-    def call(self, given: Sequence[Value]) -> None:
-        """Define the function and call it; `given` are held as it gives them from then on."""
-        c, frame, w = self.c, self.frame, self.w
-        kinds = {value: c.shape(value).of(carrier(value.type.element)) for value in given}
+    def call(self, results: Sequence[Value]) -> None:
+        """Define the function and call it; `results` are the values that ops behind it use."""
+        emitter, builder, w = self.emitter, self.builder, self.w
+        kinds = {value: emitter.shape(value).of(carrier(value.type.element)) for value in results}
         slots = {
-            name: self._give(name, kinds[value])
-            for value in given
-            for name in c.held[value]
-            if name in self.made
+            name: self._add_output(name, kinds[value])
+            for value in results
+            for name in emitter.values[value]
+            if name in self.defined
         }
         symbol = w.label("vyre.part")
         lines = [
             f"define internal i1 @{symbol}({', '.join(self.params)}) noinline nounwind {{",
-            *("entry:", *self.head, *self.body, "  ret i1 false"),
+            *("entry:", *self.prologue, *self.body, "  ret i1 false"),
             *("exit:", "  ret i1 true", "}"),
         ]
-        frame.module.define(symbol, "\n".join(lines))
-        ended, following = w.emit(f"call i1 @{symbol}({', '.join(self.args)})"), w.label("next")
-        w.branch_if(ended, "exit", following)
-        w.start(following)
-        for value in given:
-            c.held[value] = tuple(
-                self._result(kinds[value], slots[name]) if name in slots else name for name in c.held[value]
+        builder.module.define(symbol, "\n".join(lines))
+        faulted, next_label = w.emit(f"call i1 @{symbol}({', '.join(self.args)})"), w.label("next")
+        w.branch_if(faulted, "exit", next_label)
+        w.start(next_label)
+        for value in results:
+            emitter.values[value] = tuple(
+                self._result(kinds[value], slots[name]) if name in slots else name
+                for name in emitter.values[value]
             )
 
     def _result(self, kind: str, slot: str) -> str:
         if kind != FLAGS:
-            return self.frame.load(kind, slot)
-        return self.w.emit(f"bitcast i32 {self.frame.load('i32', slot)} to {FLAGS}")
+            return self.builder.load(kind, slot)
+        return self.w.emit(f"bitcast i32 {self.builder.load('i32', slot)} to {FLAGS}")
 
 
-def _types(c: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
-    """LLVM types of the names that a part may have from outside."""
-    frame = c.frame
-    types = {"%status": "ptr", "%scratch": "ptr", "%zero": "i32", frame.linear: "i32", frame.group: "i64"}
-    types.update(dict.fromkeys((*frame.group_ids, *frame.extents), "i32"))
-    types.update(dict.fromkeys(frame.pointers.values(), "ptr"))
-    types.update(dict.fromkeys(frame.counts.values(), "i64"))
-    if c.mask is not None:
-        types[c.mask] = FLAGS
+def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
+    """LLVM types of the names that a part may use from outside."""
+    builder = emitter.builder
+    types = {"%status": "ptr", "%scratch": "ptr", "%zero": "i32", builder.linear: "i32", builder.group: "i64"}
+    types.update(dict.fromkeys((*builder.group_ids, *builder.extents), "i32"))
+    types.update(dict.fromkeys(builder.pointers.values(), "ptr"))
+    types.update(dict.fromkeys(builder.counts.values(), "i64"))
+    if emitter.mask is not None:
+        types[emitter.mask] = FLAGS
     for op in ops:
         for value in (operand for inner in op.walk() for operand in inner.operands):
-            for name in c.held.get(value, ()):
-                types[name] = c.shape(value).of(carrier(value.type.element))
+            for name in emitter.values.get(value, ()):
+                types[name] = emitter.shape(value).of(carrier(value.type.element))
     return types

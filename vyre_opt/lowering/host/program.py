@@ -1,70 +1,44 @@
-"""Program -> LLVM IR for the host: SPMD on SIMD.
+"""Program -> LLVM IR for the host: one function whose lanes are the invocations of a subgroup.
 
-The module has one function to call,
-
-    void vyre_run(ptr args, i64 first, i64 last, ptr scratch, ptr status)
-
-which runs the workgroups `first` to `last`, last not included and larger than first.
-`args` are 64-bit words: the address of each buffer of `HostCode.buffers`, their element
-counts, the grid along x, y, z, and a 0.  `scratch` is the thread's own, aligned to 64 bytes,
-`HostCode.scratch_bytes` long (times the workgroups of the grid if `whole_grid`).
-`status` are the words of host_frame.FAULT_WORDS, zero before, which a fault fills in; and what a
-loop that may wait for another workgroup looks at: the address of a word that is not 0 once the run
-is to be given up, because of a fault elsewhere or by the caller; a word of its own; and the address
-of a function to call now and then, `i32 ()`, that lets other threads run.
-
-    host_flatten   calls and regions go
-    host_facts     what the lanes of a chunk have in common
-    host_plan      segments between barriers
-    host_segments  loops over workgroups and chunks
-    host_outline   long blocks in functions of their own
-    host_chunk     ops that compute; host_memory, host_subgroup, host_control: the others
+The body is cut at its barriers into segments.  Each segment is a loop over the subgroups of a
+workgroup, which runs all 32 invocations of a subgroup at once, as the lanes of vectors.  abi.py
+describes the function; the package's docstring lists the files in the order of the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ir.program import Op, Program
 from ..common.llvm_text import ModuleText, Writer
-from .barrier_split import plan
-from .frame import Features, Frame
-from .half import define_half_conversions
-from .lane_facts import Facts
-from .module_functions import define_fault
-from .outline import weigh
-from .segments import Segments
+from .abi import ENTRY, HostCode
+from .barrier_split import split_at_barriers
+from .function_builder import FunctionBuilder, SimdFeatures
+from .lane_facts import LaneFacts
+from .outline import weigh_ops
+from .runtime_functions import define_fault, define_half_conversions
+from .segment_emitter import SegmentEmitter
 
-__all__ = ["ENTRY", "HostCode", "UnloweredKernel", "lower"]
-
-ENTRY = "vyre_run"
+__all__ = ["UnloweredKernel", "lower"]
 
 
 class UnloweredKernel(Exception):
-    """The program still has a named kernel; `op` is it."""
+    """The program still has a named kernel, `op`."""
 
     def __init__(self, op: Op) -> None:
         super().__init__(op.name)
         self.op = op
 
 
-@dataclass(frozen=True, slots=True)
-class HostCode:
-    """`buffers` in the order of the arguments; `written` those that a run changes."""
-
-    text: str
-    buffers: tuple[str, ...]
-    written: frozenset[str]
-    scratch_bytes: int
-    whole_grid: bool
-
-
 def lower(
-    program: Program, specs: Mapping[str, Any], triple: str, layout: str, features: Features
+    program: Program, specs: Mapping[str, Any], triple: str, layout: str, features: SimdFeatures
 ) -> HostCode:
-    """`program` is flat (see host_flatten); `specs` are encoded.  Raises UnloweredKernel."""
+    """The code of a flat program (see flatten.py) for the machine of an LLVM triple and data layout.
+
+    `specs`: encoded values of all specialization constants.  Raises UnloweredKernel, and
+    DivergentBarrier for a program that would not verify.
+    """
     ops = list(program.walk())
     for op in ops:
         if op.definition.kernel is not None:
@@ -74,47 +48,52 @@ def lower(
     if not features.half:
         define_half_conversions(module)
     buffers = [b for b in program.buffers.values() if not b.is_workgroup]
-    pointers = {b.name: f"%b{place}" for place, b in enumerate(buffers)}
+    pointers = {b.name: f"%b{number}" for number, b in enumerate(buffers)}
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
-    counts.update({b.name: f"%n{place}" for place, b in enumerate(buffers) if b.count is None})
+    counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
-    facts = Facts(program, specs)
-    frame = Frame(
-        program,
-        facts,
-        specs,
-        module,
-        features,
-        pointers,
-        counts,
-        Writer(module),
-        {op: number for number, op in enumerate(ops)},
-        weigh(ops, facts.proven),
+    facts = LaneFacts(program, specs)
+    builder = FunctionBuilder(
+        program=program,
+        facts=facts,
+        specs=specs,
+        module=module,
+        features=features,
+        pointers=pointers,
+        counts=counts,
+        w=Writer(module),
+        numbers={op: number for number, op in enumerate(ops)},
+        weights=weigh_ops(ops, facts.proven),
     )
     if program.grid is not None:
-        frame.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))
-    segments = Segments(frame, plan(program))
-    segments.write()
-    frame.w.branch("exit")
-    names = [b.name for b in buffers]
-    _define_groups(frame, names, written, segments.bytes)
+        builder.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))
+    plan = split_at_barriers(program)
+    emitter = SegmentEmitter(builder, plan)
+    emitter.write()
+    builder.w.branch("exit")
+    names = tuple(b.name for b in buffers)
+    _define_groups(builder, names, written, emitter.context_bytes)
     _define_entry(module, len(names))
-    whole = segments.plan.has_grid_barrier
-    return HostCode(module.text(), tuple(names), written, segments.bytes, whole)
+    return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
 
 
 def _params(count: int) -> list[tuple[str, str]]:
-    """Type and name of what both functions work on."""
-    pointers = [("ptr", f"%b{place}") for place in range(count)]
-    lengths = [("i64", f"%n{place}") for place in range(count)]
+    """Type and name of the program's parameters, for `count` buffers; `args` holds them in this order."""
+    pointers = [("ptr", f"%b{number}") for number in range(count)]
+    lengths = [("i64", f"%n{number}") for number in range(count)]
     return [*pointers, *lengths, ("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz"), ("i32", "%zero")]
 
 
 _RANGE = [("i64", "%first"), ("i64", "%last"), ("ptr", "%scratch"), ("ptr", "%status")]
 
 
-def _define_groups(frame: Frame, names: list[str], written: frozenset[str], context: int) -> None:
-    """No two buffers overlap, and neither do they with the scratch memory."""
+def _define_groups(
+    builder: FunctionBuilder, names: Sequence[str], written: frozenset[str], context_bytes: int
+) -> None:
+    """The function that does the work, behind the entry's unpacking of `args`.
+
+    All pointers are `noalias`: no two buffers overlap, nor does one overlap the scratch memory.
+    """
     params = []
     for kind, name in [*_params(len(names)), *_RANGE]:
         attributes = " noalias" if kind == "ptr" else ""
@@ -124,23 +103,23 @@ def _define_groups(frame: Frame, names: list[str], written: frozenset[str], cont
     lines = [
         f"define internal void @vyre.groups({', '.join(params)}) nounwind {{",
         "entry:",
-        f"  %context.bytes = add i64 0, {context}",
-        *frame.slots,
-        *frame.w.lines,
+        f"  %context.bytes = add i64 0, {context_bytes}",
+        *builder.slots,
+        *builder.w.lines,
         "exit:",
         "  ret void",
         "}",
     ]
-    frame.module.define("vyre.groups", "\n".join(lines))
+    builder.module.define("vyre.groups", "\n".join(lines))
 
 
 def _define_entry(module: ModuleText, count: int) -> None:
     lines = [f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in _RANGE)}) nounwind {{"]
-    given = []
-    for place, (kind, name) in enumerate(_params(count)):
-        lines.append(f"  {name}.at = getelementptr i64, ptr %args, i64 {place}")
+    args = []
+    for number, (kind, name) in enumerate(_params(count)):
+        lines.append(f"  {name}.at = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  {name} = load {kind}, ptr {name}.at")
-        given.append(f"{kind} {name}")
-    given += [f"{kind} {name}" for kind, name in _RANGE]
-    lines += [f"  call void @vyre.groups({', '.join(given)})", "  ret void", "}"]
+        args.append(f"{kind} {name}")
+    args += [f"{kind} {name}" for kind, name in _RANGE]
+    lines += [f"  call void @vyre.groups({', '.join(args)})", "  ret void", "}"]
     module.define(ENTRY, "\n".join(lines))

@@ -1,7 +1,8 @@
-"""One chunk, 32 lanes of a workgroup: the values they hold, and the ops that only compute.
+"""Writes the ops of one subgroup, 32 lanes of a workgroup; this file has those that only compute.
 
-A value that the chunk agrees on, or that is a progression, is held as a scalar (its
-value in lane 0), any other as a vector of 32.  A vec<N x T> is N of these.
+A value that is uniform over the subgroup, or an arithmetic progression over its lanes (see
+lane_facts.py), is held as a scalar, its value in lane 0; any other as a vector of 32.  A
+vec<N x T> is N of these.
 """
 
 from __future__ import annotations
@@ -14,35 +15,40 @@ from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from .frame import WIDE, Frame
-from .outline import cut, write_part
+from .function_builder import WIDE, FunctionBuilder
+from .outline import cut_block, write_part
 
 __all__ = ["SubgroupEmitter", "Parts"]
 
 Parts = tuple[str, ...]
+"""The LLVM values of one value of the language, one for each element of a vec<N x T>."""
 
 
 class SubgroupEmitter:
-    """Writes ops for the lanes of `mask`; None stands for all 32.
+    """Writes ops for the lanes of `mask` (an i1 vector, or None for all 32).
 
-    `defined` is told of each value that becomes known.
+    `table`: what writes an op, by name or form.  `values`: the LLVM values so far.  `on_define` is
+    called with each value when it is defined.
     """
 
     def __init__(
-        self, frame: Frame, mask: str | None, table: dict[str, Callable[[SubgroupEmitter, Op], None]]
+        self,
+        builder: FunctionBuilder,
+        mask: str | None,
+        table: dict[str, Callable[[SubgroupEmitter, Op], None]],
     ) -> None:
-        self.frame = frame
-        self.w = frame.w
-        self.facts = frame.facts
+        self.builder = builder
+        self.w = builder.w
+        self.facts = builder.facts
         self.mask = mask
         self.table = table
-        self.held: dict[Value, Parts] = {}
-        self.defined: Callable[[Value], None] = lambda value: None
+        self.values: dict[Value, Parts] = {}
+        self.on_define: Callable[[Value], None] = lambda value: None
 
     def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
-        """Write a block's ops; the values that its terminator gives."""
+        """Write a block's ops; returns the operands of its terminator."""
         end = ops[-1] if ops and ops[-1].definition.is_terminator else None
-        for is_part, run in cut(self.frame.weights, ops if end is None else ops[:-1]):
+        for is_part, run in cut_block(self.builder.weights, ops if end is None else ops[:-1]):
             if is_part:
                 write_part(self, run)
             else:
@@ -60,28 +66,28 @@ class SubgroupEmitter:
         return WIDE if self.facts.stride(value) is None else SCALAR
 
     def define(self, value: Value, parts: Sequence[str]) -> None:
-        """`parts` in the shape in which `value` is held."""
-        self.held[value] = tuple(parts)
-        self.defined(value)
+        """Set what `value` is held as; `parts` are of its `shape`."""
+        self.values[value] = tuple(parts)
+        self.on_define(value)
 
-    def take(self, value: Value, shape: LaneShape) -> Parts:
-        """A value in a shape: of a progression, a scalar is what lane 0 holds."""
+    def get(self, value: Value, shape: LaneShape) -> Parts:
+        """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0."""
         return self.scalars(value) if shape is SCALAR else self.lanes(value)
 
     def scalars(self, value: Value) -> Parts:
         assert self.shape(value) is SCALAR, value
-        return self.held[value]
+        return self.values[value]
 
     def scalar(self, value: Value) -> str:
         return self.scalars(value)[0]
 
     def lanes(self, value: Value) -> Parts:
-        """A value in every lane."""
-        parts, stride = self.held[value], self.facts.stride(value)
+        """`value` as vectors."""
+        parts, stride = self.values[value], self.facts.stride(value)
         if stride is None:
             return parts
         kind = carrier(value.type.element)
-        spread = tuple(self.frame.splat(kind, part) for part in parts)
+        spread = tuple(self.builder.splat(kind, part) for part in parts)
         if stride:
             return (self.progression(kind, spread[0], stride),)
         return spread
@@ -90,85 +96,87 @@ class SubgroupEmitter:
         return self.lanes(value)[0]
 
     def progression(self, kind: str, base: str, stride: int) -> str:
-        """base + stride * lane in an integer type."""
+        """The vector base + stride * lane, from a splat `base` of an integer type."""
         wide = WIDE.of(kind)
         bits = int(kind[1:])
         steps = [(stride * lane) & ((1 << bits) - 1) for lane in range(SUBGROUP_SIZE)]
         return self.w.emit(f"add {wide} {base}, <{', '.join(f'{kind} {step}' for step in steps)}>")
 
-    def coerce(self, value: Value, like: Value) -> Parts:
+    def get_like(self, value: Value, like: Value) -> Parts:
         """`value` in the shape in which `like` is held."""
-        return self.take(value, self.shape(like))
+        return self.get(value, self.shape(like))
 
     # --- the mask
 
     def active_bits(self) -> str:
-        return "-1" if self.mask is None else self.frame.bits(self.mask)
+        return "-1" if self.mask is None else self.builder.mask_bits(self.mask)
 
-    def first_active(self) -> str:
-        return "0" if self.mask is None else self.frame.first_lane(self.active_bits())
+    def first_active_lane(self) -> str:
+        return "0" if self.mask is None else self.builder.first_lane(self.active_bits())
 
 
 # --- ops that only compute
 
 
-def _columns(c: SubgroupEmitter, values: Sequence[Value], shape: LaneShape) -> list[Parts]:
-    """The operands, part by part."""
-    return list(zip(*(c.take(value, shape) for value in values), strict=True))
+def _columns(emitter: SubgroupEmitter, values: Sequence[Value], shape: LaneShape) -> list[Parts]:
+    """The operands transposed: for each vector element, that element of every operand."""
+    return list(zip(*(emitter.get(value, shape) for value in values), strict=True))
 
 
-def arithmetic(c: SubgroupEmitter, op: Op) -> None:
+def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    shape, dtype = c.shape(result), result.type.element
-    columns = _columns(c, op.operands, shape)
-    guarded = c.facts.guards.needed(op)
-    target, any_zero = c.frame.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
-    made = [elementwise.apply(c.w, shape, op.name, dtype, x, target, guarded, any_zero) for x in columns]
-    c.define(result, made)
+    shape, dtype = emitter.shape(result), result.type.element
+    columns = _columns(emitter, op.operands, shape)
+    guarded = emitter.facts.guards.needed(op)
+    target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
+    results = [
+        elementwise.apply(emitter.w, shape, op.name, dtype, x, target, guarded, any_zero) for x in columns
+    ]
+    emitter.define(result, results)
 
 
-def compare(c: SubgroupEmitter, op: Op) -> None:
+def compare(emitter: SubgroupEmitter, op: Op) -> None:
     result, dtype = op.results[0], op.operands[0].type.element
-    shape = c.shape(result)
-    columns = _columns(c, op.operands, shape)
-    c.define(result, [elementwise.compare(c.w, shape, op.name, dtype, a, b) for a, b in columns])
+    shape = emitter.shape(result)
+    columns = _columns(emitter, op.operands, shape)
+    emitter.define(result, [elementwise.compare(emitter.w, shape, op.name, dtype, a, b) for a, b in columns])
 
 
-def select(c: SubgroupEmitter, op: Op) -> None:
-    """A condition that the chunk agrees on chooses whole vectors."""
+def select(emitter: SubgroupEmitter, op: Op) -> None:
+    """A condition that is uniform over the subgroup selects whole vectors."""
     result, predicate = op.results[0], op.operands[0]
-    shape = c.shape(result)
-    alike = c.facts.alike(predicate)
-    chosen = c.scalars(predicate) if alike else c.lanes(predicate)
-    if len(chosen) == 1:
-        chosen *= result.type.lanes
-    flags, kind = (SCALAR if alike else shape).of("i1"), shape.type(result.type.element)
-    columns = _columns(c, op.operands[1:], shape)
-    c.define(
+    shape = emitter.shape(result)
+    uniform = emitter.facts.is_uniform(predicate)
+    conditions = emitter.scalars(predicate) if uniform else emitter.lanes(predicate)
+    if len(conditions) == 1:
+        conditions *= result.type.lanes
+    flags, kind = (SCALAR if uniform else shape).of("i1"), shape.type(result.type.element)
+    columns = _columns(emitter, op.operands[1:], shape)
+    emitter.define(
         result,
         [
-            c.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}")
-            for p, (a, b) in zip(chosen, columns, strict=True)
+            emitter.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}")
+            for p, (a, b) in zip(conditions, columns, strict=True)
         ],
     )
 
 
-def convert(c: SubgroupEmitter, op: Op) -> None:
+def convert(emitter: SubgroupEmitter, op: Op) -> None:
     source, result = op.operands[0], op.results[0]
-    shape = c.shape(result)
-    parts = c.take(source, shape)
+    shape = emitter.shape(result)
+    parts = emitter.get(source, shape)
     if op.name == "cast":
         pair = (source.type.element, result.type.element)
-        c.define(result, [conversions.convert(c.w, shape, *pair, part) for part in parts])
+        emitter.define(result, [conversions.convert(emitter.w, shape, *pair, part) for part in parts])
     else:
-        c.define(result, _bitcast(c, shape, source.type, result.type, parts))
+        emitter.define(result, _bitcast(emitter, shape, source.type, result.type, parts))
 
 
 def _bitcast(
-    c: SubgroupEmitter, shape: LaneShape, source: DataType, target: DataType, parts: Parts
+    emitter: SubgroupEmitter, shape: LaneShape, source: DataType, target: DataType, parts: Parts
 ) -> list[str]:
-    """Elements of another width are cut out of, or put together from, the low end up."""
-    w, old, new = c.w, source.element, target.element
+    """Elements are cut into narrower ones or joined into wider ones, lowest bits first."""
+    w, old, new = emitter.w, source.element, target.element
     assert old.bits is not None
     assert new.bits is not None
     bits = [conversions.bits_of(w, shape, old, part) for part in parts]
@@ -186,13 +194,13 @@ def _bitcast(
         count = new.bits // old.bits
         for start in range(0, len(bits), count):
             total = ""
-            for place, piece in enumerate(bits[start : start + count]):
-                grown = w.emit(f"zext {narrow} {piece} to {wide}")
-                if place:
-                    amount = shape.integer(element, place * old.bits)
-                    grown = w.emit(f"shl {wide} {grown}, {amount}")
-                    grown = w.emit(f"or {wide} {total}, {grown}")
-                total = grown
+            for number, piece in enumerate(bits[start : start + count]):
+                extended = w.emit(f"zext {narrow} {piece} to {wide}")
+                if number:
+                    amount = shape.integer(element, number * old.bits)
+                    extended = w.emit(f"shl {wide} {extended}, {amount}")
+                    extended = w.emit(f"or {wide} {total}, {extended}")
+                total = extended
             pieces.append(total)
     return [conversions.from_bits(w, shape, new, piece) for piece in pieces]
 
@@ -200,99 +208,99 @@ def _bitcast(
 # --- constants, ids and sizes
 
 
-def constant(c: SubgroupEmitter, op: Op) -> None:
-    _constant(c, op.results[0], op.attrs["value"])
+def constant(emitter: SubgroupEmitter, op: Op) -> None:
+    _constant(emitter, op.results[0], op.attrs["value"])
 
 
-def spec(c: SubgroupEmitter, op: Op) -> None:
-    _constant(c, op.results[0], c.frame.specs[op.attrs["spec"]])
+def spec(emitter: SubgroupEmitter, op: Op) -> None:
+    _constant(emitter, op.results[0], emitter.builder.specs[op.attrs["spec"]])
 
 
-def _constant(c: SubgroupEmitter, result: Value, value: Any) -> None:
+def _constant(emitter: SubgroupEmitter, result: Value, value: Any) -> None:
     lanes = value if isinstance(value, tuple) else (value,) * result.type.lanes
-    c.define(result, [SCALAR.const(lane, result.type.element) for lane in lanes])
+    emitter.define(result, [SCALAR.const(lane, result.type.element) for lane in lanes])
 
 
-def length(c: SubgroupEmitter, op: Op) -> None:
-    count, result = c.frame.counts[op.attrs["buffer"]], op.results[0]
+def length(emitter: SubgroupEmitter, op: Op) -> None:
+    count, result = emitter.builder.counts[op.attrs["buffer"]], op.results[0]
     if result.type is DataType.U32:
-        count = c.w.emit(f"trunc i64 {count} to i32")
-    c.define(result, [count])
+        count = emitter.w.emit(f"trunc i64 {count} to i32")
+    emitter.define(result, [count])
 
 
-def place(c: SubgroupEmitter, op: Op) -> None:
-    """Where an invocation is, and of how many."""
-    result, frame, w = op.results[0], c.frame, c.w
+def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
+    """Ids and sizes of lanes, subgroups, workgroups and the grid."""
+    result, builder, w = op.results[0], emitter.builder, emitter.w
     axis = AXES.index(op.attrs.get("axis", "x"))
-    sizes = frame.program.workgroup
+    sizes = builder.program.workgroup
     if op.name == "lane_id":
-        found = frame.lane_numbers() if c.shape(result) is WIDE else "%zero"
+        element = builder.lane_indices() if emitter.shape(result) is WIDE else "%zero"
     elif op.name == "local_id":
-        found = _local_id(c, axis, c.shape(result))
+        element = _local_id(emitter, axis, emitter.shape(result))
     elif op.name == "global_id":
-        shape = c.shape(result)
-        start = w.emit(f"mul i32 {frame.group_ids[axis]}, {sizes[axis]}")
+        shape = emitter.shape(result)
+        start = w.emit(f"mul i32 {builder.group_ids[axis]}, {sizes[axis]}")
         if shape is WIDE:
-            start = frame.splat("i32", start)
-        found = w.emit(f"add {shape.of('i32')} {start}, {_local_id(c, axis, shape)}")
+            start = builder.splat("i32", start)
+        element = w.emit(f"add {shape.of('i32')} {start}, {_local_id(emitter, axis, shape)}")
     elif op.name == "global_size":
-        found = w.emit(f"mul i32 {frame.extents[axis]}, {sizes[axis]}")
+        element = w.emit(f"mul i32 {builder.extents[axis]}, {sizes[axis]}")
     elif op.name == "subgroup_id":
-        found = w.emit(f"lshr i32 {frame.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+        element = w.emit(f"lshr i32 {builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
     else:
-        found = {
-            "workgroup_id": frame.group_ids[axis],
-            "num_workgroups": frame.extents[axis],
+        element = {
+            "workgroup_id": builder.group_ids[axis],
+            "num_workgroups": builder.extents[axis],
             "workgroup_size": str(sizes[axis]),
             "subgroup_size": str(SUBGROUP_SIZE),
-            "num_subgroups": str(-(-frame.program.lanes // SUBGROUP_SIZE)),
+            "num_subgroups": str(-(-builder.program.lanes // SUBGROUP_SIZE)),
         }[op.name]
-    c.define(result, [found])
+    emitter.define(result, [element])
 
 
-def _local_id(c: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
-    """(linear local id / extents below) % extent, for lane 0 or for all."""
-    w, sizes = c.w, c.frame.program.workgroup
-    below = 1
+def _local_id(emitter: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
+    """(linear local id / stride of the axis) % its size, for lane 0 or for all lanes."""
+    w, sizes = emitter.w, emitter.builder.program.workgroup
+    stride = 1
     for size in sizes[:axis]:
-        below *= size
-    kind, found = shape.of("i32"), c.frame.linear
+        stride *= size
+    kind, ids = shape.of("i32"), emitter.builder.linear
     if sizes[axis] == 1:
         return shape.integer("i32", 0)
     if shape is WIDE:
-        found = c.frame.lane_numbers(found)
-    if below > 1:
-        found = w.emit(f"udiv {kind} {found}, {shape.integer('i32', below)}")
-    if below * sizes[axis] < c.frame.program.lanes:
-        found = w.emit(f"urem {kind} {found}, {shape.integer('i32', sizes[axis])}")
-    return found
+        ids = emitter.builder.lane_indices(ids)
+    if stride > 1:
+        ids = w.emit(f"udiv {kind} {ids}, {shape.integer('i32', stride)}")
+    if stride * sizes[axis] < emitter.builder.program.lanes:
+        ids = w.emit(f"urem {kind} {ids}, {shape.integer('i32', sizes[axis])}")
+    return ids
 
 
 # --- vectors
 
 
-def splat(c: SubgroupEmitter, op: Op) -> None:
+def splat(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    c.define(result, c.coerce(op.operands[0], result) * result.type.lanes)
+    emitter.define(result, emitter.get_like(op.operands[0], result) * result.type.lanes)
 
 
-def vector(c: SubgroupEmitter, op: Op) -> None:
+def vector(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    c.define(result, [c.coerce(value, result)[0] for value in op.operands])
+    emitter.define(result, [emitter.get_like(value, result)[0] for value in op.operands])
 
 
-def extract(c: SubgroupEmitter, op: Op) -> None:
-    c.define(op.results[0], [c.coerce(op.operands[0], op.results[0])[op.attrs["index"]]])
+def extract(emitter: SubgroupEmitter, op: Op) -> None:
+    emitter.define(op.results[0], [emitter.get_like(op.operands[0], op.results[0])[op.attrs["index"]]])
 
 
-def insert(c: SubgroupEmitter, op: Op) -> None:
+def insert(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    scalar, whole = (c.coerce(value, result) for value in op.operands)
+    scalar, whole = (emitter.get_like(value, result) for value in op.operands)
     at = op.attrs["index"]
-    c.define(result, [*whole[:at], scalar[0], *whole[at + 1 :]])
+    emitter.define(result, [*whole[:at], scalar[0], *whole[at + 1 :]])
 
 
-COMPUTING: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
+COMPUTE_OPS: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
     **dict.fromkeys(("unary", "binary", "ternary"), arithmetic),
     "compare": compare,
     "select": select,
@@ -300,10 +308,10 @@ COMPUTING: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
     "const": constant,
     "spec": spec,
     "len": length,
-    **dict.fromkeys(("id", "size"), place),
+    **dict.fromkeys(("id", "size"), id_or_size),
     "splat": splat,
     "vector": vector,
     "extract": extract,
     "insert": insert,
 }
-"""Op format or name -> what writes it."""
+"""Op format or name -> the function that writes it."""

@@ -1,8 +1,8 @@
-"""Ops across the 32 lanes of a subgroup: a chunk is one.
+"""Ops across the 32 lanes of a subgroup: reduce, scan, ballot and shuffle.
 
-Combining is in lane order.  Where the order cannot be seen (integers, min and max) it
-takes five steps, each over twice the distance; a float sum takes its 31 steps.  Lanes
-that the subgroup lacks hold the combiner's identity meanwhile.
+Values are combined in lane order.  Where the order does not change the result (integers, min and
+max) that takes five steps, each over twice the distance; a float sum or product takes 31.  Lanes
+that a partial subgroup lacks are filled with the combiner's identity.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
-from . import module_functions as host_helpers
-from .frame import ALL, WIDE
+from . import runtime_functions as runtime
+from .function_builder import ALL, WIDE
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["CROSSING"]
+__all__ = ["SUBGROUP_OPS"]
 
 
 def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
-    """What an absent lane holds: it changes nothing, not even -0.0 or a NaN.
+    """The combiner's identity, which fills absent lanes: combining leaves even -0.0 and a NaN as they are.
 
-    `first`: what an exclusive scan gives to lane 0.
+    `first`: the value that an exclusive scan gives to lane 0, which the language defines.
     """
     if dtype.is_float:
         inf, nan = float("inf"), float("nan")
@@ -36,153 +36,159 @@ def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
     return SCALAR.const(number, dtype)
 
 
-def _laid(c: SubgroupEmitter, op: Op) -> str:
-    """The operand in every lane, the identity where there is no lane."""
+def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
+    """The operand as a vector, with the identity in inactive lanes."""
     value, dtype = op.operands[0], op.operands[0].type
-    held = c.lane(value)
-    if c.mask is None:
-        return held
+    operand = emitter.lane(value)
+    if emitter.mask is None:
+        return operand
     kind = carrier(dtype)
     absent = WIDE.splat(kind, _identity(op.attrs["combine"], dtype))
-    return c.frame.blend(c.mask, kind, held, absent)
+    return emitter.builder.blend(emitter.mask, kind, operand, absent)
 
 
-def _in_sequence(op: Op) -> bool:
+def _is_ordered(op: Op) -> bool:
     return op.operands[0].type.is_float and op.attrs["combine"] in ("add", "mul")
 
 
-def _shuffled(
-    c: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
+def _shufflevector(
+    emitter: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
 ) -> str:
-    """A shufflevector; lanes from `shape.lanes` on are those of `other`."""
+    """A shufflevector; numbers from `shape.lanes` on are the lanes of `other`."""
     wide = shape.of(kind)
-    picked = ", ".join(f"i32 {lane}" for lane in lanes)
-    return c.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{picked}>")
+    mask = ", ".join(f"i32 {lane}" for lane in lanes)
+    return emitter.w.emit(f"shufflevector {wide} {value}, {wide} {other}, <{len(lanes)} x i32> <{mask}>")
 
 
-def reduce(c: SubgroupEmitter, op: Op) -> None:
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(c, op)
+def reduce(emitter: SubgroupEmitter, op: Op) -> None:
+    w = emitter.w
+    dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
-    if _in_sequence(op):
-        c.define(op.results[0], [_sequence(c, op, laid)[-1]])
+    if _is_ordered(op):
+        emitter.define(op.results[0], [_ordered_totals(emitter, op, padded)[-1]])
         return
-    width, total = SUBGROUP_SIZE, laid
+    width, total = SUBGROUP_SIZE, padded
     while width > 1:
         half = width // 2
-        low = _shuffled(c, LaneShape(width), kind, total, "poison", list(range(half)))
-        high = _shuffled(c, LaneShape(width), kind, total, "poison", list(range(half, width)))
+        low = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
+        high = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
         if half == 1:
-            low, high = (c.w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
-        total = elementwise.apply(c.w, LaneShape(half), combine, dtype, [low, high])
+            low, high = (w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
+        total = elementwise.apply(w, LaneShape(half), combine, dtype, [low, high])
         width = half
-    c.define(op.results[0], [total])
+    emitter.define(op.results[0], [total])
 
 
-def _sequence(c: SubgroupEmitter, op: Op, laid: str) -> list[str]:
-    """The running totals, lane after lane."""
+def _ordered_totals(emitter: SubgroupEmitter, op: Op, padded: str) -> list[str]:
+    """The totals up to each lane, combined one lane after the other."""
+    w = emitter.w
     dtype, combine = op.operands[0].type, op.attrs["combine"]
     kind = carrier(dtype)
-    lanes = [c.w.emit(f"extractelement {WIDE.of(kind)} {laid}, i64 {lane}") for lane in range(SUBGROUP_SIZE)]
+    lanes = [w.emit(f"extractelement {WIDE.of(kind)} {padded}, i64 {lane}") for lane in range(SUBGROUP_SIZE)]
     totals = [lanes[0]]
     for lane in lanes[1:]:
-        totals.append(elementwise.apply(c.w, SCALAR, combine, dtype, [totals[-1], lane]))
+        totals.append(elementwise.apply(w, SCALAR, combine, dtype, [totals[-1], lane]))
     return totals
 
 
-def scan(c: SubgroupEmitter, op: Op) -> None:
-    """Inclusive, or exclusive: then lane 0 gets the identity."""
-    dtype, combine, laid = op.operands[0].type, op.attrs["combine"], _laid(c, op)
+def scan(emitter: SubgroupEmitter, op: Op) -> None:
+    """An inclusive scan, or an exclusive one, whose lane 0 gets the identity."""
+    dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
-    wide, w = WIDE.of(kind), c.w
+    wide, w = WIDE.of(kind), emitter.w
     absent = WIDE.splat(kind, _identity(combine, dtype))
-    if _in_sequence(op):
-        running = "poison"
-        for lane, total in enumerate(_sequence(c, op, laid)):
-            running = w.emit(f"insertelement {wide} {running}, {kind} {total}, i64 {lane}")
+    if _is_ordered(op):
+        totals = "poison"
+        for lane, total in enumerate(_ordered_totals(emitter, op, padded)):
+            totals = w.emit(f"insertelement {wide} {totals}, {kind} {total}, i64 {lane}")
     else:
-        running, distance = laid, 1
+        totals, distance = padded, 1
         while distance < SUBGROUP_SIZE:
-            running = elementwise.apply(
-                w, WIDE, combine, dtype, [_moved_up(c, kind, running, absent, distance), running]
-            )
+            shifted = _shifted_up(emitter, kind, totals, absent, distance)
+            totals = elementwise.apply(w, WIDE, combine, dtype, [shifted, totals])
             distance *= 2
     if op.attrs["mode"] == "exclusive":
         first = WIDE.splat(kind, _identity(combine, dtype, first=True))
-        running = _moved_up(c, kind, running, first, 1)
-    c.define(op.results[0], [running])
+        totals = _shifted_up(emitter, kind, totals, first, 1)
+    emitter.define(op.results[0], [totals])
 
 
-def _moved_up(c: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
-    """Lane k gets lane k - distance, the lowest lanes get `below`."""
+def _shifted_up(emitter: SubgroupEmitter, kind: str, value: str, below: str, distance: int) -> str:
+    """Lane k gets lane k - distance of `value`; the lowest lanes get lane 0 of `below`."""
     lanes = [SUBGROUP_SIZE if k < distance else k - distance for k in range(SUBGROUP_SIZE)]
-    return _shuffled(c, WIDE, kind, value, below, lanes)
+    return _shufflevector(emitter, WIDE, kind, value, below, lanes)
 
 
-def ballot(c: SubgroupEmitter, op: Op) -> None:
-    c.define(op.results[0], [c.frame.bits(c.frame.both(c.mask, c.lane(op.operands[0])))])
+def ballot(emitter: SubgroupEmitter, op: Op) -> None:
+    flags = emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0]))
+    emitter.define(op.results[0], [emitter.builder.mask_bits(flags)])
 
 
 # --- shuffles
 
 
-def shuffle(c: SubgroupEmitter, op: Op) -> None:
-    """A lane whose source is outside, or not there, keeps its own value."""
+def shuffle(emitter: SubgroupEmitter, op: Op) -> None:
+    """A lane whose source lane does not exist keeps its own value."""
     value, result = op.operands[0], op.results[0]
     kind = carrier(value.type.element)
     lane = op.operands[1].owner
     if isinstance(lane, Op) and lane.name == "const":
-        sources = _sources(op.attrs["mode"], lane.attrs["value"])
-        _shuffle_known(c, op, kind, sources)
+        sources = _constant_source_lanes(op.attrs["mode"], lane.attrs["value"])
+        _shuffle_by_constants(emitter, op, kind, sources)
         return
-    picked = _source(c, op)
-    parts = c.lanes(value)
-    c.define(result, [host_helpers.permute(c.frame, kind, part, picked) for part in parts])
+    source_lanes = _source_lanes(emitter, op)
+    parts = emitter.lanes(value)
+    emitter.define(result, [runtime.permute(emitter.builder, kind, part, source_lanes) for part in parts])
 
 
-def _sources(mode: str, amount: int) -> list[int]:
-    found = []
+def _constant_source_lanes(mode: str, amount: int) -> list[int]:
+    sources = []
     for lane in range(SUBGROUP_SIZE):
         source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
-        found.append(source if 0 <= source < SUBGROUP_SIZE else lane)
-    return found
+        sources.append(source if 0 <= source < SUBGROUP_SIZE else lane)
+    return sources
 
 
-def _shuffle_known(c: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
+def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: list[int]) -> None:
     value, result = op.operands[0], op.results[0]
-    if c.shape(result) is SCALAR:  # one lane's value for all, see Facts
+    if emitter.shape(result) is SCALAR:  # one lane's value for all, see LaneFacts
         wide = WIDE.of(kind)
-        if c.facts.alike(value):
-            c.define(result, c.scalars(value))
+        if emitter.facts.is_uniform(value):
+            emitter.define(result, emitter.scalars(value))
         else:
-            parts = c.lanes(value)
-            c.define(result, [c.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts])
+            parts = emitter.lanes(value)
+            emitter.define(
+                result, [emitter.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts]
+            )
         return
-    moved = [_shuffled(c, WIDE, kind, part, "poison", sources) for part in c.lanes(value)]
-    if c.mask is not None:
-        present = _shuffled(c, WIDE, "i1", c.mask, "poison", sources)
-        moved = [c.frame.blend(present, kind, m, own) for m, own in zip(moved, c.lanes(value), strict=True)]
-    c.define(result, moved)
+    shuffled = [_shufflevector(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
+    if emitter.mask is not None:
+        present = _shufflevector(emitter, WIDE, "i1", emitter.mask, "poison", sources)
+        pairs = zip(shuffled, emitter.lanes(value), strict=True)
+        shuffled = [emitter.builder.blend(present, kind, moved, own) for moved, own in pairs]
+    emitter.define(result, shuffled)
 
 
-def _source(c: SubgroupEmitter, op: Op) -> str:
-    """The lane that each lane reads, as an i32 vector."""
-    w, kind, amount = c.w, WIDE.of("i32"), c.lane(op.operands[1])
-    mode, own = op.attrs["mode"], c.frame.lane_numbers()
+def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
+    """The number of the lane that each lane reads, as an i32 vector."""
+    w, builder, kind = emitter.w, emitter.builder, WIDE.of("i32")
+    amount = emitter.lane(op.operands[1])
+    mode, own = op.attrs["mode"], builder.lane_indices()
     if mode == "idx":
         source = amount
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
         source = w.emit(f"{verb} {kind} {own}, {amount}")
-    # An amount of 2^32 - k would wrap into the subgroup; as a number it is far outside
+    # An amount of 2^32 - k would wrap to a lane of the subgroup, though no lane is that far away
     limit = WIDE.integer("i32", SUBGROUP_SIZE)
     inside = w.emit(f"icmp ult {kind} {source}, {limit}")
     near = w.emit(f"icmp ult {kind} {amount}, {limit}")
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
-    if c.mask is not None:
+    if emitter.mask is not None:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
-        present = host_helpers.permute(c.frame, "i1", c.mask or ALL, clamped)
+        present = runtime.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
     return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
 
 
-CROSSING = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}
+SUBGROUP_OPS = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}

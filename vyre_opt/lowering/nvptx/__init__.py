@@ -1,0 +1,16 @@
+"""Programs -> LLVM IR -> PTX for NVIDIA GPUs.
+
+abi                the parameters of a kernel, and its fault record
+targets            GPU architectures and PTX versions
+kernel             programs as a module of kernels
+function_emitter   one LLVM function being written: values, phis, faults
+control            if, for, while, region and trap
+calls              functions of the language and calls of them
+values             constants, ids, arithmetic, casts and vectors
+memory             loads and stores
+atomics            atomic ops
+subgroup_ops       reduce, scan, ballot and shuffle
+barriers           barriers of a subgroup, a workgroup and a grid
+faults             what a faulting invocation does
+ptx                optimises a module and emits PTX
+"""

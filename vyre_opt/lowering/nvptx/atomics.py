@@ -1,9 +1,9 @@
-"""Atomics, as LLVM's own; but for one case.
+"""Atomics, as LLVM's `atomicrmw` and `cmpxchg`, but for one case.
 
-The hardware's addition of f32 in storage takes subnormal numbers for zero.  That makes no
+The hardware's atomic f32 addition in global memory flushes subnormals to zero.  That makes no
 difference if the number added is at least 2^-101 in magnitude: next to it a subnormal is
-less than half an ulp, and what is left when it cancels is a multiple of 2^-125.  A smaller
-one, or zero, is added by comparing and exchanging.
+less than half an ulp, and where the sum cancels the result is a multiple of 2^-125.  A smaller
+number, or zero, is added by a compare-and-exchange loop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR, float_literal
 from ..common.llvm_text import Writer
-from .body import Body, BufferRef
+from .function_emitter import BufferRef, FunctionEmitter
 from .memory import address, guarded, locate
 
 __all__ = ["ATOMIC_OPS"]
 
 LEAST_FOR_HARDWARE = 2.0**-101
+"""The smallest magnitude that the hardware adds exactly; see above."""
 
 _ORDERS = {
     "relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "seq_cst": "seq_cst",
@@ -28,36 +29,36 @@ _ORDERS = {
 _ON_FAILURE = {"release": "monotonic", "acq_rel": "acquire"}
 
 
-def _atomic(body: Body, op: Op) -> None:
+def _atomic(emitter: FunctionEmitter, op: Op) -> None:
     index, *operands = op.operands
     dtype = op.results[0].type
-    access = locate(body, op, index, 1)
+    access = locate(emitter, op, index, 1)
 
     def change() -> list[str]:
-        pointer = address(body, access, dtype, 1, 0)
-        return [_exchange(body, op, access.place, pointer, [body.scalar(v) for v in operands], dtype)]
+        pointer = address(emitter, access, dtype, 1, 0)
+        return [_exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)]
 
     if access.happens:
         zero = SCALAR.const(0, dtype)
-        body.set(op, *guarded(body, access.happens, change, dtype, zero))
+        emitter.set(op, *guarded(emitter, access.happens, change, dtype, zero))
     else:
-        body.set(op, *change())
+        emitter.set(op, *change())
 
 
 def _exchange(
-    body: Body, op: Op, place: BufferRef, pointer: str, operands: list[str], dtype: DataType
+    emitter: FunctionEmitter, op: Op, buffer: BufferRef, pointer: str, operands: list[str], dtype: DataType
 ) -> str:
-    """The instruction; a float is exchanged as its bits, and added as a float."""
-    w, name = body.w, op.name.removeprefix("atomic_")
+    """Writes the atomic instruction; returns the old value.  A float is exchanged as its bits."""
+    w, name = emitter.w, op.name.removeprefix("atomic_")
     order = _ORDERS[op.attrs.get("order") or "relaxed"]
-    scope = f'syncscope("{place.scope}")'
+    scope = f'syncscope("{buffer.scope}")'
     size = dtype.size_bytes
     if name == "compare_exchange":
         failure = _ON_FAILURE.get(order, order)
         expected, new = operands
         kind = SCALAR.type(dtype)
         pair = w.emit(
-            f"cmpxchg {place.type} {pointer}, {kind} {expected}, {kind} {new} {scope} {order} {failure}, align {size}"
+            f"cmpxchg {buffer.type} {pointer}, {kind} {expected}, {kind} {new} {scope} {order} {failure}, align {size}"
         )
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
     kind, value = SCALAR.type(dtype), operands[0]
@@ -69,14 +70,14 @@ def _exchange(
     as_bits = dtype.is_float and name == "exchange"
     if as_bits:
         kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
-    if verb == "fadd" and dtype.name == "f32" and place.space == 1:
-        return w.emit(f"call float @{_add_function(w, order)}({place.type} {pointer}, float {value})")
-    old = w.emit(f"atomicrmw {verb} {place.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
+    if verb == "fadd" and dtype.name == "f32" and buffer.space == 1:
+        return w.emit(f"call float @{_add_function(w, order)}({buffer.type} {pointer}, float {value})")
+    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
     return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
 
 
 def _add_function(outer: Writer, order: str) -> str:
-    """A function that adds to an f32 in storage as IEEE says; its name."""
+    """The name of a function that adds to an f32 in global memory with IEEE subnormals."""
     name = f"vyre.atomic_add.f32.{order}"
     if not outer.module.defines(name):
         outer.module.define(name, _add_text(name, Writer(outer.module), order))
@@ -84,22 +85,22 @@ def _add_function(outer: Writer, order: str) -> str:
 
 
 def _add_text(name: str, w: Writer, order: str) -> str:
-    target, scope = "ptr addrspace(1) %p", 'syncscope("device")'
-    size = w.call("llvm.fabs.f32", "float", [("float", "%x")])
-    small = w.emit(f"fcmp olt float {size}, {float_literal(LEAST_FOR_HARDWARE)}")
+    pointer, scope = "ptr addrspace(1) %p", 'syncscope("device")'
+    magnitude = w.call("llvm.fabs.f32", "float", [("float", "%x")])
+    small = w.emit(f"fcmp olt float {magnitude}, {float_literal(LEAST_FOR_HARDWARE)}")
     w.branch_if(small, "careful", "direct")
     w.start("direct")
-    w.line(f"%sum = atomicrmw fadd {target}, float %x {scope} {order}, align 4")
+    w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} {order}, align 4")
     w.line("ret float %sum")
     w.start("careful")
-    first = w.emit(f"load atomic i32, {target} {scope} monotonic, align 4")
+    first = w.emit(f"load atomic i32, {pointer} {scope} monotonic, align 4")
     w.branch("again")
     w.start("again")
     w.line(f"%seen = phi i32 [ {first}, %careful ], [ %found, %again ]")
     old = w.emit("bitcast i32 %seen to float")
     new = w.emit(f"bitcast float {w.emit(f'fadd float {old}, %x')} to i32")
     w.line(
-        f"%pair = cmpxchg {target}, i32 %seen, i32 {new} {scope} {order} {_ON_FAILURE.get(order, order)}, align 4"
+        f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} {order} {_ON_FAILURE.get(order, order)}, align 4"
     )
     w.line("%found = extractvalue { i32, i1 } %pair, 0")
     done = w.emit("extractvalue { i32, i1 } %pair, 1")
@@ -110,4 +111,4 @@ def _add_text(name: str, w: Writer, order: str) -> str:
     return f"define internal float @{name}(ptr addrspace(1) %p, float %x) {{\nentry:\n{body}\n}}"
 
 
-ATOMIC_OPS: dict[str, Callable[[Body, Op], None]] = {"atomic": _atomic}
+ATOMIC_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"atomic": _atomic}

@@ -3,7 +3,7 @@
     if      before -> then | else -> after          for     before -> body -> body | after
     while   before -> head -> body -> head | after
 
-Loops stay rolled: what is compiled grows with the text of a program, not with its trips.
+Loops stay rolled, so that the code's size and compile time do not grow with trip counts.
 """
 
 from __future__ import annotations
@@ -12,95 +12,101 @@ from collections.abc import Callable, Sequence
 
 from ...ir import arith
 from ...ir.loops import Bound, bounds, inits
-from ...ir.program import Block, Op, Value
+from ...ir.program import Op, Value
 from ...ir.types import DataType
-from ..common.lane_shape import SCALAR, carrier
-from .body import Body, Elements
+from ..common.lane_shape import SCALAR
+from .calls import call
+from .faults import poll
+from .function_emitter import Elements, FunctionEmitter, RunBlock
 
-__all__ = ["CONTROL_OPS", "poll"]
-
-RunBlock = Callable[[Body, Block], list[Elements]]
+__all__ = ["CONTROL_OPS"]
 
 
-def _if(body: Body, op: Op, run: RunBlock) -> None:
-    w = body.w
-    condition = body.scalar(op.operands[0])
+def _if(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    w = emitter.w
+    condition = emitter.scalar(op.operands[0])
     then, after = w.label("then"), w.label("after")
     otherwise = w.label("else") if len(op.regions) > 1 else after
     w.branch_if(condition, then, otherwise)
-    ways: list[tuple[Sequence[Elements], str]] = []
+    predecessors: list[tuple[Sequence[Elements], str]] = []
     for block, label in zip(op.regions, (then, otherwise), strict=False):
         w.start(label)
-        given = run(body, block)
-        ways.append((given, w.block))
+        results = run(emitter, block)
+        predecessors.append((results, w.block))
         w.branch(after)
     w.start(after)
-    body.merge(op.results, ways)
+    emitter.merge(op.results, predecessors)
 
 
-def _region(body: Body, op: Op, run: RunBlock) -> None:
-    body.values.update(zip(op.results, run(body, op.regions[0]), strict=True))
+def _region(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    emitter.values.update(zip(op.results, run(emitter, op.regions[0]), strict=True))
 
 
 # --- loops
 
 
-class _Carried:
-    """The phis of a loop's iteration arguments, closed when the yielded values are known."""
+class _LoopPhis:
+    """The phis of a loop's iteration arguments.
 
-    def __init__(self, body: Body, args: Sequence[Value], initial: Sequence[Elements], before: str) -> None:
-        self.body = body
+    Their lines are reserved at the loop's head and filled in by `close`, once the body is written and
+    the yielded values are known.
+    """
+
+    def __init__(
+        self, emitter: FunctionEmitter, args: Sequence[Value], initial: Sequence[Elements], before: str
+    ) -> None:
+        self.emitter = emitter
         self.before = before
         self.initial = initial
-        self.open: list[list[tuple[int, str]]] = []
+        self.phis: list[list[tuple[int, str]]] = []
         self.args = args
         for arg in args:
-            made = [body.open_phi(arg.type.element) for _ in range(arg.type.lanes)]
-            self.open.append(made)
-            body.values[arg] = tuple(name for _, name in made)
+            phis = [emitter.reserve_phi() for _ in range(arg.type.lanes)]
+            self.phis.append(phis)
+            emitter.values[arg] = tuple(name for _, name in phis)
 
-    def close(self, given: Sequence[Elements], latch: str) -> None:
-        for arg, made, start, end in zip(self.args, self.open, self.initial, given, strict=True):
-            for lane, (line, name) in enumerate(made):
-                ways = [(start[lane], self.before), (end[lane], latch)]
-                self.body.close_phi(line, name, arg.type.element, ways)
+    def close(self, yielded: Sequence[Elements], latch: str) -> None:
+        for arg, phis, start, end in zip(self.args, self.phis, self.initial, yielded, strict=True):
+            for lane, (line, name) in enumerate(phis):
+                incoming = [(start[lane], self.before), (end[lane], latch)]
+                self.emitter.set_phi(line, name, arg.type.element, incoming)
 
 
-def _for(body: Body, op: Op, run: RunBlock) -> None:
-    """Counts lower, lower + step, ... while less than upper; the counter never wraps."""
-    w, block = body.w, op.regions[0]
+def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    """The counter goes lower, lower + step, ... while it is less than upper, and never wraps."""
+    w, block = emitter.w, op.regions[0]
     counter, *args = block.args
     dtype = counter.type
     kind, sign = SCALAR.type(dtype), "s" if dtype.is_signed else "u"
     limits = bounds(op)
-    lower, upper, step = (_bound(body, bound, dtype) for bound in limits)
-    initial = [body.get(value) for value in inits(op)]
-    if not isinstance(limits[2], int) and body.context.bounds == "trap":
-        _check_step(body, op, limits[2], step)
+    lower, upper, step = (_bound(emitter, bound, dtype) for bound in limits)
+    initial = [emitter.get(value) for value in inits(op)]
+    if not isinstance(limits[2], int) and emitter.context.bounds == "trap":
+        _check_step(emitter, op, limits[2], step)
     before, start, after = w.block, w.label("loop"), w.label("after")
     w.branch_if(w.emit(f"icmp {sign}lt {kind} {lower}, {upper}"), start, after)
     w.start(start)
-    number = _Carried(body, [counter], [(lower,)], before)
-    carried = _Carried(body, args, initial, before)
-    given = run(body, block)
-    (here,) = body.get(counter)
+    counter_phi = _LoopPhis(emitter, [counter], [(lower,)], before)
+    phis = _LoopPhis(emitter, args, initial, before)
+    yielded = run(emitter, block)
+    (current,) = emitter.get(counter)
     cannot_wrap = _cannot_wrap(limits, dtype)
     flag = f"n{sign}w " if cannot_wrap else ""
-    following = w.emit(f"add {flag}{kind} {here}, {step}")
-    again = w.emit(f"icmp {sign}lt {kind} {following}, {upper}")
+    next_value = w.emit(f"add {flag}{kind} {current}, {step}")
+    again = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
     if not cannot_wrap:
-        grew = w.emit(f"icmp {sign}gt {kind} {following}, {here}")
+        grew = w.emit(f"icmp {sign}gt {kind} {next_value}, {current}")
         again = w.emit(f"and i1 {again}, {grew}")
     latch = w.block
     w.branch_if(again, start, after)
-    number.close([(following,)], latch)
-    carried.close(given, latch)
+    counter_phi.close([(next_value,)], latch)
+    phis.close(yielded, latch)
     w.start(after)
-    body.merge(op.results, [(initial, before), (given, latch)])
+    emitter.merge(op.results, [(initial, before), (yielded, latch)])
 
 
-def _bound(body: Body, bound: Bound, dtype: DataType) -> str:
-    return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else body.scalar(bound)
+def _bound(emitter: FunctionEmitter, bound: Bound, dtype: DataType) -> str:
+    return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else emitter.scalar(bound)
 
 
 def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
@@ -112,94 +118,52 @@ def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
     return step == 1 or (isinstance(upper, int) and upper - 1 + step <= most)
 
 
-def _check_step(body: Body, op: Op, value: Value, step: str) -> None:
-    w, dtype = body.w, value.type
+def _check_step(emitter: FunctionEmitter, op: Op, value: Value, step: str) -> None:
+    w, dtype = emitter.w, value.type
     kind, bits = SCALAR.type(dtype), dtype.bits or 0
     stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {kind} {step}, 0")
     wide = step
     if bits < 64:
         wide = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {kind} {step} to i64")
-    body.fault_if(stuck, op, "step", wide, "0")
+    emitter.fault_if(stuck, op, "step", wide, "0")
 
 
-def _while(body: Body, op: Op, run: RunBlock) -> None:
-    w = body.w
+def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    w = emitter.w
     condition, block = op.regions
     before, head, start, after = w.block, w.label("head"), w.label("body"), w.label("after")
     w.branch(head)
     w.start(head)
-    carried = _Carried(body, condition.args, [body.get(value) for value in op.operands], before)
-    ((holds,),) = run(body, condition)
-    w.branch_if(holds, start, after)
+    phis = _LoopPhis(emitter, condition.args, [emitter.get(value) for value in op.operands], before)
+    ((condition_value,),) = run(emitter, condition)
+    w.branch_if(condition_value, start, after)
     w.start(start)
     for arg, outer in zip(block.args, condition.args, strict=True):
-        body.values[arg] = body.get(outer)
-    given = run(body, block)
-    if body.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
-        poll(body)
-    carried.close(given, w.block)
+        emitter.values[arg] = emitter.get(outer)
+    yielded = run(emitter, block)
+    if emitter.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
+        poll(emitter)
+    phis.close(yielded, w.block)
     w.branch(head)
     w.start(after)
     for result, arg in zip(op.results, condition.args, strict=True):
-        body.values[result] = body.get(arg)
+        emitter.values[result] = emitter.get(arg)
 
 
-def poll(body: Body) -> None:
-    """Leave if some invocation faulted: what is waited for here may never come."""
-    w = body.w
-    word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
-    failed = w.emit(f"icmp ne i32 {word}, 0")
-    leaving, staying = w.label("leave"), w.label("stay")
-    w.branch_if(failed, leaving, staying)
-    w.start(leaving)
-    w.call("llvm.nvvm.exit", "void", [])
-    w.line("unreachable")
-    w.start(staying)
+# --- traps
 
 
-# --- calls and traps
+def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    """Ops after a trap in its block are unreachable, but still need a block to be written to."""
+    emitter.fault(op, "trap")
+    emitter.w.start(emitter.w.label("dead"))
 
 
-def _call(body: Body, op: Op, run: RunBlock) -> None:
-    from .functions import define_function, result_types
-
-    func = body.context.funcs[op.attrs["callee"]]
-    name = define_function(body.context, func, run)
-    given = [
-        f"{carrier(value.type.element)} {element}" for value in op.operands for element in body.get(value)
-    ]
-    if body.context.may_fault:
-        given.append("ptr addrspace(1) %status")
-    kinds = result_types(func)
-    called = f"@{name}({', '.join(given)})"
-    if not kinds:
-        body.w.line(f"call void {called}")
-        return
-    if len(kinds) == 1:
-        body.set(op, body.w.emit(f"call {kinds[0]} {called}"))
-        return
-    whole = f"{{ {', '.join(kinds)} }}"
-    struct = body.w.emit(f"call {whole} {called}")
-    place = 0
-    for result in op.results:
-        lanes = result.type.lanes
-        body.values[result] = tuple(
-            body.w.emit(f"extractvalue {whole} {struct}, {place + lane}") for lane in range(lanes)
-        )
-        place += lanes
-
-
-def _trap(body: Body, op: Op, run: RunBlock) -> None:
-    """What follows in its block is never reached, but has to be written somewhere."""
-    body.fault(op, "trap")
-    body.w.start(body.w.label("dead"))
-
-
-CONTROL_OPS: dict[str, Callable[[Body, Op, RunBlock], None]] = {
+CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
     "if": _if,
     "region": _region,
     "for": _for,
     "while": _while,
-    "call": _call,
+    "call": call,
     "trap": _trap,
 }

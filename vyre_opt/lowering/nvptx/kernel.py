@@ -1,40 +1,36 @@
 """Programs -> LLVM IR for NVIDIA GPUs: one kernel a program, many in a module.
 
-abi             how a kernel is called
-bounds          which accesses are proven in bounds
-alignment       which vector accesses are aligned
-guards          which divisions and shifts are defined for all operands that they meet
-nvptx_body      one function in the making
-nvptx_values, nvptx_memory, nvptx_atomics, nvptx_control, nvptx_subgroup   the ops
-nvptx_faults    what an invocation does that is at fault
+This file has what surrounds the ops: checks against the GPU's limits, parameters, workgroup memory
+and symbols.  The package's docstring lists the files that write the ops.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ...analysis.alignment import Alignment
 from ...ir.diagnostics import Diagnostic, DiagnosticError
-from ...ir.program import Block, Buffer, Op, Program
+from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
-from ..common.abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
 from ..common.bounds import BoundsProofs
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
+from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
-from .body import Body, BufferRef, Context, Elements, refuse
+from .barriers import BARRIER_OPS
 from .control import CONTROL_OPS
 from .faults import fault_block
+from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext, refuse
 from .memory import MEMORY_OPS
-from .subgroup import SUBGROUP_OPS
+from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["LoweredModule", "lower"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -43,10 +39,10 @@ MAX_WORKGROUP = (1024, 1024, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """LLVM IR and what is in it, in the order of the units.
+class LoweredModule:
+    """The LLVM IR of a module and its kernels, in the order of the units.
 
-    `is_flat`: no loop lies in another, and nothing is called.
+    `is_flat`: no program has nested loops or calls.
     """
 
     text: str
@@ -54,17 +50,20 @@ class Lowered:
     is_flat: bool
 
 
-def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Lowered:
-    """Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame."""
+def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
+    """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.
+
+    Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame.
+    """
     text = ModuleText(TRIPLE, LAYOUT)
     text.metadata.append("!0 = !{}")
-    taken: set[str] = set()
-    symbols = [_symbol(unit.program.name, taken) for unit in units]
+    symbols: set[str] = set()
+    # All kernels get their symbols first, so that shared memory never takes a kernel's name
+    names = [_symbol(unit.program.name, symbols) for unit in units]
     kernels = [
-        _kernel(unit, target, bounds, text, symbol, taken)
-        for unit, symbol in zip(units, symbols, strict=True)
+        _kernel(unit, target, bounds, text, name, symbols) for unit, name in zip(units, names, strict=True)
     ]
-    return Lowered(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
+    return LoweredModule(text.text(), tuple(kernels), all(_is_flat(unit.program.body) for unit in units))
 
 
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
@@ -77,68 +76,70 @@ def _is_flat(block: Block, in_loop: bool = False) -> bool:
     return True
 
 
-def _symbol(name: str, taken: set[str]) -> str:
-    """A name for a kernel that PTX takes, made of letters, digits and `_`, different from those taken."""
+def _symbol(name: str, symbols: set[str]) -> str:
+    """A valid PTX identifier for `name` that is not in `symbols` yet, to which it is added."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not plain[:1].isalpha() or plain == "WARP_SZ":  # the one word that PTX keeps for itself
         plain = f"k{plain}"
-    chosen, number = plain, 1
-    while chosen in taken:
+    symbol, number = plain, 1
+    while symbol in symbols:
         number += 1
-        chosen = f"{plain}_{number}"
-    taken.add(chosen)
-    return chosen
+        symbol = f"{plain}_{number}"
+    symbols.add(symbol)
+    return symbol
 
 
 # --- a kernel
 
 
 def _kernel(
-    unit: Unit, target: GpuTarget, bounds: str, text: ModuleText, symbol: str, taken: set[str]
+    unit: Unit, target: GpuTarget, bounds: str, text: ModuleText, symbol: str, symbols: set[str]
 ) -> EntryPoint:
     program = unit.program
     _check(program, target)
-    kernel = EntryPoint(program, symbol)
+    funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
-    context = Context(
-        program,
-        unit.module.funcs if unit.module is not None else {},
-        specs,
-        target,
-        bounds,
-        text,
-        {},
-        BoundsProofs(program, specs).proven if bounds != "none" else set(),
-        Alignment(program, specs),
-        Guards(program, specs),
-        False,
-        kernel.sites,
-        symbol,
-        _is_cluster(program, target),
+    proven = BoundsProofs(program, specs).proven if bounds != "none" else set()
+    context = KernelContext(
+        program=program,
+        funcs=funcs,
+        specs=specs,
+        target=target,
+        bounds=bounds,
+        text=text,
+        symbol=symbol,
+        proven=proven,
+        alignment=Alignment(program, specs),
+        guards=ArithmeticGuards(program, specs),
+        may_fault=_may_fault(program, funcs, bounds, proven),
+        is_cluster=_is_cluster(program, target),
     )
-    context.may_fault = _may_fault(context)
+    kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
-    _workgroup_memory(context, kernel, taken)
-    body = Body(context)
-    _run_block(body, program.body)
-    body.w.line("ret void")
-    fault_block(body)
+    _workgroup_memory(context, kernel, symbols)
+    emitter = FunctionEmitter(context)
+    _run_block(emitter, program.body)
+    emitter.w.line("ret void")
+    fault_block(emitter)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
     if context.is_cluster:
         attributes += f' "nvvm.cluster_dim"="{",".join(map(str, program.grid or ()))}"'
     text.define(
         symbol,
-        f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{body}\n}}",
+        f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{emitter}\n}}",
     )
     return kernel
 
 
 def _is_cluster(program: Program, target: GpuTarget) -> bool:
-    """Whether the grid is fixed, meets at a grid barrier, and is small enough for a cluster: then
-    the barrier is an instruction, and the hardware sees to it that all workgroups run at once."""
-    meets = any(op.attrs.get("scope") == "grid" for op in program.walk())
-    return meets and program.grid is not None and prod(program.grid) <= target.cluster
+    """Whether the whole grid can be launched as one cluster: it is fixed, small enough, and has a grid
+    barrier, which is then an instruction, and the hardware makes all workgroups resident at once."""
+    return _has_grid_barrier(program) and program.grid is not None and prod(program.grid) <= target.cluster
+
+
+def _has_grid_barrier(program: Program) -> bool:
+    return any(op.attrs.get("scope") == "grid" for op in program.walk())
 
 
 def _check(program: Program, target: GpuTarget) -> None:
@@ -166,63 +167,63 @@ def _check(program: Program, target: GpuTarget) -> None:
             )
 
 
-def _may_fault(context: Context) -> bool:
+def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: set[Op]) -> bool:
     """Whether any invocation may end in a fault: then the kernel takes a status record."""
-    bodies = [context.program.body, *(func.body for func in context.funcs.values())]
-    checks = context.bounds == "trap"
-    for op in (op for body in bodies for op in body.walk()):
-        if op.name == "trap":
-            return True
-        if checks and "buffer" in op.attrs and op.operands and op not in context.proven:
-            return True
-        if checks and op.name == "for" and op.attrs["step"] is None:
-            return True
+    checks = bounds == "trap"
+    for block in (program.body, *(func.body for func in funcs.values())):
+        for op in block.walk():
+            if op.name == "trap":
+                return True
+            if checks and "buffer" in op.attrs and op.operands and op not in proven:
+                return True
+            # A step that is not a constant may be 0 or less, which would never end
+            if checks and op.name == "for" and op.attrs["step"] is None:
+                return True
     return False
 
 
 # --- parameters
 
 
-def _declare(context: Context, kernel: EntryPoint) -> list[str]:
-    """The parameters as LLVM text; notes them in `kernel`, and the places of the buffers."""
+def _declare(context: KernelContext, kernel: EntryPoint) -> list[str]:
+    """The parameters as LLVM text; fills in `kernel.params` and the storage buffers of `context.buffers`."""
     program = context.program
     ops = list(program.walk())
     written = {op.attrs["buffer"] for op in ops if "write" in op.definition.effects and "buffer" in op.attrs}
     has_barrier = any(op.name == "barrier" for op in ops)
-    meets = any(op.attrs.get("scope") == "grid" for op in ops)
-    kernel.is_cooperative = meets and not context.is_cluster
+    kernel.is_cooperative = _has_grid_barrier(program) and not context.is_cluster
     pointers: list[str] = []
     lengths: list[str] = []
     params: list[Param] = []
     for number, buffer in enumerate(storage_buffers(program)):
-        constant = buffer.name not in written
-        attributes = _attributes(constant, has_barrier)
+        is_constant = buffer.name not in written
+        attributes = _attributes(is_constant, has_barrier)
         pointers.append(f"ptr addrspace(1) {attributes} %b{number}")
         params.append(Param("buffer", buffer.name))
         count = str(buffer.count)
         if buffer.count is None:
             count = f"%n{number}"
             lengths.append(f"i64 {count}")
-        context.places[buffer.name] = BufferRef(f"%b{number}", 1, count, constant)
+        context.buffers[buffer.name] = BufferRef(f"%b{number}", 1, count, is_constant)
     params += [Param("length", b.name) for b in storage_buffers(program) if b.count is None]
-    rest: list[str] = []
+    extra: list[str] = []
     if context.may_fault:
-        rest.append("ptr addrspace(1) align 16 %status")
+        extra.append("ptr addrspace(1) align 16 %status")
         params.append(Param("status"))
     if kernel.is_cooperative:
-        rest.append("ptr addrspace(1) align 16 %arrivals")
+        extra.append("ptr addrspace(1) align 16 %arrivals")
         params.append(Param("arrivals"))
     kernel.params = tuple(params)
-    return [*pointers, *lengths, *rest]
+    return [*pointers, *lengths, *extra]
 
 
 def _attributes(is_constant: bool, has_barrier: bool) -> str:
-    """What LLVM may count on.
+    """Parameter attributes of a storage buffer.
 
-    Buffers never overlap, since whoever launches a kernel sees to that.  Yet LLVM takes
-    memory behind a `noalias` pointer for out of any callee's reach, a barrier's too, and
-    would keep a value in a register while another invocation changes it.  So a buffer
-    that is written is `noalias` only where no barrier is.
+    The launcher guarantees that buffers never overlap.  But LLVM assumes that no callee, a barrier
+    included, touches memory behind a `noalias` pointer, and would keep a value in a register across
+    a barrier while another invocation changes it.  So a written buffer is `noalias` only in a
+    program without barriers.
     """
     if is_constant:
         return f"noalias readonly align {ALIGNMENT}"
@@ -232,8 +233,11 @@ def _attributes(is_constant: bool, has_barrier: bool) -> str:
 # --- workgroup memory
 
 
-def _workgroup_memory(context: Context, kernel: EntryPoint, taken: set[str]) -> None:
-    """Places for workgroup buffers, 16-byte aligned: static up to 48 KiB in all, above that dynamic."""
+def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[str]) -> None:
+    """Allocate the workgroup buffers, 16-byte aligned: statically up to 48 KiB in all, dynamically above.
+
+    Raises DiagnosticError, located at the largest one, if the GPU has less.
+    """
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup]
     offsets: list[int] = []
     total = 0
@@ -250,15 +254,15 @@ def _workgroup_memory(context: Context, kernel: EntryPoint, taken: set[str]) -> 
     is_dynamic = total > STATIC_SHARED_BYTES
     base = ""
     if is_dynamic:
-        base = f"@{_symbol(f'{context.prefix}_shared', taken)}"  # external: LLVM leaves the name as it is
+        base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
         context.text.globals.append(f"{base} = external addrspace(3) global [0 x i8], align {ALIGNMENT}")
     for number, (tile, offset) in enumerate(zip(tiles, offsets, strict=True)):
         pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
         if not is_dynamic:
-            pointer = f"@{context.prefix}.tile.{number}"
+            pointer = f"@{context.symbol}.tile.{number}"
             context.text.globals.append(_tile(pointer, tile))
-        context.places[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
+        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
 
 
 def _tile(name: str, tile: Buffer) -> str:
@@ -273,17 +277,23 @@ def _bytes(tile: Buffer) -> int:
 
 # --- ops
 
-_OPS: dict[str, Callable[[Body, Op], None]] = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS}
+_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    **VALUE_OPS,
+    **MEMORY_OPS,
+    **ATOMIC_OPS,
+    **SUBGROUP_OPS,
+    **BARRIER_OPS,
+}
 
 
-def _run_block(body: Body, block: Block) -> list[Elements]:
-    """Write the ops of a block; the values that it yields."""
+def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
+    """Write the ops of a block; returns the values that it yields."""
     for op in block.ops:
         row = op.definition
         if row.is_terminator:
-            return [body.get(value) for value in op.operands]
+            return [emitter.get(value) for value in op.operands]
         if row.name in CONTROL_OPS:
-            CONTROL_OPS[row.name](body, op, _run_block)
+            CONTROL_OPS[row.name](emitter, op, _run_block)
         else:
-            (_OPS.get(row.name) or _OPS[row.format])(body, op)
+            (_OPS.get(row.name) or _OPS[row.format])(emitter, op)
     return []

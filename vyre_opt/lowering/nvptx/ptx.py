@@ -1,7 +1,7 @@
 """LLVM IR -> optimised LLVM IR -> PTX, by llvmlite.
 
-Only text that the lowering wrote gets here, with names of its own making: some faults of
-LLVM's back ends end the process instead of raising anything.
+Only text that the lowering wrote, with names it made itself, may get here: on some errors LLVM's
+back ends abort the process instead of raising an exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-    from .kernel import Lowered
+    from .kernel import LoweredModule
 
 __all__ = ["BackendFailure", "emit_ptx", "optimised"]
 
@@ -24,82 +24,85 @@ _VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 
 
 class BackendFailure(Exception):
-    """LLVM refused what the lowering wrote: a bug of the compiler, not of the program."""
+    """LLVM rejected what the lowering wrote: a bug of the compiler, not of the program."""
 
 
-def optimised(lowered: Lowered, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
+def optimised(
+    lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2
+) -> str:
     """The LLVM IR after the passes of an optimisation level, 0 to 3."""
-    way = _way(lowered, level)
-    return str(_optimise(lowered, _machine(target.name, ptx_version(target, ptx), way.level), way))
+    opt = _opt_level(lowered, level)
+    return str(_optimise(lowered, _machine(target.name, ptx_version(target, ptx), opt.codegen_level), opt))
 
 
-def emit_ptx(lowered: Lowered, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
-    """PTX of the wanted version, or of the lowest that `target` takes.
+def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
+    """PTX of version `ptx`, or of the lowest version that `target` takes.
 
-    Raises TargetError for versions that do not go together, or that this LLVM cannot write.
+    Raises TargetError for a version that `target` does not take, or that this LLVM cannot write.
     """
-    version, way = ptx_version(target, ptx), _way(lowered, level)
-    machine = _machine(target.name, version, way.level)
-    made: str = machine.emit_assembly(_optimise(lowered, machine, way))
-    found = _VERSION.search(made)
-    written = (int(found[1]), int(found[2])) if found else None
-    if written != version:
+    version, opt = ptx_version(target, ptx), _opt_level(lowered, level)
+    machine = _machine(target.name, version, opt.codegen_level)
+    text: str = machine.emit_assembly(_optimise(lowered, machine, opt))
+    match = _VERSION.search(text)
+    written = (int(match[1]), int(match[2])) if match else None
+    if written != version:  # LLVM silently writes its default version for one that it does not know
         raise TargetError(f"this LLVM cannot write PTX {show(version)}; ask for an older version")
-    return made
+    return text
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _OptLevel:
     """The passes to run, None for LLVM's own pipeline, and the level at which code is generated."""
 
     passes: str | None
-    level: int
+    codegen_level: int
 
 
-# A quarter of the time of LLVM's own pipeline, for the same machine code: common subexpressions go
-# when code is generated, and what is left of invariants and strength, the driver's compiler sees to.
-_WAYS = {
-    0: _Way("", 0),
-    1: _Way("always_inliner sccp instruction_combine simplify_cfg aggressive_dce", 1),
-    2: _Way("always_inliner sccp simplify_cfg instruction_combine simplify_cfg aggressive_dce", 2),
-    3: _Way(None, 3),
+# Levels 1 and 2 take a quarter of the time of LLVM's own pipeline and give the same machine code: code
+# generation removes common subexpressions, and the driver's compiler (ptxas) does invariant code motion
+# and strength reduction.
+_OPT_LEVELS = {
+    0: _OptLevel("", 0),
+    1: _OptLevel("always_inliner sccp instruction_combine simplify_cfg aggressive_dce", 1),
+    2: _OptLevel("always_inliner sccp simplify_cfg instruction_combine simplify_cfg aggressive_dce", 2),
+    3: _OptLevel(None, 3),
 }
 
-# Where no loop lies in another, the driver's compiler does as well with this, which takes LLVM half the
-# time or less; it even unrolls loops that it does not know again after LLVM's strength reduction.
+# Without nested loops ptxas does as well on nearly unoptimised code, which takes LLVM half the time or
+# less; it even unrolls loops that it no longer recognises after LLVM's strength reduction.
 # (scan.dfa is 7 to 37 % faster on an H100, and none of the kernels is slower by more than 3 %.)
-_FLAT = _Way("simplify_cfg", 0)
+_FLAT_CODE = _OptLevel("simplify_cfg", 0)
 
 
-def _way(lowered: Lowered, level: int) -> _Way:
-    return _FLAT if lowered.is_flat and level in (1, 2) else _WAYS[level]
+def _opt_level(lowered: LoweredModule, level: int) -> _OptLevel:
+    return _FLAT_CODE if lowered.is_flat and level in (1, 2) else _OPT_LEVELS[level]
 
 
-def _optimise(lowered: Lowered, machine: Any, way: _Way) -> llvm.ModuleRef:
+def _optimise(lowered: LoweredModule, machine: Any, opt: _OptLevel) -> llvm.ModuleRef:
     import llvmlite.binding as llvm
 
     try:
         module = llvm.parse_assembly(lowered.text)
         module.verify()
-    except RuntimeError as refused:
-        raise BackendFailure(f"LLVM does not take the lowered program: {refused}") from None
-    if way.passes != "":
-        _run_passes(module, machine, way)
+    except RuntimeError as error:
+        raise BackendFailure(f"LLVM does not take the lowered program: {error}") from None
+    if opt.passes != "":
+        _run_passes(module, machine, opt)
     return module
 
 
-def _run_passes(module: llvm.ModuleRef, machine: Any, way: _Way) -> None:
-    """LLVM's own pipeline is taken less what makes code grow."""
+def _run_passes(module: llvm.ModuleRef, machine: Any, opt: _OptLevel) -> None:
+    """LLVM's own pipeline runs without loop unrolling and vectorization, which make code grow."""
     import llvmlite.binding as llvm
 
-    options = llvm.create_pipeline_tuning_options(speed_level=way.level)
+    options = llvm.create_pipeline_tuning_options(speed_level=opt.codegen_level)
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    if way.passes is None:
+    if opt.passes is None:
         passes = builder.getModulePassManager()
     else:
         passes = llvm.create_new_module_pass_manager()
-        for name in way.passes.split():
+        for name in opt.passes.split():
             getattr(passes, f"add_{name}_pass")()
     passes.run(module, builder)
 

@@ -1,8 +1,8 @@
-"""GPU architectures, and the PTX versions that they, LLVM and a driver take.
+"""GPU architectures, and the PTX versions that architectures, LLVM and drivers take.
 
-A PTX text states its version and its architecture.  An architecture needs a version
-that knows it; a driver loads versions up to its own.  So the lowest version that will
-do is the one that loads on most drivers, and it is the default.
+A PTX text states its version and its architecture.  Each architecture was introduced by some
+PTX version; a driver loads versions up to its own.  So the lowest version that knows the
+architecture loads on the most drivers, and it is the default.
 
 Sources: PTX ISA 9.0, section "Release notes"; CUDA C++ programming guide, "Compute
 capabilities" (shared memory).
@@ -10,6 +10,7 @@ capabilities" (shared memory).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...ir.diagnostics import suggest
@@ -40,14 +41,14 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """An architecture.  `least`: the first PTX version that knows it.
+    """An architecture.  `first_ptx`: the first PTX version that knows it.
 
-    `shared_bytes`: workgroup memory that a workgroup may have, the opt-in maximum.
+    `shared_bytes`: the most workgroup memory that a workgroup may have (the opt-in maximum).
     `specific`: the code runs on exactly this architecture (sm_90a), not on later ones.
     """
 
     name: str
-    least: PtxVersion
+    first_ptx: PtxVersion
     shared_bytes: int
 
     @property
@@ -96,7 +97,7 @@ _TABLE: dict[str, tuple[PtxVersion, int]] = {
 }
 
 GPUS: dict[str, GpuTarget] = {
-    f"sm_{arch}": GpuTarget(f"sm_{arch}", least, kib * 1024) for arch, (least, kib) in _TABLE.items()
+    f"sm_{arch}": GpuTarget(f"sm_{arch}", first_ptx, kib * 1024) for arch, (first_ptx, kib) in _TABLE.items()
 }
 """Name -> architecture, oldest first."""
 
@@ -106,9 +107,9 @@ VERSIONS: tuple[PtxVersion, ...] = (
     *((8, minor) for minor in range(9)),
     (9, 0),
 )
-"""What LLVM 22 writes.  It takes a version it does not know for none, without a word."""
+"""The PTX versions that LLVM 22 writes.  It silently ignores a version that it does not know."""
 
-# The newest PTX that the driver of a CUDA release loads, where it is not (major - 4, minor)
+# CUDA release -> the newest PTX version that its driver loads, where that is not (major - 4, minor)
 _DRIVERS: dict[PtxVersion, PtxVersion] = {
     (9, 0): (6, 0),
     (9, 1): (6, 1),
@@ -124,18 +125,18 @@ _DRIVERS: dict[PtxVersion, PtxVersion] = {
 
 
 def gpu(name: str) -> GpuTarget:
-    """The architecture called `name`.  Raises TargetError that lists them."""
-    found = GPUS.get(name)
-    if found is None:
+    """The architecture called `name`.  Raises TargetError, listing all, if there is none."""
+    target = GPUS.get(name)
+    if target is None:
         hint = suggest(name, GPUS)
         raise TargetError(
             f"unknown GPU {name!r}; there are {', '.join(GPUS)}" + (f"; {hint}" if hint else "")
         )
-    return found
+    return target
 
 
 def gpu_of_device(major: int, minor: int) -> GpuTarget:
-    """The architecture to compile for on a device: its own, or the newest that it still runs."""
+    """The architecture to compile for on a device of this compute capability: the newest that it runs."""
     number = 10 * major + minor
     runs = [g for g in GPUS.values() if not g.specific and g.number <= number]
     if not runs:
@@ -144,7 +145,7 @@ def gpu_of_device(major: int, minor: int) -> GpuTarget:
 
 
 def parse_version(text: str) -> PtxVersion:
-    """`8.6` or `86` as a version.  Raises TargetError for one that cannot be written."""
+    """The version `8.6` or `86`.  Raises TargetError for one that LLVM cannot write."""
     digits = text.replace(".", "", 1)
     if digits.isascii() and digits.isdigit() and len(digits) == 2:
         version = (int(digits[0]), int(digits[1]))
@@ -153,17 +154,17 @@ def parse_version(text: str) -> PtxVersion:
     raise TargetError(f"unknown PTX version {text!r}; there are {_listed(VERSIONS)}")
 
 
-def ptx_version(target: GpuTarget, wanted: PtxVersion | None = None) -> PtxVersion:
-    """The PTX version to write for `target`: `wanted`, or the lowest.
+def ptx_version(target: GpuTarget, version: PtxVersion | None = None) -> PtxVersion:
+    """The PTX version to write for `target`: `version`, or by default the lowest it takes.
 
-    Raises TargetError that names the versions which `target` takes.
+    Raises TargetError, naming the versions that `target` takes, for one below those.
     """
-    if wanted is None:
-        return target.least
-    if wanted < target.least:
-        taken = _listed(v for v in VERSIONS if v >= target.least)
-        raise TargetError(f"{target.name} does not exist in PTX {show(wanted)}; it takes {taken}")
-    return wanted
+    if version is None:
+        return target.first_ptx
+    if version < target.first_ptx:
+        accepted = _listed(v for v in VERSIONS if v >= target.first_ptx)
+        raise TargetError(f"{target.name} does not exist in PTX {show(version)}; it takes {accepted}")
+    return version
 
 
 def driver_version(cuda: PtxVersion) -> PtxVersion:
@@ -177,5 +178,5 @@ def show(version: PtxVersion) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _listed(versions: object) -> str:
-    return ", ".join(show(v) for v in versions)  # type: ignore[attr-defined]
+def _listed(versions: Iterable[PtxVersion]) -> str:
+    return ", ".join(show(v) for v in versions)

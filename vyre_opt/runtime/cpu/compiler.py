@@ -10,9 +10,10 @@ from typing import Any
 
 from ...ir.fingerprint import fingerprint
 from ...ir.program import Module, Program
+from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
-from ...lowering.host.program import ENTRY, HostCode, UnloweredKernel, lower
-from ...lowering.host.segments import DivergentBarrier
+from ...lowering.host.program import UnloweredKernel, lower
+from ...lowering.host.segment_emitter import DivergentBarrier
 from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
 from ..cache.store import Store

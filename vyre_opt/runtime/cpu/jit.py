@@ -12,7 +12,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...lowering.host.frame import Features
+from ...lowering.host.function_builder import SimdFeatures
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 
@@ -46,7 +46,7 @@ class Host:
         return str(_machine(self).target_data)
 
     @property
-    def features(self) -> Features:
+    def features(self) -> SimdFeatures:
         """What is worth an instruction here."""
         has = {word[1:] for word in self.attributes.split(",") if word.startswith("+")}
         moves: set[int] = set()
@@ -58,7 +58,7 @@ class Host:
         scatters = {32, 64} if "avx512f" in has else set()
         half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
         arithmetic = "avx512" if "avx512f" in has else "host"
-        return Features(frozenset(moves), frozenset(gathers), frozenset(scatters), half, arithmetic)
+        return SimdFeatures(frozenset(moves), frozenset(gathers), frozenset(scatters), half, arithmetic)
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...ir.program import Module, Program
-from ...lowering.host.program import HostCode
+from ...lowering.host.abi import HostCode
 from ..cache.compilations import pack_parts, unpack_parts
 from ..cache.keys import compile_key, text_key
 from ..cache.store import Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...lowering.host.frame import STOP_WORD, YIELD_WORD
+from ...lowering.host.abi import STOP_WORD, YIELD_WORD
 from .pool_layout import (
     ARGS,
     CODE,

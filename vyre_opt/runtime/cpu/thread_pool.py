@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...lowering.host.frame import FAULT_WORDS, STOP_WORD, YIELD_WORD
+from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from ..cache.store import default_store
 from . import jit, object_cache, output_memory
 from .pool_layout import (

@@ -1,12 +1,12 @@
-"""What is compiled and how it is called: parameters in order, and the record that a fault leaves.
+"""The ABI of a GPU kernel: its parameters in order, and the record that a fault leaves.
 
-    buffers     a pointer each, 16-byte aligned: the bound ones in binding order, then the
-                storage that the program keeps to itself
-    lengths     u64, of the buffers of open size, in the same order
+    buffers     a pointer each, 16-byte aligned: the bound buffers in binding order, then the
+                transient ones
+    lengths     u64 element counts of the buffers of open size, in the same order
     status      a pointer to a fault record, if the program may fault
     arrivals    a pointer to a zeroed u32, if the program has a grid barrier
 
-Whoever launches a kernel walks `EntryPoint.params` and passes one argument for each.
+A launcher walks `EntryPoint.params` and passes one argument for each.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 ALIGNMENT = 16
-"""Of every buffer, in bytes: wide accesses count on it."""
+"""Of every buffer, in bytes: 16-byte vector accesses rely on it."""
 
 BOUNDS = ("none", "clamp", "trap")
-"""What an access does that is not proven in bounds: anything; the nearest element; fault."""
+"""What an out-of-bounds access does: it is undefined; it goes to the nearest element; it faults."""
 
 RECORD_BYTES = 48
 _RECORD = struct.Struct("<8I2Q")  # site, workgroup x y z, local x y z, 0, index, length
@@ -43,7 +43,7 @@ _RECORD = struct.Struct("<8I2Q")  # site, workgroup x y z, local x y z, 0, index
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A program to compile, with the functions it calls and the values of its constants, encoded."""
+    """A program to compile, the module with the functions it calls, and encoded values of its specs."""
 
     program: Program
     module: Module | None = None
@@ -52,7 +52,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """`kind`: buffer, length, status or arrivals; `buffer`: of the first two, its name."""
+    """A kernel parameter.  `kind`: buffer, length, status or arrivals; `buffer`: the buffer's name for
+    the first two."""
 
     kind: str
     buffer: str = ""
@@ -60,9 +61,9 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class FaultSite:
-    """A place where a program may fault.  `kind` is that of a ProgramError: bounds, trap or step.
+    """An op that may fault.  `kind` is that of a ProgramError: bounds, trap or step.
 
-    `width`: elements that the access touches.
+    `width`: the number of elements that the access touches.
     """
 
     op: Op
@@ -72,9 +73,9 @@ class FaultSite:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault record: where (a number of a site, counted from 1), by whom, and with what.
+    """A fault record: the number of the fault site, counted from 1, and the invocation that faulted.
 
-    `index` and `length` are in elements; for a step fault `index` is the step.
+    `index` and `length` (of the buffer) are in elements; for a step fault `index` is the step.
     """
 
     site: int
@@ -88,8 +89,9 @@ class Fault:
 class EntryPoint:
     """A kernel of a compiled module.
 
-    `symbol`: its name there.  `dynamic_shared`: bytes of workgroup memory to ask for at
-    the launch.  `is_cooperative`: all workgroups must be resident at once.
+    `symbol`: its name there.  `sites`: what the site numbers of fault records mean.
+    `dynamic_shared`: bytes of workgroup memory to request at the launch.  `is_cooperative`: it needs a
+    cooperative launch, with all workgroups resident at once.
     """
 
     program: Program

@@ -1,4 +1,4 @@
-"""What all parts of a host function share: its writer, buffers, stack slots and fault exits."""
+"""What is shared while the host function is written: buffers, stack slots, masks and fault exits."""
 
 from __future__ import annotations
 
@@ -10,43 +10,32 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program, Value
 from ..common.lane_shape import LaneShape
 from ..common.llvm_text import ModuleText, Writer
-from .lane_facts import Facts
+from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
+from .lane_facts import LaneFacts
 
 __all__ = [
     "ALL",
-    "FAULT_WORDS",
     "FLAGS",
-    "STOP_WORD",
     "WIDE",
-    "YIELD_WORD",
-    "Features",
-    "Frame",
+    "SimdFeatures",
+    "FunctionBuilder",
     "is_literal",
 ]
 
 WIDE = LaneShape(SUBGROUP_SIZE)
-"""A value in every lane of a chunk."""
-
-FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
-"""The i64 words of a fault record."""
-
-STOP_WORD, ROUNDS_WORD, YIELD_WORD = range(len(FAULT_WORDS), len(FAULT_WORDS) + 3)
-"""Behind them: the address of a word that is not 0 once the run is given up, a count of rounds of
-waiting, and the address of a function that lets other threads run."""
-
-PATIENCE = 128
-"""Rounds in which a thread keeps its CPU: the other workgroup is nearly always under way."""
+"""A vector with a value for each lane of a subgroup."""
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
-_LANE_NUMBERS = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+_LANE_INDICES = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """What the host's vector unit does at once, by element widths in bits; `half`: converts f16.
+class SimdFeatures:
+    """What the host's vector unit has instructions for.
 
-    `arithmetic`: the target of `elementwise.apply`.
+    `masked_moves`, `gathers`, `scatters`: element widths in bits.  `half`: conversions of f16.
+    `arithmetic`: the `target` of `elementwise.apply`.
     """
 
     masked_moves: frozenset[int] = frozenset()
@@ -61,21 +50,23 @@ def is_literal(value: str) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class Frame:
-    """The function that runs workgroups `%first` to `%last` of a dispatch.
+class FunctionBuilder:
+    """Builds the function that runs the workgroups `%first` to `%last` of a dispatch.
 
-    `%zero` is a 0 that LLVM does not know of.  What lanes know of their place starts from it, so
-    that flags for each lane are never constants: LLVM 22 gets shuffles of those wrong on AVX-512.
+    `%zero` is a 0 that LLVM cannot know.  All lane ids are computed from it, so that i1 vectors are
+    never constants: LLVM 22 miscompiles shuffles of constant ones on AVX-512.
 
-    `linear` is the chunk's first linear local id (i32); `group` the workgroup's linear
-    number (i64), `group_ids` its place along x, y, z (i32), `extents` the grid's (i32).
+    `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
+    `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
+    first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
+    x, y and z (i32); `extents`, the grid's size along them (i32).
     """
 
     program: Program
-    facts: Facts
+    facts: LaneFacts
     specs: Mapping[str, Any]
     module: ModuleText
-    features: Features
+    features: SimdFeatures
     pointers: dict[str, str]
     counts: dict[str, str]
     w: Writer
@@ -89,13 +80,13 @@ class Frame:
     last_uses: dict[Value, int] = field(default_factory=dict)
 
     def last_use(self, value: Value) -> int:
-        """The number of the last op that has `value` as an operand, -1 if none has."""
+        """The number of the last op with `value` as an operand, -1 if there is none."""
         if not self.last_uses:
             self.last_uses.update((operand, n) for op, n in self.numbers.items() for operand in op.operands)
         return self.last_uses.get(value, -1)
 
     def slot(self, kind: str) -> str:
-        """Room on the stack for a value of an LLVM type."""
+        """A new stack slot for a value of an LLVM type."""
         name = self.w.fresh("slot")
         self.slots.append(f"  {name} = alloca {kind}")
         return name
@@ -107,7 +98,7 @@ class Frame:
         self.w.line(f"store {kind} {value}, ptr {slot}")
 
     def fault(self, op: Op, lane: str, index: str = "0") -> None:
-        """Note that `op` is at fault in `lane` (i64, of the chunk) and leave; ends the block."""
+        """Record that `op` faulted in `lane` of the subgroup (i64), and return; ends the block."""
         w = self.w
         base = w.emit(f"zext i32 {self.linear} to i64")
         local = w.emit(f"add i64 {base}, {lane}")
@@ -117,65 +108,68 @@ class Frame:
         )
         w.branch("exit")
 
-    def leave_if_stopped(self, loop: Op) -> None:
-        """In each round of a loop that may wait for another workgroup: that one may be at fault, or
-        its thread without a CPU."""
+    def exit_if_stopped(self, loop: Op) -> None:
+        """Written into each round of a loop with atomics, which may be waiting for another workgroup.
+
+        Exits if the run is being given up, and now and then yields the CPU: the other workgroup may
+        have faulted, or its thread may have no CPU.
+        """
         if not any("atomic" in op.definition.effects for op in loop.walk()):
             return
         w = self.w
-        going, patient, yields = w.label("going"), w.label("patient"), w.label("yields")
-        told, rounds, other = (
+        running, continuing, yields = w.label("going"), w.label("patient"), w.label("yields")
+        stop_address, rounds_address, yield_address = (
             w.emit(f"getelementptr i64, ptr %status, i64 {word}")
             for word in (STOP_WORD, ROUNDS_WORD, YIELD_WORD)
         )
-        word = w.emit(f"load ptr, ptr {told}")
+        word = w.emit(f"load ptr, ptr {stop_address}")
         stop = w.emit(f"load atomic i64, ptr {word} monotonic, align 8")
-        w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", going)
-        w.start(going)
-        count = w.emit(f"add i64 {w.emit(f'load i64, ptr {rounds}')}, 1")
-        w.line(f"store i64 {count}, ptr {rounds}")
-        rest = w.emit(f"urem i64 {count}, {PATIENCE}")
-        w.branch_if(w.emit(f"icmp eq i64 {rest}, 0"), yields, patient)
+        w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", running)
+        w.start(running)
+        count = w.emit(f"add i64 {w.emit(f'load i64, ptr {rounds_address}')}, 1")
+        w.line(f"store i64 {count}, ptr {rounds_address}")
+        remainder = w.emit(f"urem i64 {count}, {PATIENCE}")
+        w.branch_if(w.emit(f"icmp eq i64 {remainder}, 0"), yields, continuing)
         w.start(yields)
-        w.emit(f"call i32 {w.emit(f'load ptr, ptr {other}')}()")
-        w.branch(patient)
-        w.start(patient)
+        w.emit(f"call i32 {w.emit(f'load ptr, ptr {yield_address}')}()")
+        w.branch(continuing)
+        w.start(continuing)
 
     def splat(self, kind: str, value: str) -> str:
-        """A scalar of an LLVM type in every lane."""
+        """The vector with a scalar of an LLVM type in every lane."""
         if is_literal(value):
             return f"splat ({kind} {value})"
         wide, w = WIDE.of(kind), self.w
         first = w.emit(f"insertelement {wide} poison, {kind} {value}, i64 0")
         return w.emit(f"shufflevector {wide} {first}, {wide} poison, {WIDE.of('i32')} zeroinitializer")
 
-    def lane_numbers(self, base: str = "%zero") -> str:
+    def lane_indices(self, base: str = "%zero") -> str:
         """base + 0, base + 1, ..., as i32."""
-        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_NUMBERS}")
+        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_INDICES}")
 
-    def bits(self, flags: str) -> str:
-        """A flag for each lane as an i32, lane 0 lowest."""
+    def mask_bits(self, flags: str) -> str:
+        """An i1 vector as the bits of an i32, lane 0 lowest."""
         if flags == ALL:
             return "-1"
         return self.w.emit(f"bitcast {FLAGS} {flags} to i32")
 
-    def any(self, flags: str) -> str:
-        return self.w.emit(f"icmp ne i32 {self.bits(flags)}, 0")
+    def any_lane(self, flags: str) -> str:
+        return self.w.emit(f"icmp ne i32 {self.mask_bits(flags)}, 0")
 
     def first_lane(self, bits: str) -> str:
         """The lowest lane whose bit is set, as an i64."""
-        found = self.w.call("llvm.cttz.i32", "i32", [("i32", bits), ("i1", "false")])
-        return self.w.emit(f"zext i32 {found} to i64")
+        lane = self.w.call("llvm.cttz.i32", "i32", [("i32", bits), ("i1", "false")])
+        return self.w.emit(f"zext i32 {lane} to i64")
 
-    def both(self, mask: str | None, flags: str) -> str:
-        """`flags` in the lanes of `mask`; what the others hold, poison even, is masked away."""
+    def mask_and(self, mask: str | None, flags: str) -> str:
+        """The lanes of `mask` with `flags`.  A select and not an `and`: `flags` may be poison elsewhere."""
         if mask is None:
             return flags
         return self.w.emit(f"select {FLAGS} {mask}, {FLAGS} {flags}, {FLAGS} zeroinitializer")
 
-    def neither(self, mask: str | None, flags: str) -> str:
-        """The lanes of `mask` without those of `flags`."""
-        return self.both(mask, self.w.emit(f"xor {FLAGS} {flags}, {ALL}"))
+    def mask_and_not(self, mask: str | None, flags: str) -> str:
+        """The lanes of `mask` without `flags`."""
+        return self.mask_and(mask, self.w.emit(f"xor {FLAGS} {flags}, {ALL}"))
 
     def blend(self, mask: str | None, kind: str, new: str, old: str) -> str:
         """`new` in the lanes of `mask`, `old` in the others; `kind` is an element type."""

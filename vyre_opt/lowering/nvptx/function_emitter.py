@@ -1,4 +1,4 @@
-"""The body of a kernel or function in the making, for one invocation.
+"""Writes the body of one LLVM function, a kernel or a function that it calls, for one invocation.
 
 A value of the language is a tuple of LLVM values, one for each lane of a vector: LLVM
 scalarises vectors on a GPU anyway, and only memory accesses profit from being wide.
@@ -6,21 +6,21 @@ scalarises vectors on a GPU anyway, and only memory accesses profit from being w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.alignment import Alignment
 from ...ir.diagnostics import Diagnostic, DiagnosticError
-from ...ir.program import Func, Op, Program, Value
+from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
-from ..common.abi import FaultSite
-from ..common.guards import Guards
+from ..common.guards import ArithmeticGuards
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
+from .abi import FaultSite
 from .targets import GpuTarget
 
-__all__ = ["Body", "Context", "Elements", "BufferRef", "refuse"]
+__all__ = ["FunctionEmitter", "KernelContext", "Elements", "BufferRef", "RunBlock", "refuse"]
 
 Elements = tuple[str, ...]
 """The LLVM values of one value of the language, of the carrier type of its element type."""
@@ -31,9 +31,9 @@ NO_METADATA = "!0"
 
 @dataclass(frozen=True, slots=True)
 class BufferRef:
-    """Where a buffer is: its pointer, address space, and count of elements (a name or a number).
+    """A buffer in LLVM terms: its pointer, address space (1 global, 3 shared) and element count.
 
-    `is_constant`: nothing writes it while the kernel runs.
+    `count` is an LLVM name (i64) or a number.  `is_constant`: nothing writes it while the kernel runs.
     """
 
     pointer: str
@@ -47,16 +47,17 @@ class BufferRef:
 
     @property
     def scope(self) -> str:
-        """How far an atomic access must be seen."""
+        """The LLVM syncscope of atomics on it."""
         return "block" if self.space == 3 else "device"
 
 
 @dataclass(slots=True)
-class Context:
+class KernelContext:
     """What a program's body and the functions that it calls share.
 
-    `proven`: the accesses that are sure to be in bounds.  `is_cluster`: the whole grid is one
-    cluster of workgroups.
+    `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
+    known to be in bounds.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`
+    and `sites` are filled in while the kernel is written.
     """
 
     program: Program
@@ -65,20 +66,24 @@ class Context:
     target: GpuTarget
     bounds: str
     text: ModuleText
-    places: dict[str, BufferRef]
+    symbol: str
     proven: set[Op]
     alignment: Alignment
-    guards: Guards
+    guards: ArithmeticGuards
     may_fault: bool
+    is_cluster: bool
+    buffers: dict[str, BufferRef] = field(default_factory=dict)
     sites: list[FaultSite] = field(default_factory=list)
-    prefix: str = ""
-    is_cluster: bool = False
 
 
-class Body:
-    """One LLVM function: the writer, the values so far, and the branches to its fault block."""
+class FunctionEmitter:
+    """One LLVM function: its writer, the LLVM values so far, and the branches to its fault block.
 
-    def __init__(self, context: Context) -> None:
+    `faults` has one entry for each branch: the block it comes from, the number of the fault site
+    (counted from 1), and the index and length to record, both i64.
+    """
+
+    def __init__(self, context: KernelContext) -> None:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
@@ -88,8 +93,8 @@ class Body:
         return self.values[value]
 
     def scalar(self, value: Value) -> str:
-        (found,) = self.values[value]
-        return found
+        (element,) = self.values[value]
+        return element
 
     def set(self, op: Op, *elements: str) -> None:
         """Give the only result of `op` its value."""
@@ -97,37 +102,38 @@ class Body:
 
     # --- phis, whose incoming values are known only later
 
-    def open_phi(self, dtype: DataType) -> tuple[int, str]:
-        """Keep a line for a phi at the start of a block: its number, and the phi's name."""
+    def reserve_phi(self) -> tuple[int, str]:
+        """Reserve a line for a phi at the start of a block; returns the line's number and the phi's name."""
         name = self.w.fresh()
         self.w.lines.append("")
         return len(self.w.lines) - 1, name
 
-    def close_phi(self, line: int, name: str, dtype: DataType, incoming: Sequence[tuple[str, str]]) -> None:
+    def set_phi(self, line: int, name: str, dtype: DataType, incoming: Sequence[tuple[str, str]]) -> None:
         pairs = ", ".join(f"[ {value}, %{block} ]" for value, block in incoming)
         self.w.lines[line] = f"  {name} = phi {carrier(dtype)} {pairs}"
 
-    def merge(self, results: Sequence[Value], ways: Sequence[tuple[Sequence[Elements], str]]) -> None:
-        """Phis at the start of the current block: for each way in, the values and the block it comes from."""
-        for place, result in enumerate(results):
+    def merge(self, results: Sequence[Value], predecessors: Sequence[tuple[Sequence[Elements], str]]) -> None:
+        """Write the phis of `results` at the start of a block; for each predecessor, its values and label."""
+        for number, result in enumerate(results):
             lanes = range(result.type.lanes)
             kind = carrier(result.type.element)
             self.values[result] = tuple(
-                self.w.phi(kind, [(values[place][lane], block) for values, block in ways]) for lane in lanes
+                self.w.phi(kind, [(values[number][lane], block) for values, block in predecessors])
+                for lane in lanes
             )
 
     # --- faults
 
     def fault_if(self, condition: str, op: Op, kind: str, index: str, length: str, width: int = 1) -> None:
-        """Where an i1 holds, leave a record (index and length are i64) and end the invocation."""
-        going, staying = self.w.label("fault"), self.w.label("fine")
-        self.w.branch_if(condition, going, staying)
-        self.w.start(going)
+        """If an i1 is true, record a fault (index and length are i64) and end the invocation."""
+        failing, passing = self.w.label("fault"), self.w.label("fine")
+        self.w.branch_if(condition, failing, passing)
+        self.w.start(failing)
         self.fault(op, kind, index, length, width)
-        self.w.start(staying)
+        self.w.start(passing)
 
     def fault(self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1) -> None:
-        """Leave a record and end the invocation; a new block must follow."""
+        """Record a fault and end the invocation; the caller must start a new block next."""
         assert self.context.may_fault, f"{op.name} was not expected to fault"
         self.context.sites.append(FaultSite(op, kind, width))
         self.faults.append((self.w.block, len(self.context.sites), index, length))
@@ -135,6 +141,10 @@ class Body:
 
     def __str__(self) -> str:
         return "\n".join(self.w.lines)
+
+
+RunBlock = Callable[[FunctionEmitter, Block], list[Elements]]
+"""Writes the ops of a block; the values that its terminator yields."""
 
 
 def refuse(message: str, op: Op, help: str | None = None) -> DiagnosticError:

@@ -1,0 +1,412 @@
+"""LLVM functions that a host module brings along: fault reports, accesses lane by lane, f16 conversions.
+
+A gather or scatter that the vector unit has is one instruction; any other calls a function
+with a loop over the active lanes, so that code stays small.  Each function is written into a
+module at its first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Op
+from ...ir.types import DataType
+from ..common import conversions
+from ..common.lane_shape import carrier
+from ..common.llvm_text import ModuleText
+from .abi import FAULT_WORDS
+from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
+
+__all__ = [
+    "atomic",
+    "define_fault",
+    "define_half_conversions",
+    "fault_lane",
+    "gather",
+    "is_outside",
+    "permute",
+    "progression",
+    "scatter",
+]
+
+
+def define_fault(module: ModuleText) -> None:
+    """Define `vyre.fault(record, op, workgroup, lane, index)`, which fills in a fault record."""
+    names = [f"%{word}" for word in FAULT_WORDS[1:]]
+    lines = ["  store i64 1, ptr %record"]
+    for number, name in enumerate(names, 1):
+        lines.append(f"  %at{number} = getelementptr i64, ptr %record, i64 {number}")
+        lines.append(f"  store i64 {name}, ptr %at{number}")
+    params = ", ".join(["ptr %record", *(f"i64 {name}" for name in names)])
+    body = "\n".join(lines)
+    module.define(
+        "vyre.fault",
+        f"define internal void @vyre.fault({params}) cold noinline nounwind {{\n{body}\n  ret void\n}}",
+    )
+
+
+def fault_lane(builder: FunctionBuilder, op: Op, indices: str, bits: str) -> None:
+    """Record a fault of the first lane of `bits` (i32), with its index, and return; ends the block."""
+    wide, name = WIDE.of("i64"), "vyre.fault.lane"
+    if not builder.module.defines(name):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(
+            name,
+            f"""define internal void @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i32 %bits) cold noinline nounwind {{
+  %low = call i32 @llvm.cttz.i32(i32 %bits, i1 false)
+  %index = extractelement {wide} %indices, i32 %low
+  %at = add i32 %linear, %low
+  %lane = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %lane, i64 %index)
+  ret void
+}}""",
+        )
+    builder.w.line(
+        f"call void @{name}(ptr %status, i64 {builder.numbers[op]}, i64 {builder.group}, "
+        f"i32 {builder.linear}, {wide} {indices}, i32 {bits})"
+    )
+    builder.w.branch("exit")
+
+
+def is_outside(builder: FunctionBuilder, op: Op, indices: str, limit: str, bits: str) -> str:
+    """An i1: whether the index of any lane of `bits` is not below `limit`.  The first such lane is recorded."""
+    wide, name = WIDE.of("i64"), "vyre.check"
+    if not builder.module.defines(name):
+        step = """  %bad = icmp uge i64 %place, %limit
+  br i1 %bad, label %found, label %step
+found:
+  %lane32 = trunc i64 %lane to i32
+  %at = add i32 %linear, %lane32
+  %who = zext i32 %at to i64
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
+  ret i1 true"""
+        loop = _lane_loop("  ret i1 false", step, branches=True)
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(
+            name,
+            f"""define internal i1 @{name}(ptr %record, i64 %op, i64 %workgroup, i32 %linear, {wide} %indices, i64 %limit, i32 %bits) cold noinline nounwind {{
+entry:{_SPILL_INDICES}{loop}""",
+        )
+    return builder.w.emit(
+        f"call i1 @{name}(ptr %status, i64 {builder.numbers[op]}, i64 {builder.group}, "
+        f"i32 {builder.linear}, {wide} {indices}, i64 {limit}, i32 {bits})"
+    )
+
+
+def progression(builder: FunctionBuilder, dtype: DataType, first: str, stride: int) -> str:
+    """The indices first + stride * lane, computed in an integer type that may wrap, as an i64 vector.
+
+    A call, which is small but slow: for rare cases.
+    """
+    kind, wide = carrier(dtype), WIDE.of("i64")
+    name = f"vyre.indices.{dtype.name}"
+    if not builder.module.defines(name):
+        narrow = WIDE.of(kind)
+        numbers = "<" + ", ".join(f"{kind} {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
+        zeros = f"{WIDE.of('i32')} zeroinitializer"
+        lines = []
+        for operand in ("first", "stride"):
+            lines += [
+                f"  %{operand}.one = insertelement {narrow} poison, {kind} %{operand}, i64 0",
+                f"  %{operand}.all = shufflevector {narrow} %{operand}.one, {narrow} poison, {zeros}",
+            ]
+        lines += [
+            f"  %steps = mul {narrow} %stride.all, {numbers}",
+            f"  %narrow = add {narrow} %first.all, %steps",
+        ]
+        if dtype.bits != 64:
+            verb = "sext" if dtype.is_signed else "zext"
+            lines.append(f"  %wide = {verb} {narrow} %narrow to {wide}")
+        lines.append(f"  ret {wide} {'%narrow' if dtype.bits == 64 else '%wide'}")
+        body = "\n".join(lines)
+        builder.module.define(
+            name,
+            f"define internal {wide} @{name}({kind} %first, {kind} %stride) cold noinline nounwind {{\n{body}\n}}",
+        )
+    return builder.w.emit(f"call {wide} @{name}({kind} {first}, {kind} {stride})")
+
+
+def _lane_loop(result: str, step: str, branches: bool = False) -> str:
+    """The text of a loop over the lanes whose bit is set in %bits, to the end of the function.
+
+    `step` is the loop's body, and finds the lane's number in %lane and its index in %place, both i64.
+    `branches`: it ends in a branch to the label `step` already.  `result`: what returns at the end.
+    """
+    following = "" if branches else "\n  br label %step"
+    return f"""
+  br label %head
+head:
+  %rest = phi i32 [ %bits, %entry ], [ %after, %step ]
+  %done = icmp eq i32 %rest, 0
+  br i1 %done, label %end, label %one
+one:
+  %low = call i32 @llvm.cttz.i32(i32 %rest, i1 true)
+  %lane = zext i32 %low to i64
+  %minus = add i32 %rest, -1
+  %after = and i32 %rest, %minus
+  %place.at = getelementptr i64, ptr %places, i64 %lane
+  %place = load i64, ptr %place.at
+{step}{following}
+step:
+  br label %head
+end:
+{result}
+}}"""
+
+
+_SPILL_INDICES = f"""
+  %places = alloca {WIDE.of("i64")}
+  store {WIDE.of("i64")} %indices, ptr %places"""
+
+
+def _type_suffix(memory: str) -> str:
+    return {"float": "f32", "double": "f64", "half": "f16"}.get(memory, memory)
+
+
+# --- gather and scatter
+
+_POINTERS = WIDE.of("ptr")
+
+
+def gather(
+    builder: FunctionBuilder, dtype: DataType, pointer: str, offsets: str, mask: str | None, *, cold: bool
+) -> str:
+    """Scalar number `offsets[lane]` of memory for each active lane, 0 in the others.
+
+    `cold`: the code runs rarely, so it is a call even where there is an instruction.
+    """
+    memory, bits = conversions.memory_type(dtype), dtype.bits or 0
+    w, wide = builder.w, WIDE.of(memory)
+    if bits in builder.features.gathers and not cold:
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {offsets}")
+        name = f"llvm.masked.gather.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
+        align = ("i32", str(bits // 8))
+        return w.call(name, wide, [(_POINTERS, at), align, (FLAGS, mask or ALL), (wide, "zeroinitializer")])
+    name = f"vyre.gather.{_type_suffix(memory)}"
+    if not builder.module.defines(name):
+        _define_gather(builder.module, name, memory)
+    return w.emit(
+        f"call {wide} @{name}(ptr {pointer}, {WIDE.of('i64')} {offsets}, i32 {builder.mask_bits(mask or ALL)})"
+    )
+
+
+def _define_gather(module: ModuleText, name: str, memory: str) -> None:
+    """With all lanes active there is no loop, so that the loads do not depend on one another."""
+    wide, indices = WIDE.of(memory), WIDE.of("i64")
+    module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+    lines, total = [], "poison"
+    for lane in range(SUBGROUP_SIZE):
+        lines.append(f"  %i{lane} = extractelement {indices} %indices, i64 {lane}")
+        lines.append(f"  %p{lane} = getelementptr {memory}, ptr %base, i64 %i{lane}")
+        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+        lines.append(f"  %v{lane} = insertelement {wide} {total}, {memory} %e{lane}, i64 {lane}")
+        total = f"%v{lane}"
+    step = f"""  %from = getelementptr {memory}, ptr %base, i64 %place
+  %found = load {memory}, ptr %from
+  %to = getelementptr {memory}, ptr %out, i64 %lane
+  store {memory} %found, ptr %to"""
+    result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
+    body = "\n".join(lines)
+    loop = _lane_loop(result, step).replace("%entry", "%some")
+    module.define(
+        name,
+        f"""define internal {wide} @{name}(ptr %base, {indices} %indices, i32 %bits) noinline nounwind {{
+entry:
+  %out = alloca {wide}{_SPILL_INDICES}
+  %full = icmp eq i32 %bits, -1
+  br i1 %full, label %every, label %some
+every:
+{body}
+  ret {wide} {total}
+some:
+  store {wide} zeroinitializer, ptr %out{loop}""",
+    )
+
+
+def scatter(
+    builder: FunctionBuilder,
+    dtype: DataType,
+    pointer: str,
+    offsets: str,
+    value: str,
+    mask: str | None,
+    *,
+    cold: bool,
+) -> None:
+    """Store each active lane's value to scalar number `offsets[lane]`; `cold` as for `gather`."""
+    memory, bits = conversions.memory_type(dtype), dtype.bits or 0
+    w, wide = builder.w, WIDE.of(memory)
+    if bits in builder.features.scatters and not cold:
+        at = w.emit(f"getelementptr {memory}, ptr {pointer}, {WIDE.of('i64')} {offsets}")
+        name = f"llvm.masked.scatter.{WIDE.suffix(memory)}.v{SUBGROUP_SIZE}p0"
+        align = ("i32", str(bits // 8))
+        w.call(name, "void", [(wide, value), (_POINTERS, at), align, (FLAGS, mask or ALL)])
+        return
+    name = f"vyre.scatter.{_type_suffix(memory)}"
+    indices = WIDE.of("i64")
+    if not builder.module.defines(name):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        step = f"""  %from = getelementptr {memory}, ptr %values, i64 %lane
+  %found = load {memory}, ptr %from
+  %to = getelementptr {memory}, ptr %base, i64 %place
+  store {memory} %found, ptr %to"""
+        builder.module.define(
+            name,
+            f"""define internal void @{name}(ptr %base, {indices} %indices, {wide} %value, i32 %bits) noinline nounwind {{
+entry:
+  %values = alloca {wide}
+  store {wide} %value, ptr %values{_SPILL_INDICES}{_lane_loop("  ret void", step)}""",
+        )
+    bits_text = builder.mask_bits(mask or ALL)
+    w.line(f"call void @{name}(ptr {pointer}, {indices} {offsets}, {wide} {value}, i32 {bits_text})")
+
+
+# --- atomics
+
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_ADDING = ("add", "or", "xor")
+_VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
+
+
+def atomic(
+    builder: FunctionBuilder, op: Op, pointer: str, offsets: str, values: Sequence[str], bits: str
+) -> str:
+    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first.
+
+    Programs read atomically by adding 0.  Without release ordering that is written as a load, so that
+    a waiting thread does not take the cache line from the writer.
+    """
+    name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
+    kind, indices = carrier(dtype), WIDE.of("i64")
+    wide, ordering = WIDE.of(kind), _ORDERS.get(op.attrs["order"], "seq_cst")
+    if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
+        name, values = "load", []
+    symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
+    if not builder.module.defines(symbol):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        builder.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
+    operands = "".join(f", {wide} {value}" for value in values)
+    return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {offsets}{operands}, i32 {bits})")
+
+
+def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, count: int) -> str:
+    kind, indices = carrier(dtype), WIDE.of("i64")
+    wide = WIDE.of(kind)
+    lines = [f"  %old = alloca {wide}", f"  store {wide} zeroinitializer, ptr %old"]
+    step = [f"  %at = getelementptr {kind}, ptr %base, i64 %place"]
+    for number in range(count):
+        lines += [f"  %values{number} = alloca {wide}", f"  store {wide} %v{number}, ptr %values{number}"]
+        step += [
+            f"  %from{number} = getelementptr {kind}, ptr %values{number}, i64 %lane",
+            f"  %x{number} = load {kind}, ptr %from{number}",
+        ]
+    if name == "compare_exchange":
+        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+        step += [
+            f"  %pair = cmpxchg ptr %at, {kind} %x0, {kind} %x1 {ordering} {failure}",
+            f"  %found = extractvalue {{ {kind}, i1 }} %pair, 0",
+        ]
+    elif name == "load":
+        step.append(f"  %found = load atomic {kind}, ptr %at {ordering}, align {(dtype.bits or 8) // 8}")
+    else:
+        verb = _VERBS.get(name) or ("" if dtype.is_signed else "u") + name
+        if dtype.is_float and verb == "add":
+            verb = "fadd"
+        step.append(f"  %found = atomicrmw {verb} ptr %at, {kind} %x0 {ordering}")
+    step += [f"  %to = getelementptr {kind}, ptr %old, i64 %lane", f"  store {kind} %found, ptr %to"]
+    params = "".join(f", {wide} %v{number}" for number in range(count))
+    head = "\n".join(lines)
+    result = f"  %all = load {wide}, ptr %old\n  ret {wide} %all"
+    loop = _lane_loop(result, "\n".join(step))
+    return (
+        f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
+        f"entry:\n{head}{_SPILL_INDICES}{loop}"
+    )
+
+
+# --- moving values between lanes
+
+
+def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str:
+    """Lane `source[lane]` (an i32 below 32) of `value`, for each lane."""
+    wide, lanes, name = WIDE.of(kind), WIDE.of("i32"), f"vyre.permute.{_type_suffix(kind)}"
+    if not builder.module.defines(name):
+        memory = "i8" if kind == "i1" else kind
+        memory_vector = WIDE.of(memory)
+        lines, total = [], "poison"
+        for lane in range(SUBGROUP_SIZE):
+            lines.append(f"  %s{lane} = extractelement {lanes} %source, i64 {lane}")
+            lines.append(f"  %p{lane} = getelementptr {memory}, ptr %room, i32 %s{lane}")
+            lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+            lines.append(f"  %v{lane} = insertelement {memory_vector} {total}, {memory} %e{lane}, i64 {lane}")
+            total = f"%v{lane}"
+        grown, cut = "", ""
+        stored_value = "%value"
+        if kind == "i1":
+            grown, stored_value = f"  %grown = zext {wide} %value to {memory_vector}\n", "%grown"
+            cut, total = f"\n  %cut = trunc {memory_vector} {total} to {wide}", "%cut"
+        body = "\n".join(lines)
+        builder.module.define(
+            name,
+            f"define internal {wide} @{name}({wide} %value, {lanes} %source) noinline nounwind {{\n"
+            f"  %room = alloca {memory_vector}\n{grown}  store {memory_vector} {stored_value}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
+        )
+    return builder.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")
+
+
+# --- conversions of f16, where the machine has no instruction for them
+
+_WIDEN = """define float @__extendhfsf2(half %h) nounwind {
+  %short = bitcast half %h to i16
+  %bits = zext i16 %short to i32
+  %signed = and i32 %bits, 32768
+  %sign = shl i32 %signed, 16
+  %rest = and i32 %bits, 32767
+  %moved = shl i32 %rest, 13
+  %rebiased = add i32 %moved, 939524096
+  %infinite = or i32 %moved, 2139095040
+  %large = icmp uge i32 %rest, 31744
+  %finite = select i1 %large, i32 %infinite, i32 %rebiased
+  %number = uitofp i32 %rest to float
+  %scaled = fmul float %number, 0x3E70000000000000
+  %subnormal = bitcast float %scaled to i32
+  %small = icmp ult i32 %rest, 1024
+  %magnitude = select i1 %small, i32 %subnormal, i32 %finite
+  %all = or i32 %magnitude, %sign
+  %result = bitcast i32 %all to float
+  ret float %result
+}"""
+
+# Adding 0.5, whose last place is 2^-24, rounds a float to the subnormals of f16.
+_NARROW = """define half @__truncsfhf2(float %x) nounwind {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %sign = and i32 %high, 32768
+  %rest = and i32 %bits, 2147483647
+  %rebiased = sub i32 %rest, 939524096
+  %cut = lshr i32 %rebiased, 13
+  %odd = and i32 %cut, 1
+  %bias = add i32 %odd, 4095
+  %up = add i32 %rebiased, %bias
+  %normal = lshr i32 %up, 13
+  %positive = bitcast i32 %rest to float
+  %sum = fadd float %positive, 5.000000e-01
+  %sum.bits = bitcast float %sum to i32
+  %subnormal = sub i32 %sum.bits, 1056964608
+  %small = icmp ult i32 %rest, 947912704
+  %finite = select i1 %small, i32 %subnormal, i32 %normal
+  %large = icmp uge i32 %rest, 1199570944
+  %bounded = select i1 %large, i32 31744, i32 %finite
+  %nan = icmp ugt i32 %rest, 2139095040
+  %magnitude = select i1 %nan, i32 32256, i32 %bounded
+  %all = or i32 %magnitude, %sign
+  %short = trunc i32 %all to i16
+  %result = bitcast i16 %short to half
+  ret half %result
+}"""
+
+
+def define_half_conversions(module: ModuleText) -> None:
+    module.define("__extendhfsf2", _WIDEN)
+    module.define("__truncsfhf2", _NARROW)

@@ -1,0 +1,326 @@
+"""Writes a segment plan: loops over workgroups and subgroups, and storage for values that cross segments.
+
+    for each workgroup                (inside the phases, where grid barriers separate them)
+      for each item
+        Segment: for each subgroup    its ops
+        SplitOp: a branch or a loop around items
+
+A value that is used in another segment is stored once for the workgroup if it is uniform there,
+else once for each subgroup: as a scalar or as 32 lanes, as `SubgroupEmitter` holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Op, Value
+from ...ir.uniformity import Level
+from ..common.lane_shape import SCALAR, LaneShape, carrier
+from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
+from .control import CONTROL_OPS, TripCounter
+from .function_builder import WIDE, FunctionBuilder
+from .memory import MEMORY_OPS
+from .subgroup_emitter import COMPUTE_OPS, Parts, SubgroupEmitter
+from .subgroup_ops import SUBGROUP_OPS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DivergentBarrier", "SegmentEmitter"]
+
+TABLE = {**COMPUTE_OPS, **MEMORY_OPS, **SUBGROUP_OPS, **CONTROL_OPS}
+ALIGN = 64
+_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+
+
+class DivergentBarrier(Exception):
+    """A barrier in control flow that may not be uniform over its scope; no verified program has one."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op.name)
+        self.op = op
+
+
+@dataclass(slots=True)
+class _ValueStorage:
+    """Where a value is stored between segments: in stack slots, or at offsets in the workgroup's context.
+
+    The context is the workgroup's part of `%scratch`.  `size`: bytes of one part.  `per_subgroup`: the
+    context has a copy for each subgroup, `size` bytes apart.
+    """
+
+    shape: LaneShape
+    kind: str
+    slots: list[str] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    per_subgroup: bool = False
+    size: int = 0
+
+
+class SegmentEmitter:
+    """Writes a plan.
+
+    `context_bytes`: what a workgroup needs in `%scratch`, for workgroup buffers, then stored values.
+    """
+
+    def __init__(self, builder: FunctionBuilder, plan: SegmentPlan) -> None:
+        self.builder = builder
+        self.w = builder.w
+        self.plan = plan
+        self.context = "%scratch"
+        self.context_bytes = 0
+        self.subgroups = -(-builder.program.lanes // SUBGROUP_SIZE)
+        self.storages: dict[Value, _ValueStorage] = {}
+        buffers = builder.program.buffers.values()
+        self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_workgroup}
+        self.stored = set(plan.stored)
+        for segment in all_segments(plan.items):
+            self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
+
+    def write(self) -> None:
+        if self.plan.has_grid_barrier:
+            self._items(self.plan.items)
+        else:
+            self._groups(self.plan.items)
+
+    def _allocate(self, size: int) -> int:
+        """Reserve `size` bytes of the context; returns their offset."""
+        offset = self.context_bytes
+        self.context_bytes = offset + -(-size // ALIGN) * ALIGN
+        return offset
+
+    # --- storage
+
+    def _is_workgroup_uniform(self, value: Value) -> bool:
+        return self.builder.facts.level(self.plan.aliases.get(value, value)) <= Level.WORKGROUP
+
+    def _storage(self, value: Value) -> _ValueStorage:
+        value = self.plan.aliases.get(value, value)
+        storage = self.storages.get(value)
+        if storage is None:
+            storage = self.storages[value] = self._make_storage(value)
+        return storage
+
+    def _make_storage(self, value: Value) -> _ValueStorage:
+        kind, lanes = carrier(value.type.element), range(value.type.lanes)
+        is_uniform = self._is_workgroup_uniform(value)
+        if is_uniform and not self.plan.has_grid_barrier:
+            return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
+        shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
+        size = _BYTES[kind] * shape.lanes
+        count = 1 if is_uniform else self.subgroups
+        offsets = [self._allocate(size * count) for _ in lanes]
+        return _ValueStorage(shape, kind, offsets=offsets, per_subgroup=not is_uniform, size=size)
+
+    def _addresses(self, storage: _ValueStorage) -> list[str]:
+        if storage.slots:
+            return storage.slots
+        w, addresses = self.w, []
+        for offset in storage.offsets:
+            at = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
+            if storage.per_subgroup and self.subgroups > 1:
+                subgroup = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+                subgroup_offset = w.emit(f"mul i32 {subgroup}, {storage.size}")
+                at = w.emit(f"getelementptr i8, ptr {at}, i32 {subgroup_offset}")
+            addresses.append(at)
+        return addresses
+
+    def _load(self, value: Value) -> Parts:
+        storage = self._storage(value)
+        kind, align = storage.shape.of(storage.kind), self._alignment(storage)
+        return tuple(self.w.emit(f"load {kind}, ptr {at}{align}") for at in self._addresses(storage))
+
+    def _store(self, value: Value, parts: Parts) -> None:
+        storage = self._storage(value)
+        kind, align = storage.shape.of(storage.kind), self._alignment(storage)
+        for at, part in zip(self._addresses(storage), parts, strict=True):
+            self.w.line(f"store {kind} {part}, ptr {at}{align}")
+
+    @staticmethod
+    def _alignment(storage: _ValueStorage) -> str:
+        return "" if storage.slots else f", align {min(ALIGN, storage.size)}"
+
+    def _make_available(self, emitter: SubgroupEmitter, value: Value) -> None:
+        """Make a value of another segment available: loaded, or written again if that is cheaper."""
+        if _is_recomputed(value):
+            assert isinstance(value.owner, Op)
+            emitter.op(value.owner)
+        else:
+            emitter.values[value] = self._load(value)
+
+    def _uniform_emitter(self, *values: Value) -> SubgroupEmitter:
+        """An emitter outside the loop over subgroups, with values that are uniform over the workgroup."""
+        emitter = SubgroupEmitter(self.builder, None, TABLE)
+        for value in values:
+            self._make_available(emitter, value)
+        return emitter
+
+    # --- items
+
+    def _items(self, items: list[PlanItem]) -> None:
+        for item in items:
+            if isinstance(item, Phase):
+                self._groups(item.items)
+            elif isinstance(item, Segment):
+                self._segment(item)
+            else:
+                self._split(item)
+
+    @contextmanager
+    def _counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
+        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
+        w, builder = self.w, self.builder
+        slot = builder.slot(kind)
+        builder.store(kind, first, slot)
+        body, end = w.label(name), w.label(f"end{name}")
+        w.branch(body)
+        w.start(body)
+        counter = builder.load(kind, slot)
+        yield counter
+        next_value = w.emit(f"add {kind} {counter}, {step}")
+        builder.store(kind, next_value, slot)
+        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
+        w.start(end)
+
+    def _groups(self, items: list[PlanItem]) -> None:
+        w, builder = self.w, self.builder
+        with self._counting("group", "i64", "%first", "%last") as group:
+            builder.group = group
+            builder.group_ids = self._group_ids(group)
+            if self.plan.has_grid_barrier:
+                context_offset = w.emit(f"mul i64 {group}, %context.bytes")
+                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
+            for name, offset in self.tiles.items():
+                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
+            self._items(items)
+        builder.group, builder.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
+
+    def _group_ids(self, group: str) -> tuple[str, str, str]:
+        """The workgroup ids along x, y, z of a linear one."""
+        w = self.w
+        width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
+        rest = w.emit(f"udiv i64 {group}, {width}")
+        wide = (
+            w.emit(f"urem i64 {group}, {width}"),
+            w.emit(f"urem i64 {rest}, {height}"),
+            w.emit(f"udiv i64 {rest}, {height}"),
+        )
+        x, y, z = (w.emit(f"trunc i64 {component} to i32") for component in wide)
+        return x, y, z
+
+    # --- segments
+
+    def _segment(self, segment: Segment) -> None:
+        if self.subgroups == 1:
+            self._subgroup(segment)
+        else:
+            with self._counting(
+                "chunk", "i32", "%zero", str(self.builder.program.lanes), SUBGROUP_SIZE
+            ) as linear:
+                self.builder.linear = linear
+                self._subgroup(segment)
+            self.builder.linear = "%zero"
+        uniform = [pair for pair in segment.assigns if self._is_workgroup_uniform(pair[0])]
+        if uniform:
+            emitter = self._uniform_emitter(*(source for _, source in uniform))
+            for target, source in uniform:
+                self._store(target, emitter.scalars(source))
+
+    def _subgroup(self, segment: Segment) -> None:
+        inside = segment.defined_values()
+        emitter = SubgroupEmitter(self.builder, self._existing_lanes(), TABLE)
+        for value in segment.used():
+            if value not in inside:
+                self._make_available(emitter, value)
+
+        def store_result(value: Value) -> None:
+            if value in inside and value in self.stored and not _is_recomputed(value):
+                self._store(value, emitter.values[value])
+
+        emitter.on_define = store_result
+        emitter.ops(segment.ops)
+        # All sources are read before a target is written: a loop may swap its values
+        results = [
+            (target, emitter.get(source, self._storage(target).shape))
+            for target, source in segment.assigns
+            if not self._is_workgroup_uniform(target)
+        ]
+        for target, parts in results:
+            self._store(target, parts)
+
+    def _existing_lanes(self) -> str | None:
+        """The mask of lanes that exist in the workgroup, whose last subgroup may be partial; None for all."""
+        lanes, w = self.builder.program.lanes, self.w
+        remainder = lanes % SUBGROUP_SIZE
+        if not remainder:
+            return None
+        kind = WIDE.of("i32")
+        ids = self.builder.lane_indices(self.builder.linear)
+        return w.emit(f"icmp ult {kind} {ids}, {WIDE.integer('i32', lanes)}")
+
+    # --- control flow around segments
+
+    def _split(self, split: SplitOp) -> None:
+        scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
+        needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
+        if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
+            raise DivergentBarrier(split.op)
+        write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}
+        write[split.op.name](split)
+
+    def _if(self, split: SplitOp) -> None:
+        w, condition = self.w, split.op.operands[0]
+        then, end = w.label("then"), w.label("endif")
+        other = w.label("else") if len(split.blocks) > 1 else end
+        w.branch_if(self._uniform_emitter(condition).scalar(condition), then, other)
+        for label, items in zip((then, other), split.blocks, strict=False):
+            w.start(label)
+            self._items(items)
+            w.branch(end)
+        w.start(end)
+
+    def _for(self, split: SplitOp) -> None:
+        op, builder, w = split.op, self.builder, self.w
+        counter = op.regions[0].args[0]
+        kind = carrier(counter.type)
+        slot = builder.slot(kind)
+        self.storages[counter] = _ValueStorage(SCALAR, kind, slots=[slot])
+        trip_counter = TripCounter(self._uniform_emitter(*control_operands(op)), op)
+        head, body, done = w.label("for"), w.label("body"), w.label("endfor")
+        w.branch(head)
+        w.start(head)
+        iteration = trip_counter.iteration()
+        w.branch_if(w.emit(f"icmp ult {kind} {iteration}, {trip_counter.trips}"), body, done)
+        w.start(body)
+        builder.store(kind, trip_counter.counter(iteration), slot)
+        self._items(split.blocks[0])
+        trip_counter.advance(iteration)
+        w.branch(head)
+        w.start(done)
+
+    def _while(self, split: SplitOp) -> None:
+        w = self.w
+        end = split.op.regions[0].terminator
+        assert end is not None
+        condition, body = split.blocks
+        head, inside, done = w.label("while"), w.label("do"), w.label("endwhile")
+        w.branch(head)
+        w.start(head)
+        self._items(condition)
+        condition_value = end.operands[0]
+        w.branch_if(self._uniform_emitter(condition_value).scalar(condition_value), inside, done)
+        w.start(inside)
+        self.builder.exit_if_stopped(split.op)
+        self._items(body)
+        w.branch(head)
+        w.start(done)
+
+
+def _is_recomputed(value: Value) -> bool:
+    """Whether other segments write the op again instead of storing its value: a constant, id or size."""
+    op = value.owner
+    return isinstance(op, Op) and op.definition.is_pure and not op.operands and not op.regions

@@ -1,0 +1,260 @@
+"""Ops across the 32 lanes of a subgroup, which is a warp.
+
+A shuffle moves 32 bits, so a value is moved as one word or two.  In a partial last subgroup
+the member mask has the lanes that exist, and no lane reads from one that does not.
+
+Integers, and min and max of floats, are combined as a tree of five steps.  Sums and
+products of floats are combined in lane order, as the language requires: 31 dependent
+operations, whose shuffles however do not depend on one another, which takes about as long.  A
+program that wants the tree writes it with shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir import arith
+from ...ir.program import Op
+from ...ir.types import DataType
+from ..common import conversions, elementwise
+from ..common.lane_shape import SCALAR, carrier
+from .function_emitter import FunctionEmitter
+from .values import lane, subgroup_lanes
+
+__all__ = ["SUBGROUP_OPS", "identity", "lane_mask"]
+
+SUBGROUP = 32
+STEPS = (16, 8, 4, 2, 1)
+WHOLE = "-1"
+
+
+def lane_mask(emitter: FunctionEmitter) -> str:
+    """The member mask of this subgroup: a bit for each lane that exists, as i32."""
+    lanes = subgroup_lanes(emitter)
+    if lanes == str(SUBGROUP):
+        return WHOLE
+    if not lanes.startswith("%"):
+        return str((1 << int(lanes)) - 1)
+    is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP}")
+    rest = emitter.context.program.lanes % SUBGROUP
+    return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
+
+
+# --- words
+
+
+def _words(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]:
+    """The bits of a scalar as one i32 or two, the low one first."""
+    w = emitter.w
+    if carrier(dtype) == "float":  # f16 and bf16 too, which are carried as float
+        return [w.emit(f"bitcast float {element} to i32")]
+    if dtype.is_bool:
+        return [w.emit(f"zext i1 {element} to i32")]
+    bits = conversions.bits_of(w, SCALAR, dtype, element)
+    if dtype.bits == 32:
+        return [bits]
+    if dtype.bits != 64:
+        return [w.emit(f"zext i{dtype.bits} {bits} to i32")]
+    high = w.emit(f"lshr i64 {bits}, 32")
+    return [w.emit(f"trunc i64 {part} to i32") for part in (bits, high)]
+
+
+def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str:
+    """The scalar that `_words` took apart."""
+    w = emitter.w
+    if carrier(dtype) == "float":
+        return w.emit(f"bitcast i32 {words[0]} to float")
+    if dtype.is_bool:
+        return w.emit(f"icmp ne i32 {words[0]}, 0")
+    if dtype.bits == 32:
+        bits = words[0]
+    elif dtype.bits != 64:
+        bits = w.emit(f"trunc i32 {words[0]} to i{dtype.bits}")
+    else:
+        low, high = (w.emit(f"zext i32 {word} to i64") for word in words)
+        moved = w.emit(f"shl i64 {high}, 32")
+        bits = w.emit(f"or i64 {low}, {moved}")
+    return conversions.from_bits(w, SCALAR, dtype, bits)
+
+
+# The c operand of shfl.sync: the lane that bounds the move (PTX ISA, "shfl.sync")
+_CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
+
+
+def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
+    """A scalar from another lane, by shfl.sync in `mode`; the lane that `operand` (i32) leads to must exist."""
+    words = [
+        emitter.w.call(
+            f"llvm.nvvm.shfl.sync.{mode}.i32",
+            "i32",
+            [("i32", mask), ("i32", word), ("i32", operand), ("i32", str(_CLAMPS[mode]))],
+        )
+        for word in _words(emitter, dtype, element)
+    ]
+    return _element(emitter, dtype, words)
+
+
+# --- shuffle
+
+
+def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
+    """A lane whose source does not exist keeps its own value."""
+    value, amount = emitter.get(op.operands[0]), emitter.scalar(op.operands[1])
+    dtype, mode = op.results[0].type.element, op.attrs["mode"]
+    mask, lanes = lane_mask(emitter), subgroup_lanes(emitter)
+    is_plain = lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP
+    if is_plain:
+        hardware = {"xor": "bfly"}.get(mode, mode)
+        operand = amount
+    else:
+        hardware, operand = "idx", _source(emitter, mode, amount, lanes)
+    emitter.set(op, *(_move(emitter, dtype, element, hardware, operand, mask) for element in value))
+
+
+def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str:
+    """The lane to read from as i32: this lane itself where the wanted one does not exist."""
+    w, own = emitter.w, lane(emitter)
+    if mode == "idx":
+        source = amount
+        inside = w.emit(f"icmp ult i32 {source}, {lanes}")
+    else:
+        verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
+        source = w.emit(f"{verb} i32 {own}, {amount}")
+        exists = w.emit(f"icmp ult i32 {source}, {lanes}")
+        # An amount of 2^32 - 1 would wrap to lane - 1, which exists, though no lane is that far away
+        near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP}")
+        inside = w.emit(f"and i1 {exists}, {near}")
+    return w.emit(f"select i1 {inside}, i32 {source}, i32 {own}")
+
+
+# --- reduce and scan
+
+
+def identity(combine: str, dtype: DataType) -> int:
+    """The combiner's identity element, as an encoded constant."""
+    if dtype.is_bool:
+        return 1 if combine == "and" else 0
+    if dtype.is_float:
+        number = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[combine]
+        return arith.encode_float(number, dtype)
+    low, high = arith.int_range(dtype)
+    ones = -1 if dtype.is_signed else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+
+
+class _Combine:
+    """Combines the values of one type across a subgroup."""
+
+    def __init__(self, emitter: FunctionEmitter, op: Op) -> None:
+        self.emitter = emitter
+        self.w = emitter.w
+        self.dtype = op.results[0].type.element
+        self.name = op.attrs["combine"]
+        self.kind = SCALAR.type(self.dtype)
+        self.mask = lane_mask(emitter)
+        self.lanes = subgroup_lanes(emitter)
+        self.identity = SCALAR.const(identity(self.name, self.dtype), self.dtype)
+        self.in_order = self.dtype.is_float and self.name in ("add", "mul")
+
+    def both(self, a: str, b: str) -> str:
+        return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
+
+    def move(self, value: str, mode: str, operand: str) -> str:
+        return _move(self.emitter, self.dtype, value, mode, operand, self.mask)
+
+    def choose(self, condition: str, a: str, b: str) -> str:
+        return self.w.emit(f"select i1 {condition}, {self.kind} {a}, {self.kind} {b}")
+
+    # --- reduce: all lanes
+
+    def reduce(self, value: str) -> str:
+        if self.in_order:
+            return self.ordered(value, is_scan=False)
+        redux = self.redux(value)
+        if redux is not None:
+            return redux
+        if self.lanes == str(SUBGROUP):
+            for distance in STEPS:
+                value = self.both(value, self.move(value, "bfly", str(distance)))
+            return value
+        return self.reduce_to_first_lane(value)
+
+    def reduce_to_first_lane(self, value: str) -> str:
+        """A tree into lane 0 over the lanes that exist; lane 0's total is then broadcast."""
+        here = lane(self.emitter)
+        for distance in STEPS:
+            source = self.w.emit(f"add i32 {here}, {distance}")
+            exists = self.w.emit(f"icmp ult i32 {source}, {self.lanes}")
+            other = self.move(value, "idx", self.w.emit(f"select i1 {exists}, i32 {source}, i32 {here}"))
+            value = self.choose(exists, self.both(value, other), value)
+        return self.move(value, "idx", "0")
+
+    def redux(self, value: str) -> str | None:
+        """redux.sync, for integers of up to 32 bits where the GPU has it; None otherwise."""
+        w, dtype = self.w, self.dtype
+        narrow = dtype.is_bool or (dtype.is_int and (dtype.bits or 64) <= 32)
+        if not (narrow and self.emitter.context.target.has_redux and self.name != "mul"):
+            return None
+        verb = self.name
+        if verb in ("min", "max"):
+            verb = verb if dtype.is_signed else f"u{verb}"
+        word = value
+        if self.kind != "i32":
+            word = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {self.kind} {value} to i32")
+        word = w.call(f"llvm.nvvm.redux.sync.{verb}", "i32", [("i32", word), ("i32", self.mask)])
+        return word if self.kind == "i32" else w.emit(f"trunc i32 {word} to {self.kind}")
+
+    # --- scan: the lanes up to each one
+
+    def scan(self, value: str, is_exclusive: bool) -> str:
+        if self.in_order:
+            value = self.ordered(value, is_scan=True)
+        else:
+            own = lane(self.emitter)
+            for distance in reversed(STEPS):
+                earlier = self.both(self.move(value, "up", str(distance)), value)
+                exists = self.w.emit(f"icmp uge i32 {own}, {distance}")
+                value = self.choose(exists, earlier, value)
+        if not is_exclusive:
+            return value
+        before = self.move(value, "up", "1")
+        is_first = self.w.emit(f"icmp eq i32 {lane(self.emitter)}, 0")
+        return self.choose(is_first, self.identity, before)
+
+    def ordered(self, value: str, is_scan: bool) -> str:
+        """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
+        own = lane(self.emitter) if is_scan else ""
+        total = self.move(value, "idx", "0")
+        for k in range(1, min(SUBGROUP, self.emitter.context.program.lanes)):
+            source, included = str(k), ""
+            if self.lanes.startswith("%"):
+                included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
+                source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
+            if is_scan:
+                included = self.w.emit(f"icmp uge i32 {own}, {k}")
+            next_total = self.both(total, self.move(value, "idx", source))
+            total = self.choose(included, next_total, total) if included else next_total
+        return total
+
+
+def _reduce(emitter: FunctionEmitter, op: Op) -> None:
+    emitter.set(op, _Combine(emitter, op).reduce(emitter.scalar(op.operands[0])))
+
+
+def _scan(emitter: FunctionEmitter, op: Op) -> None:
+    value = emitter.scalar(op.operands[0])
+    emitter.set(op, _Combine(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
+
+
+def _ballot(emitter: FunctionEmitter, op: Op) -> None:
+    predicate = emitter.scalar(op.operands[0])
+    args = [("i32", lane_mask(emitter)), ("i1", predicate)]
+    emitter.set(op, emitter.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
+
+
+SUBGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "shuffle": _shuffle,
+    "reduce": _reduce,
+    "scan": _scan,
+    "ballot": _ballot,
+}
