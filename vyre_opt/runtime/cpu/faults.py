@@ -14,7 +14,8 @@ __all__ = ["error_of"]
 def error_of(
     program: Program, flat: Program, record: Sequence[int], grid: Dim3, counts: dict[str, int]
 ) -> ProgramError:
-    """`record`: the words of host_frame.FAULT_WORDS; `flat`: the program that was lowered."""
+    """`record`: the words named in lowering.host.frame.FAULT_WORDS.  `flat`: the program as it was lowered,
+    whose ops the record numbers.  `counts`: elements of each buffer."""
     _, number, group, lane, index = record
     op = next(op for place, op in enumerate(flat.walk()) if place == number)
     who = invocation_name(group * program.lanes + lane, program.workgroup, grid)
