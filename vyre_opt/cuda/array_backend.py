@@ -11,7 +11,7 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, Target, target, target_name
+from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike, Scratch, shared_dispatcher
 from .device_arrays import Description, View, describe, made, producer_stream
 from .driver import told_plainly
 from .libraries import library_of
@@ -20,19 +20,20 @@ from .queues import Queue, queue_of
 __all__ = ["GpuArrays", "gpu_arrays"]
 
 
-def gpu_arrays(dispatcher: Target | None, name: str, leader: Any) -> GpuArrays:
-    """The place of an array on a GPU; the dispatcher "cuda" or None is the one of its GPU.
+def gpu_arrays(dispatcher: DispatcherLike | None, name: str, leader: Any) -> GpuArrays:
+    """The backend for arrays on the GPU of `leader`, which messages call `name`.
 
-    Raises BadInputs for a dispatcher that is not of the GPU.
+    `dispatcher`: "cuda" or None stand for the one of that GPU.  Raises BadInputs for another target.
     """
     if dispatcher is None or dispatcher == "cuda":
-        dispatcher = target("cuda", device=library_of(leader).number(leader) or _dlpack_number(leader))
-    if target_name(dispatcher) != "cuda":
+        number = library_of(leader).number(leader) or _dlpack_number(leader)
+        dispatcher = shared_dispatcher("cuda", device=number)
+    target = dispatcher if isinstance(dispatcher, str) else dispatcher.name
+    if target != "cuda":
         raise BadInputs(
-            f"{name} is on the GPU, where {target_name(dispatcher)} does not run; "
-            "choose cuda, or copy it to main memory"
+            f"{name} is on the GPU, where {target} does not run; choose cuda, or copy it to main memory"
         )
-    return GpuArrays(target(dispatcher), leader)
+    return GpuArrays(shared_dispatcher(dispatcher), leader)
 
 
 def _dlpack_number(leader: Any) -> int:
