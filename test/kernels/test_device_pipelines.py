@@ -12,7 +12,7 @@ import vyre_opt
 from vyre_opt import BadInputs, ProgramError
 from vyre_opt.cuda.submissions import MAX_UNROLLED, Again, Batch, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
-from vyre_opt.runtime.pipelines.steps import Loop, Read, Step
+from vyre_opt.runtime.pipelines.steps import Read, RepeatStep, Step
 from vyre_opt.runtime.pipelines.watch import Times, Watch
 
 PIPELINE = """vyre 1
@@ -219,14 +219,14 @@ READ = Read(None)
 @pytest.mark.parametrize(
     ("steps", "parts"),
     [
-        ([A, B, Loop(3, [A]), B], [6]),
+        ([A, B, RepeatStep(3, [A]), B], [6]),
         ([A, READ, READ, B], [1, "read", "read", 1]),
-        ([Loop(2, [A, READ]), B], [(2, [1, "read"]), 1]),
-        ([Loop(2, [Loop(3, [A, B]), A])], [14]),
-        ([A, Loop(10**6, [B]), A], [1, (244, [4096]), 577]),
-        ([Loop(1000, [Loop(1000, [A])])], [(250, [4000])]),
-        ([Loop(5, [A] * 5000)], [(5, [5000])]),
-        ([Loop(10**6, [A, Loop(10**6, [B])])], [(10**6, [1, (244, [4096]), 576])]),
+        ([RepeatStep(2, [A, READ]), B], [(2, [1, "read"]), 1]),
+        ([RepeatStep(2, [RepeatStep(3, [A, B]), A])], [14]),
+        ([A, RepeatStep(10**6, [B]), A], [1, (244, [4096]), 577]),
+        ([RepeatStep(1000, [RepeatStep(1000, [A])])], [(250, [4000])]),
+        ([RepeatStep(5, [A] * 5000)], [(5, [5000])]),
+        ([RepeatStep(10**6, [A, RepeatStep(10**6, [B])])], [(10**6, [1, (244, [4096]), 576])]),
         ([A] * 20_000, [20_000]),
         ([], []),
     ],
@@ -249,6 +249,6 @@ def order(parts: list[Any]) -> list[Any]:
 
 
 def test_submissions_keep_the_order() -> None:
-    steps = [A, Loop(3, [B, Loop(2, [A, READ]), Loop(5000, [B, A])]), A]
+    steps = [A, RepeatStep(3, [B, RepeatStep(2, [A, READ]), RepeatStep(5000, [B, A])]), A]
     expected = [A, *([B, A, READ, A, READ, *([B, A] * 5000)] * 3), A]
     assert order(parts_of(steps)) == expected

@@ -1,4 +1,4 @@
-"""The place of calls whose arrays are on a GPU (see `vyre_opt.runtime.array_backend`)."""
+"""The array backend of arrays on a GPU (see `vyre_opt.runtime.array_backend`)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _dlpack_number(leader: Any) -> int:
 
 
 class GpuArrays:
-    """One GPU, the library of `leader`, and the stream on which that library works now.
+    """Arrays on one GPU.  New ones come from the library of `leader`, and work goes to its current stream.
 
-    Only `to_host` and `constant` wait for the GPU, and `run` where memory of ours is in use: its
-    pool knows nothing of streams.
+    `to_host`, `tail` and `constant` wait for the GPU; so does `run` where an argument is memory of
+    this project's pool, which knows nothing of streams and might give it away too early.
     """
 
     on_gpu = True
@@ -56,18 +56,18 @@ class GpuArrays:
         self.target = dispatcher.name
         self.leader = leader
 
-    def take(self, given: Any, name: str) -> Operand:
-        seen = describe(given, name)
-        if not seen.contiguous:
-            copy = library_of(given).contiguous
+    def take(self, source: Any, name: str) -> Operand:
+        info = describe(source, name)
+        if not info.contiguous:
+            copy = library_of(source).contiguous
             if copy is None:
                 raise BadInputs(f"{name} is not contiguous; pass a contiguous copy")
             with self.dispatcher.device:
-                return self._operand(copy(given), given, seen)
-        return self._operand(given, given, seen)
+                return self._operand(copy(source), source, info)
+        return self._operand(source, source, info)
 
-    def _operand(self, array: Any, owner: Any, seen: Description) -> Operand:
-        return Operand(array, seen.shape or (1,), seen.kind, owner)
+    def _operand(self, array: Any, owner: Any, info: Description) -> Operand:
+        return Operand(array, info.shape or (1,), info.kind, owner)
 
     def run(
         self,
@@ -79,11 +79,11 @@ class GpuArrays:
         scratch: Scratch | None = None,
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
-        made: list[Any] = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch)
+        outputs: list[Any] = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch)
         if not library_of(self.leader).ordered and any(isinstance(a, View) for a in plain):
             with self.dispatcher.device:
                 self._queue().wait()
-        return made
+        return outputs
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         return array.reshape(tuple(shape))
@@ -93,18 +93,18 @@ class GpuArrays:
             return made(like.owner, tuple(shape), like.kind, gpu)[0]
 
     def join(self, operands: Sequence[Operand]) -> Operand:
-        """Copies on the GPU, whoever's the arrays are."""
-        seen = [describe(operand.array, "a part") for operand in operands]
-        size = np.dtype(seen[0].stored).itemsize
-        count = sum(part.scalars for part in seen)
+        """Copies on the GPU, of whatever libraries the arrays are."""
+        parts = [describe(operand.array, "a part") for operand in operands]
+        size = np.dtype(parts[0].stored).itemsize
+        count = sum(part.scalars for part in parts)
         with self.dispatcher.device as gpu:
-            joined, pointer = made(self.leader, (count,), seen[0].kind, gpu)
+            joined, pointer = made(self.leader, (count,), parts[0].kind, gpu)
             queue = self._queue()
-            for part in seen:
+            for part in parts:
                 if part.scalars:
                     queue.copy(pointer, part.pointer, part.scalars * size)
                 pointer += part.scalars * size
-        return Operand(joined, (count,), seen[0].kind, self.leader)
+        return Operand(joined, (count,), parts[0].kind, self.leader)
 
     def zeros(self, count: int, dtype: DataType) -> View:
         stored = storage_type(dtype)
@@ -117,27 +117,27 @@ class GpuArrays:
     def constant(self, array: np.ndarray) -> View:
         view = self._bytes(array.size, array.dtype)
         with self.dispatcher.device as gpu, told_plainly(f"copying {array.nbytes} bytes to the GPU"):
-            self._queue().wait()  # who had this memory before may still use it
+            self._queue().wait()  # earlier work may still use this memory
             gpu.cuda.memcpy_htod(view.pointer, np.ascontiguousarray(array))
             gpu.cuda.Context.synchronize()  # other streams do not wait for the default one
         return view
 
     def to_host(self, array: Any) -> np.ndarray:
-        seen = describe(array, "a result")
-        return self._read(seen, seen.scalars)
+        info = describe(array, "a result")
+        return self._read(info, info.scalars)
 
     def tail(self, operand: Operand, count: int) -> np.ndarray:
         return self._read(describe(operand.array, "an operand"), count)
 
-    def _read(self, seen: Description, count: int) -> np.ndarray:
+    def _read(self, info: Description, count: int) -> np.ndarray:
         """The last `count` scalars of an array."""
-        found = np.empty(min(count, seen.scalars), np.dtype(seen.stored))
-        if found.size:
-            start = seen.pointer + (seen.scalars - found.size) * found.itemsize
-            with self.dispatcher.device as gpu, told_plainly(f"copying {found.nbytes} bytes from the GPU"):
+        scalars = np.empty(min(count, info.scalars), np.dtype(info.stored))
+        if scalars.size:
+            start = info.pointer + (info.scalars - scalars.size) * scalars.itemsize
+            with self.dispatcher.device as gpu, told_plainly(f"copying {scalars.nbytes} bytes from the GPU"):
                 self._queue().wait()
-                gpu.cuda.memcpy_dtoh(found, start)
-        return found
+                gpu.cuda.memcpy_dtoh(scalars, start)
+        return scalars
 
     def _bytes(self, count: int, dtype: np.dtype[Any]) -> View:
         size = count * dtype.itemsize

@@ -1,4 +1,4 @@
-"""Element types and NumPy: how a buffer's elements are stored, and constants as arrays.
+"""Element types in NumPy: how the elements of a buffer are stored, and constants as arrays.
 
 A buffer's array holds its *storage* type.  That is the obvious NumPy type, except for
 bf16, which is stored as its 16 bits in uint16, and the one-byte formats without
@@ -40,8 +40,8 @@ _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 def storage_type(dtype: DataType) -> np.dtype[Any] | None:
     """The NumPy type of the scalars that a buffer of `dtype` stores; None if it has none."""
-    found = _STORAGE.get(dtype.element.name)
-    return None if found is None else np.dtype(found)
+    scalar = _STORAGE.get(dtype.element.name)
+    return None if scalar is None else np.dtype(scalar)
 
 
 def bits_type(dtype: DataType) -> np.dtype[Any]:
@@ -61,7 +61,7 @@ def constant(value: Any, dtype: DataType) -> np.ndarray:
 
 
 def encode_spec(value: Any, dtype: DataType) -> Any:
-    """A Python value or a SpecValue as an encoded constant of `dtype`.  Raises ValueError saying what is wrong."""
+    """A Python value or a SpecValue as an encoded constant of `dtype` (see ir.arith).  Raises ValueError."""
     if isinstance(value, SpecValue):
         return encode_value(value, dtype)
     if dtype.is_vec:
