@@ -10,7 +10,7 @@ from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError
-from vyre_opt.cuda.submissions import MAX_UNROLLED, Again, Batch, parts_of
+from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
 from vyre_opt.runtime.pipelines.steps import Read, RepeatStep, Step
 from vyre_opt.runtime.pipelines.watch import Times, Watch
@@ -124,15 +124,15 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
             assert np.array_equal(numpy(compiled([x, z], lengths=LENGTHS)["a"]), X << 7)
     assert len(recorded) == 6
     (runner,) = compiled._runners.values()
-    assert len(runner.held.recordings) == pipeline.MAX_RECORDINGS
+    assert len(runner.owned.recordings) == pipeline.MAX_RECORDINGS
     assert not gpu.gpu.free, "fault records of dropped graphs are used again"
-    held = runner.held
+    owned = runner.owned
     del runner, compiled
     import gc
 
     gc.collect()
-    assert not held.recordings
-    assert not held.memory
+    assert not owned.recordings
+    assert not owned.memory
     assert len(gpu.gpu.free) == 5 * pipeline.MAX_RECORDINGS
 
 
@@ -205,10 +205,10 @@ def shape(parts: list[Any]) -> list[Any]:
     """`3` for a batch of three launches, `"read"`, and `(times, parts)`."""
     named: list[Any] = []
     for part in parts:
-        if isinstance(part, Batch):
+        if isinstance(part, LaunchBatch):
             named.append(len(part.steps))
         else:
-            named.append((part.times, shape(part.parts)) if isinstance(part, Again) else "read")
+            named.append((part.times, shape(part.parts)) if isinstance(part, RepeatedParts) else "read")
     return named
 
 
@@ -241,10 +241,10 @@ def test_steps_become_few_submissions(steps: list[Any], parts: list[Any]) -> Non
 def order(parts: list[Any]) -> list[Any]:
     found: list[Any] = []
     for part in parts:
-        if isinstance(part, Batch):
+        if isinstance(part, LaunchBatch):
             found += part.steps
         else:
-            found += order(part.parts) * part.times if isinstance(part, Again) else [part]
+            found += order(part.parts) * part.times if isinstance(part, RepeatedParts) else [part]
     return found
 
 

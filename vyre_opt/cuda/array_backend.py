@@ -12,8 +12,8 @@ from ..ir.types import DataType
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike, Scratch, shared_dispatcher
-from .device_arrays import Description, View, describe, made, producer_stream
-from .driver import told_plainly
+from .device_arrays import Description, View, describe, new_array, producer_stream
+from .driver import translated_errors
 from .libraries import library_of
 from .queues import Queue, queue_of
 
@@ -90,7 +90,7 @@ class GpuArrays:
 
     def empty(self, shape: Sequence[int], like: Operand) -> Any:
         with self.dispatcher.device as gpu:
-            return made(like.owner, tuple(shape), like.kind, gpu)[0]
+            return new_array(like.owner, tuple(shape), like.kind, gpu)[0]
 
     def join(self, operands: Sequence[Operand]) -> Operand:
         """Copies on the GPU, of whatever libraries the arrays are."""
@@ -98,7 +98,7 @@ class GpuArrays:
         size = np.dtype(parts[0].stored).itemsize
         count = sum(part.scalars for part in parts)
         with self.dispatcher.device as gpu:
-            joined, pointer = made(self.leader, (count,), parts[0].kind, gpu)
+            joined, pointer = new_array(self.leader, (count,), parts[0].kind, gpu)
             queue = self._queue()
             for part in parts:
                 if part.scalars:
@@ -116,7 +116,7 @@ class GpuArrays:
 
     def constant(self, array: np.ndarray) -> View:
         view = self._bytes(array.size, array.dtype)
-        with self.dispatcher.device as gpu, told_plainly(f"copying {array.nbytes} bytes to the GPU"):
+        with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes to the GPU"):
             self._queue().wait()  # earlier work may still use this memory
             gpu.cuda.memcpy_htod(view.pointer, np.ascontiguousarray(array))
             gpu.cuda.Context.synchronize()  # other streams do not wait for the default one
@@ -134,7 +134,10 @@ class GpuArrays:
         scalars = np.empty(min(count, info.scalars), np.dtype(info.stored))
         if scalars.size:
             start = info.pointer + (info.scalars - scalars.size) * scalars.itemsize
-            with self.dispatcher.device as gpu, told_plainly(f"copying {scalars.nbytes} bytes from the GPU"):
+            with (
+                self.dispatcher.device as gpu,
+                translated_errors(f"copying {scalars.nbytes} bytes from the GPU"),
+            ):
                 self._queue().wait()
                 gpu.cuda.memcpy_dtoh(scalars, start)
         return scalars
@@ -142,7 +145,7 @@ class GpuArrays:
     def _bytes(self, count: int, dtype: np.dtype[Any]) -> View:
         size = count * dtype.itemsize
         with self.dispatcher.device as gpu:
-            array, pointer = made(self.leader, (max(1, size),), "uint8", gpu)
+            array, pointer = new_array(self.leader, (max(1, size),), "uint8", gpu)
         return View(pointer, size, count, array, dtype.name)
 
     def _queue(self) -> Queue:
