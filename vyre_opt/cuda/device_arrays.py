@@ -202,7 +202,7 @@ def new_array(like: Any, shape: tuple[int, ...], kind: str, device: Device) -> t
 
 
 def new_array_like(array: Any, buffer: Buffer, device: Device) -> tuple[Any, int]:
-    """A new array of the library, type and shape of `given`, and its pointer."""
+    """A new array of the library, type and shape of `array`, and its pointer."""
     info = describe(array, f"@{buffer.name}")
     return new_array(array, info.shape, info.kind, device)
 

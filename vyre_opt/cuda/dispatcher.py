@@ -231,11 +231,11 @@ class CudaDispatcher:
 
     def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
         views = {}
-        for buffer, given in zip(program.bound_buffers, arrays, strict=True):
-            if isinstance(given, OutputAlloc):
-                views[buffer.name] = _future_view(buffer, given)
+        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
+            if isinstance(array, OutputAlloc):
+                views[buffer.name] = _future_view(buffer, array)
             else:
-                views[buffer.name] = take(given, buffer, input_name(program, buffer), self._number)
+                views[buffer.name] = take(array, buffer, input_name(program, buffer), self._number)
         return views
 
     def _on_gpu(
@@ -243,31 +243,30 @@ class CudaDispatcher:
     ) -> list[Any]:
         views = self._views(program, inputs)
         leader, leader_dtype = next(
-            (given, buffer.dtype)
-            for given, buffer in zip(inputs, program.bound_buffers, strict=True)
-            if not isinstance(given, OutputAlloc)
+            (value, buffer.dtype)
+            for value, buffer in zip(inputs, program.bound_buffers, strict=True)
+            if not isinstance(value, OutputAlloc)
         )
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
             queue = queue_of(gpu, producer_stream(leader))
-            others = {producer_stream(given) for given in inputs if not isinstance(given, OutputAlloc)} - {
-                queue.handle
-            }
+            arrays = [value for value in inputs if not isinstance(value, OutputAlloc)]
+            others = set(map(producer_stream, arrays)) - {queue.handle}
             for handle in others:
                 queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
             temporary: list[Any] = []
-            for buffer, given in zip(program.bound_buffers, inputs, strict=True):
+            for buffer, value in zip(program.bound_buffers, inputs, strict=True):
                 view = views[buffer.name]
-                if isinstance(given, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
+                if isinstance(value, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
-                    outputs += [given] if buffer.is_output else []
+                    outputs += [value] if buffer.is_output else []
                     continue
-                if isinstance(given, OutputAlloc):
-                    array, pointer = new_output(leader, leader_dtype, buffer, given.count, gpu)
+                if isinstance(value, OutputAlloc):
+                    array, pointer = new_output(leader, leader_dtype, buffer, value.count, gpu)
                 else:
-                    array, pointer = new_array_like(given, buffer, gpu)
+                    array, pointer = new_array_like(value, buffer, gpu)
                     if view.size and not buffer.is_transient:
                         queue.copy(pointer, view.pointer, view.size)
                 pointers[buffer.name] = pointer

@@ -151,11 +151,11 @@ class GpuRunner:
         unbound = [b for b in storage_buffers(program) if b.binding is None]
         return {b.name: self._allocate(b.size_bytes or 0) for b in unbound}
 
-    def run(self, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
-        """See `Runner`.  `given`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
+    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
+        """See `Runner`.  `inputs`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
         with self.lock, self.device:
-            on_gpu = any(isinstance(operand, Operand) for operand in given.values())
-            return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, given, watch).run()
+            on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
+            return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()
 
     def recording(self, slots: Mapping[str, _Slot]) -> _Recording:
         """The recording for these addresses, from an earlier run if possible."""
@@ -210,9 +210,9 @@ class _GpuRun(ABC):
 
     queue: Queue
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
         self.runner, self.plan, self.device = runner, runner.plan, runner.device
-        self.given, self.watch = given, watch
+        self.inputs, self.watch = inputs, watch
         self.read_copies: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -306,15 +306,15 @@ class _GpuRun(ABC):
 class _HostArraysRun(_GpuRun):
     """A run whose arguments and results are NumPy arrays."""
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, given, watch)
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
+        super().__init__(runner, inputs, watch)
         self.queue = PyCudaQueue(self.device, self.device.stream)
 
     def slot(self, buffer: Buffer) -> _Slot:
         if buffer.name in self.runner.own:
             return _Slot(self.runner.own[buffer.name], None)
         memory = self.device.allocate(self.plan.size(buffer.name))
-        array = self.given.get(buffer.name)
+        array = self.inputs.get(buffer.name)
         if isinstance(array, np.ndarray):
             to_device(self.device, int(memory), array, self.device.stream)
         return _Slot(int(memory), memory)
@@ -334,14 +334,14 @@ class _DeviceArraysRun(_GpuRun):
     An argument is copied if a launch writes it, and used in place otherwise.
     """
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, given, watch)
-        first = next(name for name, operand in given.items() if isinstance(operand, Operand))
-        self.leader = given[first].array
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
+        super().__init__(runner, inputs, watch)
+        first = next(name for name, operand in inputs.items() if isinstance(operand, Operand))
+        self.leader = inputs[first].array
         self.leader_dtype: DataType = self.plan.buffers[first].dtype
         self.queue = queue_of(self.device, producer_stream(self.leader))
         self.temporary: list[Any] = []
-        arrays = [operand.array for operand in given.values() if isinstance(operand, Operand)]
+        arrays = [operand.array for operand in inputs.values() if isinstance(operand, Operand)]
         self.others = {producer_stream(array) for array in arrays} - {self.queue.handle}
         for handle in self.others:
             queue_of(self.device, handle).wait()
@@ -349,7 +349,7 @@ class _DeviceArraysRun(_GpuRun):
     def slot(self, buffer: Buffer) -> _Slot:
         if buffer.name in self.runner.own:
             return _Slot(self.runner.own[buffer.name], None)
-        operand = self.given.get(buffer.name)
+        operand = self.inputs.get(buffer.name)
         if not isinstance(operand, Operand):
             array, pointer = self._new_array(buffer)
             return _Slot(pointer, array, array)

@@ -16,6 +16,7 @@ from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..specialization.binding import encode_value
 from ..specialization.values import SpecValue
+from .dispatcher import Scratch
 
 _STORAGE: dict[str, Any] = {
     "bool": np.bool_,
@@ -97,3 +98,19 @@ def array_shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[A
     assert stored is not None
     lanes = buffer.dtype.lanes
     return ((count, lanes) if lanes > 1 else (count,)), stored
+
+
+def transient_storage(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
+    """Zeroed storage, flat over scalars, for an unbound buffer; kept in `scratch` for the next dispatch."""
+    scalars, dtype = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
+    array = None if scratch is None else scratch.storage.get(buffer.name)
+    if isinstance(array, np.ndarray) and len(array) == scalars and array.dtype == dtype:
+        array.fill(0)
+        return array
+    try:
+        zeros: np.ndarray = np.zeros(scalars, dtype)
+    except ValueError as error:  # beyond the address space, where NumPy does not even try
+        raise MemoryError(str(error)) from None
+    if scratch is not None:
+        scratch.storage[buffer.name] = zeros
+    return zeros

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
-from ..arrays import storage_type
+from ..arrays import transient_storage
 from ..dispatcher import BackendError, OutputAlloc, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from . import loop_analysis, output_memory, threads
@@ -180,24 +180,10 @@ class _Code:
 
     def in_order(self, bound: Sequence[np.ndarray], scratch: Scratch | None) -> list[np.ndarray]:
         """The array of each argument; those of buffers that are not bound come out of `scratch`."""
-        return [bound[item] if isinstance(item, int) else _transient(item, scratch) for item in self.order]
+        return [
+            bound[item] if isinstance(item, int) else transient_storage(item, scratch) for item in self.order
+        ]
 
     def counts(self, arrays: Sequence[np.ndarray]) -> list[int]:
         """The number of elements of each argument."""
         return list(map(floordiv, map(len, arrays), self.lanes))
-
-
-def _transient(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
-    """Zeroed storage for an unbound buffer, kept in `scratch` for the next dispatch."""
-    scalars, dtype = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
-    array = None if scratch is None else scratch.storage.get(buffer.name)
-    if isinstance(array, np.ndarray) and len(array) == scalars and array.dtype == dtype:
-        array.fill(0)
-        return array
-    try:
-        zeros: np.ndarray = np.zeros(scalars, dtype)
-    except ValueError as too_large:  # beyond the address space, where NumPy does not even try
-        raise MemoryError(str(too_large)) from None
-    if scratch is not None:
-        scratch.storage[buffer.name] = zeros
-    return zeros

@@ -64,12 +64,12 @@ class HostRunner:
         self.tracked = tracked
         self.poison = poison
 
-    def run(self, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
+    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
         """The outputs by name, of shape (count,) or (count, lanes); none is an array of the caller.
 
-        `given`: for each buffer that takes an input a flat array, which is not changed, or `OutputAlloc`.
+        `inputs`: for each buffer that takes an input a flat array, which is not changed, or `OutputAlloc`.
         """
-        return _HostRun(self, given, watch, scratch).outputs()
+        return _HostRun(self, inputs, watch, scratch).outputs()
 
 
 class _HostRun:
@@ -78,27 +78,27 @@ class _HostRun:
     `read_copies`: what the host read of buffers that later steps write again, by name.
     """
 
-    def __init__(self, runner: HostRunner, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> None:
+    def __init__(self, runner: HostRunner, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> None:
         self.runner, self.plan, self.watch = runner, runner.plan, watch
-        self.given = given
+        self.inputs = inputs
         self.read_copies: dict[str, np.ndarray] = {}
         try:
             self.memory = {
-                name: self._memory(buffer, given.get(name), scratch)
+                name: self._memory(buffer, inputs.get(name), scratch)
                 for name, buffer in self.plan.buffers.items()
             }
         except (MemoryError, ValueError) as error:  # ValueError: beyond the address space
             raise BackendError(f"pipeline @{self.plan.pipeline.name}: not enough memory: {error}") from None
         self.launches = self._prepared_launches()
 
-    def _memory(self, buffer: Buffer, given: Any, scratch: Scratch) -> Memory:
+    def _memory(self, buffer: Buffer, value: Any, scratch: Scratch) -> Memory:
         """Storage for a buffer: the caller's own array if no launch writes it."""
-        if not isinstance(given, np.ndarray):
+        if not isinstance(value, np.ndarray):
             array = self._allocate(buffer, None if is_given_back(buffer) else scratch)
-        elif buffer.name in self.plan.written or not given.flags.aligned:
-            array = given.copy()
+        elif buffer.name in self.plan.written or not value.flags.aligned:
+            array = value.copy()
         else:
-            array = given
+            array = value
         is_initialised = buffer.access is AccessMode.READ or buffer.live_in
         tracks = self.runner.tracked and not is_initialised
         return Memory(array, np.zeros(len(array), np.bool_) if tracks else None)
@@ -141,7 +141,7 @@ class _HostRun:
                 outputs[buffer.name] = self.read_copies[buffer.name]
             else:
                 # neither the caller's array nor one that stays in the scratch may be handed out
-                is_new = is_given_back(buffer) and array is not self.given.get(buffer.name)
+                is_new = is_given_back(buffer) and array is not self.inputs.get(buffer.name)
                 outputs[buffer.name] = _shaped(buffer, array if is_new else array.copy())
         return outputs
 
