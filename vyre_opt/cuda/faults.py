@@ -22,8 +22,8 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     """The error, located at the op."""
     site = kernel.sites[fault.site - 1]
     op, name = site.op, site.op.attrs.get("buffer", "")
-    who = f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
-    message, help = _MESSAGES[site.kind](site, fault, who)
+    invocation = f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
+    message, help = _MESSAGES[site.kind](site, fault, invocation)
     diagnostic = Diagnostic("error", f"program @{kernel.program.name}: {message}", op.loc, help=help)
     buffer = kernel.program.buffers.get(name)
     if buffer is not None:
@@ -31,22 +31,22 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     return ProgramError(site.kind, diagnostic)
 
 
-def _bounds(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
+def _bounds(site: FaultSite, fault: Fault, invocation: str) -> tuple[str, str | None]:
     index, name = _index(site, fault.index), site.op.attrs["buffer"]
     what = f"index {index}" if site.width == 1 else f"elements {index} to {index + site.width - 1}"
     return (
-        f"{site.op.name} out of bounds of @{name}: {what}, length {fault.length}, by {who}",
+        f"{site.op.name} out of bounds of @{name}: {what}, length {fault.length}, by {invocation}",
         f"guard the access with a comparison against len @{name}",
     )
 
 
-def _trap(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
-    return f"trap: {site.op.attrs['message']}; reached by {who}", None
+def _trap(site: FaultSite, fault: Fault, invocation: str) -> tuple[str, str | None]:
+    return f"trap: {site.op.attrs['message']}; reached by {invocation}", None
 
 
-def _step(site: FaultSite, fault: Fault, who: str) -> tuple[str, str | None]:
+def _step(site: FaultSite, fault: Fault, invocation: str) -> tuple[str, str | None]:
     return (
-        f"the step of this for is {_signed(fault.index)}, by {who}",
+        f"the step of this for is {_signed(fault.index)}, by {invocation}",
         "a for counts up: its step is at least 1",
     )
 

@@ -69,7 +69,9 @@ def call(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def trap(machine: Machine, frame: Frame, op: Op) -> None:
-    raise machine.fault("trap", op, f"trap: {op.attrs['message']}; reached by {machine.who(frame, 0)}")
+    raise machine.fault(
+        "trap", op, f"trap: {op.attrs['message']}; reached by {machine.invocation_at(frame, 0)}"
+    )
 
 
 # --- loops
@@ -170,6 +172,6 @@ def _check_step(machine: Machine, frame: Frame, op: Op, step: Array) -> None:
         raise machine.fault(
             "step",
             op,
-            f"the {BOUND_NAMES[2]} of this for is {int(step[lane])}, by {machine.who(frame, lane)}",
+            f"the {BOUND_NAMES[2]} of this for is {int(step[lane])}, by {machine.invocation_at(frame, lane)}",
             help="a for counts up: its step is at least 1",
         )

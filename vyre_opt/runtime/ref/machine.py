@@ -154,11 +154,12 @@ class Machine:
 
     # --- faults
 
-    def who(self, frame: Frame, lane: int) -> str:
+    def invocation_at(self, frame: Frame, lane: int) -> str:
         """The invocation of a lane of the frame, in words."""
         return self.invocation(int(frame.invocations[lane]))
 
     def invocation(self, linear: int) -> str:
+        """An invocation, by its linear id in the dispatch, in words."""
         return invocation_name(linear, self.program.workgroup, self.call.grid)
 
     def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
@@ -174,7 +175,7 @@ class Machine:
             "bounds",
             op,
             f"{op.name} out of bounds of @{name}: {extent}, length {storage.count}, "
-            f"by {self.who(frame, access.lane)}",
+            f"by {self.invocation_at(frame, access.lane)}",
             help=f"guard the access with a comparison against len @{name}",
         )
 
@@ -187,7 +188,7 @@ class Machine:
             "uninitialised",
             op,
             f"{op.name} of @{buffer.name}, index {index}, length {storage.count}, which nothing has written, "
-            f"by {self.who(frame, lane)}",
+            f"by {self.invocation_at(frame, lane)}",
             help=help,
         )
 
@@ -203,7 +204,7 @@ class Machine:
             "race",
             op,
             f"data race on @{buffer.name}, index {index}, length {storage.count}: "
-            f"{describe(op)} by {self.who(frame, collision.lane)} and "
+            f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
             help=f"put `barrier {scope}` between them, use atomics, or give each invocation its own element",

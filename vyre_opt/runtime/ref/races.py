@@ -109,37 +109,38 @@ class Shadow:
         if offsets.ndim == 2:
             lanes = np.repeat(lanes, offsets.shape[1])
             offsets = offsets.reshape(-1)
-        who = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
+        invocations = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
         for other in against:
             earlier = self.sets.get(other)
             if earlier is not None:
-                racing = self._unordered(earlier, frame, offsets, lanes, who)
+                racing = self._unordered(earlier, frame, offsets, lanes, invocations)
                 if racing is not None:
                     return _collision(earlier, frame, offsets, lanes, int(np.argmax(racing)))
         own = self.sets.get(kind)
         if own is None:
             own = self.sets[kind] = _Accesses(self.size, self.wide)
         if kind == "write":
-            return self._record_writes(own, frame, offsets, lanes, who, op)
-        self._record_shared(own, frame, offsets, lanes, who, op)
+            return self._record_writes(own, frame, offsets, lanes, invocations, op)
+        self._record_shared(own, frame, offsets, lanes, invocations, op)
         return None
 
     def _unordered(
-        self, earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, who: Array
+        self, earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array
     ) -> Array | None:
         """Which accesses are not ordered after all of the set at their offset; None if all are."""
+        # most accesses are ordered by a grid barrier or the invocation itself, so those are ruled out first
         time = earlier.time[offsets]
-        fresh = time >= self.clock.grid
-        if not fresh.any():
+        unordered = time >= self.clock.grid
+        if not unordered.any():
             return None
         least, greatest = earlier.least[offsets], earlier.greatest[offsets]
-        fresh &= (least != who) | (greatest != who)
-        if not fresh.any():
+        unordered &= (least != invocations) | (greatest != invocations)
+        if not unordered.any():
             return None
-        at = np.flatnonzero(fresh)
-        if len(at) < len(fresh):
-            time, least, greatest = time[at], least[at], greatest[at]
-        lane = lanes[at]
+        indices = np.flatnonzero(unordered)
+        if len(indices) < len(unordered):
+            time, least, greatest = time[indices], least[indices], greatest[indices]
+        lane = lanes[indices]
         per_row = frame.batch.lanes_per_row
         row = frame.rows[lane]
         start = (row + frame.batch.first) * per_row  # the row's first invocation
@@ -151,25 +152,25 @@ class Shadow:
         ordered |= same_subgroup & (time < self.clock.of_subgroup[frame.subgroups[lane]])
         if ordered.all():
             return None
-        fresh[at] = ~ordered
-        return fresh
+        unordered[indices] = ~ordered
+        return unordered
 
     def _record_writes(
-        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, who: Array, op: int
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> Collision | None:
-        own.least[offsets] = who
+        own.least[offsets] = invocations
         own.time[offsets] = self.clock.now
         own.op[offsets] = op
         written = own.least[offsets]
-        clash = written != who
+        clash = written != invocations
         if clash.any():  # two lanes of this very op write the same scalar
             own.greatest[offsets] = written
             return _collision(own, frame, offsets, lanes, int(np.argmax(clash)))
-        own.greatest[offsets] = who
+        own.greatest[offsets] = invocations
         return None
 
     def _record_shared(
-        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, who: Array, op: int
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> None:
         """Add accesses; of several to one offset the least and the greatest invocation are enough."""
         if len(self.winner) != self.size:
@@ -178,34 +179,38 @@ class Shadow:
         self.winner[offsets[::-1]] = number[::-1]  # the last assignment wins: that of the lowest lane
         first = self.winner[offsets] == number
         if first.all():
-            self._merge(own, frame, offsets, lanes, who, op)
+            self._merge(own, frame, offsets, lanes, invocations, op)
             return
-        self._merge(own, frame, offsets[first], lanes[first], who[first], op)
+        self._merge(own, frame, offsets[first], lanes[first], invocations[first], op)
         self.winner[offsets] = number
         last = (self.winner[offsets] == number) & ~first
-        self._merge(own, frame, offsets[last], lanes[last], who[last], op)
+        self._merge(own, frame, offsets[last], lanes[last], invocations[last], op)
 
-    def _merge(self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, who: Array, op: int) -> None:
-        extends = self._unordered(own, frame, offsets, lanes, who)
+    def _merge(
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
+    ) -> None:
+        extends = self._unordered(own, frame, offsets, lanes, invocations)
         if extends is None:  # all sets are replaced
-            own.least[offsets] = own.greatest[offsets] = who
+            own.least[offsets] = own.greatest[offsets] = invocations
         else:
-            own.least[offsets] = np.where(extends, np.minimum(own.least[offsets], who), who)
-            own.greatest[offsets] = np.where(extends, np.maximum(own.greatest[offsets], who), who)
+            own.least[offsets] = np.where(extends, np.minimum(own.least[offsets], invocations), invocations)
+            own.greatest[offsets] = np.where(
+                extends, np.maximum(own.greatest[offsets], invocations), invocations
+            )
         own.time[offsets] = self.clock.now
         own.op[offsets] = op
 
 
-def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, at: int) -> Collision:
+def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, index: int) -> Collision:
     """The pair to report: of the set's two ends, the one further from the lane."""
-    lane, element = int(lanes[at]), int(offsets[at])
-    who, per_row = int(frame.invocations[lane]), frame.batch.lanes_per_row
+    lane, element = int(lanes[index]), int(offsets[index])
+    invocation, per_row = int(frame.invocations[lane]), frame.batch.lanes_per_row
 
     def distance(other: int) -> tuple[bool, bool, bool]:
         row, local = divmod(other, per_row)
-        mine_row, mine_local = divmod(who, per_row)
-        subgroup = local // SUBGROUP_SIZE != mine_local // SUBGROUP_SIZE
-        return row != mine_row, subgroup, other != who
+        own_row, own_local = divmod(invocation, per_row)
+        subgroup = local // SUBGROUP_SIZE != own_local // SUBGROUP_SIZE
+        return row != own_row, subgroup, other != invocation
 
     ends = int(earlier.least[element]), int(earlier.greatest[element])
     return Collision(lane, element, max(ends, key=distance), int(earlier.op[element]))
