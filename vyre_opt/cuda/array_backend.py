@@ -80,7 +80,7 @@ class GpuArrays:
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
         outputs: list[Any] = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch)
-        if not library_of(self.leader).ordered and any(isinstance(a, View) for a in plain):
+        if not library_of(self.leader).is_stream_ordered and any(isinstance(a, View) for a in plain):
             with self.dispatcher.device:
                 self._queue().wait()
         return outputs

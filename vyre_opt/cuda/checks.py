@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.program import AccessMode, Module, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.inputs import Checked, check_call, is_count
+from ..runtime.inputs import CheckedCall, check_call, is_count
 from .device_arrays import View, is_on_gpu
 
 __all__ = ["are_on_gpu", "check_overlaps", "check_shapes"]
@@ -35,7 +35,7 @@ def check_shapes(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
-) -> Checked:
+) -> CheckedCall:
     """`check_call` for arrays on the GPU.
 
     It gets NumPy arrays in their places, empty ones for buffers of open size, so it checks all but the

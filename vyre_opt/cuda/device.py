@@ -106,7 +106,7 @@ class Device:
                 self._free_records.append(Record(page[start : start + RECORD_STRIDE], base + start))
         return self._free_records.pop()
 
-    def keep(self, record: Record) -> None:
+    def free_record(self, record: Record) -> None:
         """Free a record that no launch uses any more."""
         record.host[:] = 0
         self._free_records.append(record)

@@ -15,7 +15,7 @@ from ..runtime.arrays import array_shape
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.inputs import Checked, check_call, input_name
+from ..runtime.inputs import CheckedCall, check_call, input_name
 from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
@@ -185,7 +185,7 @@ class CudaDispatcher:
     # --- inputs on the host
 
     def _from_host(
-        self, program: Program, call: Checked, module: Module | None, scratch: Scratch
+        self, program: Program, call: CheckedCall, module: Module | None, scratch: Scratch
     ) -> list[Any]:
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
@@ -239,7 +239,7 @@ class CudaDispatcher:
         return views
 
     def _on_gpu(
-        self, program: Program, inputs: Sequence[Any], call: Checked, module: Module | None
+        self, program: Program, inputs: Sequence[Any], call: CheckedCall, module: Module | None
     ) -> list[Any]:
         views = self._views(program, inputs)
         leader, leader_dtype = next(

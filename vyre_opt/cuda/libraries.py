@@ -68,7 +68,7 @@ class Library:
     `Description.kind`) on the GPU of `like`.  `stream(array)`: the handle of the library's current
     stream; 0 is the default one.  `contiguous(array)`: the array, or a contiguous copy; None if the
     library has no such function.  `number(array)`: the number of its GPU, None if unknown.
-    `ordered`: whether its allocator gives freed memory to another stream only after the work of the
+    `is_stream_ordered`: whether its allocator gives freed memory to another stream only after the work of the
     stream that used it.
     """
 
@@ -76,7 +76,7 @@ class Library:
     stream: Callable[[Any], int]
     contiguous: Callable[[Any], Any] | None = None
     number: Callable[[Any], int | None] = lambda array: None
-    ordered: bool = False
+    is_stream_ordered: bool = False
 
 
 def library_name(array: Any) -> str:
@@ -152,14 +152,14 @@ _LIBRARIES = {
         _torch_stream,
         contiguous=lambda array: array.contiguous(),
         number=lambda array: int(array.get_device()),
-        ordered=True,
+        is_stream_ordered=True,
     ),
     "cupy": Library(
         _cupy_empty,
         lambda array: int(sys.modules["cupy"].cuda.get_current_stream().ptr),
         contiguous=lambda array: sys.modules["cupy"].ascontiguousarray(array),
         number=lambda array: int(array.device.id),
-        ordered=True,
+        is_stream_ordered=True,
     ),
     "pycuda": Library(_pycuda_empty, _interface_stream),
 }

@@ -26,7 +26,7 @@ from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host_runner import located
-from ..runtime.pipelines.steps import Plan, Read, Step, is_given_back, steps_of
+from ..runtime.pipelines.steps import Plan, Read, Step, is_returned, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
 from .device import Device, Record
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
@@ -89,7 +89,7 @@ class _Owned:
         for graph in old.graphs.values():
             graph.drop()
         for _, _, record in old.records:
-            self.device.keep(record)
+            self.device.free_record(record)
 
     def close(self) -> None:
         """Free everything once the GPU is idle."""
@@ -276,7 +276,7 @@ class _GpuRun(ABC):
     def _read(self, read: Read) -> None:
         buffer = self.plan.buffers[read.buffer]
         self.read_copies.pop(read.buffer, None)
-        is_overwritten = not read.settled and not is_given_back(buffer)
+        is_overwritten = not read.settled and not is_returned(buffer)
         if is_overwritten:
             self.read_copies[read.buffer] = self.copy_out(buffer)
         if self.watch.on_read is not None:
@@ -355,7 +355,7 @@ class _DeviceArraysRun(_GpuRun):
             return _Slot(pointer, array, array)
         where = f"pipeline @{self.plan.pipeline.name}: input for @{buffer.name}"
         view = take(operand.array, buffer, where, self.device.number)
-        is_result = is_given_back(buffer)
+        is_result = is_returned(buffer)
         if not is_result and buffer.name not in self.plan.written and is_aligned(view):
             return _Slot(view.pointer, operand.array)
         array, pointer = new_array_like(operand.array, buffer, self.device)
@@ -376,9 +376,9 @@ class _DeviceArraysRun(_GpuRun):
 
     def must_wait(self) -> bool:
         """Allocators that know nothing of streams must not get memory back while it is in use."""
-        return bool(self.temporary or self.others) or not library_of(self.leader).ordered
+        return bool(self.temporary or self.others) or not library_of(self.leader).is_stream_ordered
 
 
 def _is_own(buffer: Buffer) -> bool:
     """Whether a buffer is the pipeline's own: neither an input nor a result, though the host may read it."""
-    return not (buffer.access is AccessMode.READ or buffer.live_in or is_given_back(buffer))
+    return not (buffer.access is AccessMode.READ or buffer.live_in or is_returned(buffer))

@@ -19,7 +19,7 @@ Empty = Callable[[int, np.dtype[Any]], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedCall:
     """The checked arguments of a dispatch.
 
     `arrays`: the storage of each bound buffer, flat over scalars.  It is the caller's own memory,
@@ -156,14 +156,14 @@ def check_call(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
-) -> Checked:
+) -> CheckedCall:
     """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
     checked_grid, values = check_program(program, grid, module, specs)
     parameters = parameters_of(program)
     check_inputs(program, inputs)
     arrays = {p.buffer.name: p.take(arg) for p, arg in zip(parameters, inputs, strict=True)}
     fresh = [p.buffer.name for p, arg in zip(parameters, inputs, strict=True) if isinstance(arg, OutputAlloc)]
-    return Checked(checked_grid, arrays, values, frozenset(fresh))
+    return CheckedCall(checked_grid, arrays, values, frozenset(fresh))
 
 
 def check_inputs(program: Program, inputs: Any) -> None:

@@ -13,7 +13,7 @@ from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..inputs import Empty
-from .steps import AnyStep, Plan, Read, Step, is_given_back, steps_of
+from .steps import AnyStep, Plan, Read, Step, is_returned, steps_of
 from .watch import Watch
 
 __all__ = ["HostRunner", "Memory", "located"]
@@ -94,7 +94,7 @@ class _HostRun:
     def _memory(self, buffer: Buffer, value: Any, scratch: Scratch) -> Memory:
         """Storage for a buffer: the caller's own array if no launch writes it."""
         if not isinstance(value, np.ndarray):
-            array = self._allocate(buffer, None if is_given_back(buffer) else scratch)
+            array = self._allocate(buffer, None if is_returned(buffer) else scratch)
         elif buffer.name in self.plan.written or not value.flags.aligned:
             array = value.copy()
         else:
@@ -141,7 +141,7 @@ class _HostRun:
                 outputs[buffer.name] = self.read_copies[buffer.name]
             else:
                 # neither the caller's array nor one that stays in the scratch may be handed out
-                is_new = is_given_back(buffer) and array is not self.inputs.get(buffer.name)
+                is_new = is_returned(buffer) and array is not self.inputs.get(buffer.name)
                 outputs[buffer.name] = _shaped(buffer, array if is_new else array.copy())
         return outputs
 
@@ -179,7 +179,7 @@ class _HostRun:
     def _read(self, read: Read) -> None:
         buffer = self.plan.buffers[read.buffer]
         self.read_copies.pop(read.buffer, None)
-        is_overwritten = not read.settled and not is_given_back(buffer)
+        is_overwritten = not read.settled and not is_returned(buffer)
         if self.watch.on_read is None and not is_overwritten:
             return
         contents = _shaped(buffer, self.memory[read.buffer].array.copy())

@@ -12,7 +12,7 @@ from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 
-__all__ = ["AnyStep", "Plan", "Read", "RepeatStep", "Step", "is_given_back", "steps_of"]
+__all__ = ["AnyStep", "Plan", "Read", "RepeatStep", "Step", "is_returned", "steps_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,7 @@ class Plan:
         return (buffer.count or 0) * buffer.dtype.lanes * stored.itemsize
 
 
-def is_given_back(buffer: Buffer) -> bool:
+def is_returned(buffer: Buffer) -> bool:
     """Whether a pipeline returns its final contents, not only what the host reads of it."""
     return buffer.live_out or buffer.access is AccessMode.WRITE
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.program import Dim3, Module, Program
 from ..dispatcher import BackendError, Scratch
-from ..inputs import Checked, check_call, check_program
+from ..inputs import CheckedCall, check_call, check_program
 from .machine import Machine
 from .table import TABLE
 
@@ -73,7 +73,7 @@ class RefDispatcher:
         Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
         checked, specs = check_program(program, grid, module, None)
-        call = Checked(checked, {}, specs)
+        call = CheckedCall(checked, {}, specs)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
@@ -101,7 +101,7 @@ class RefDispatcher:
         workgroups wrote it.
         """
         checked, specs = check_program(program, grid, module, None)
-        machine = self._run(program, Checked(checked, {}, specs), module, Scratch(), memory, workgroups)
+        machine = self._run(program, CheckedCall(checked, {}, specs), module, Scratch(), memory, workgroups)
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 
@@ -114,7 +114,7 @@ class RefDispatcher:
     def _run(
         self,
         program: Program,
-        call: Checked,
+        call: CheckedCall,
         module: Module | None,
         scratch: Scratch,
         memory: Mapping[str, Memory],

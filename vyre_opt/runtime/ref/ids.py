@@ -60,11 +60,9 @@ _IDS: dict[str, Callable[[WorkgroupBatch, int], Array]] = {
     "num_subgroups": lambda batch, axis: np.array([batch.subgroups_per_row]),
 }
 
-ID_OPS = tuple(_IDS)
-
 
 def id_or_size(machine: Machine, frame: Frame, op: Op) -> None:
-    """Any of ID_OPS, as u32."""
+    """Any of the ops in _IDS, as u32."""
     batch, axis = frame.batch, AXES.index(op.attrs.get("axis", "x"))
     ids = batch.per_lane(f"{op.name} {axis}", lambda: _IDS[op.name](batch, axis).astype(np.uint32))
     frame.values[op.results[0]] = ids if len(ids) == 1 else frame.of_lanes(ids)

@@ -11,7 +11,7 @@ from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ...ir.types import DataType
 from ..arrays import storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
-from ..inputs import Checked, is_initialised
+from ..inputs import CheckedCall, is_initialised
 from .faults import describe, fault, invocation_name
 from .frame import Frame, WorkgroupBatch
 from .memory import OutOfBounds, Storage
@@ -39,7 +39,7 @@ class Machine:
     def __init__(
         self,
         program: Program,
-        call: Checked,
+        call: CheckedCall,
         module: Module | None,
         scratch: Scratch,
         table: dict[str, Handler],
