@@ -84,7 +84,7 @@ def test_numpy_in_and_out(cuda):
             assert np.array_equal(made[name], array), name
     assert len(seen) == 3
     assert all(np.array_equal(array, expected["a"]) for array in seen)
-    for recording in runner_of(compiled).held.recordings.values():
+    for recording in runner_of(compiled).owned.recordings.values():
         assert len(recording.graphs) == 2
         assert not recording.notes
 
@@ -158,7 +158,7 @@ def test_grid_barriers_within_a_graph(cuda):
     for _ in range(2):
         made = compiled([x], lengths={"t": 1024, "y": 1024})
         assert np.array_equal(made["x"], np.roll(x, -10))
-    (recording,) = list(runner_of(compiled).held.recordings.values())[:1]
+    (recording,) = list(runner_of(compiled).owned.recordings.values())[:1]
     print("graph of cooperative launches:", "yes" if recording.graphs else recording.notes)
 
 

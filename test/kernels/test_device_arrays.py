@@ -188,8 +188,8 @@ program @scale workgroup(4) grid(2) {
 """
 
 
-def test_room_on_the_gpu(gpu: Fake) -> None:
-    """An output for which there is room is made like the first array; in place nothing has room."""
+def test_output_alloc_on_the_gpu(gpu: Fake) -> None:
+    """The output for an OutputAlloc is like the first array; a launch in place takes none."""
     program = vyre_opt.parse(SCALE).programs["scale"]
     x = cupy(np.arange(8, dtype=np.float32))
     y, n = gpu.dispatch(program, [x, OutputAlloc(8), OutputAlloc(8)])
@@ -197,12 +197,12 @@ def test_room_on_the_gpu(gpu: Fake) -> None:
     assert (type(n), n.dtype, n.shape) == (CupyArray, np.uint16, (8, 2))
     assert np.array_equal(y.array, 2 * x.array)
     assert n.array[:, 1].tolist() == list(range(8))
-    for room, said in (
+    for alloc, said in (
         (OutputAlloc(-1), "room for -1 elements"),
         (OutputAlloc(True), "room for True elements"),
     ):
         with pytest.raises(BadInputs, match=said):
-            gpu.dispatch(program, [x, room, OutputAlloc(8)])
+            gpu.dispatch(program, [x, alloc, OutputAlloc(8)])
     with pytest.raises(BadInputs, match="7 elements given, the program declares 8"):
         gpu.dispatch(program, [x, OutputAlloc(8), OutputAlloc(7)])
     with pytest.raises(BadInputs, match="pass an array"):

@@ -10,9 +10,9 @@ from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError
-from vyre_opt.cuda.submissions import MAX_UNROLLED, Again, Batch, parts_of
+from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
-from vyre_opt.runtime.pipelines.steps import Loop, Read, Step
+from vyre_opt.runtime.pipelines.steps import Read, RepeatStep, Step
 from vyre_opt.runtime.pipelines.watch import Times, Watch
 
 PIPELINE = """vyre 1
@@ -124,15 +124,15 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
             assert np.array_equal(numpy(compiled([x, z], lengths=LENGTHS)["a"]), X << 7)
     assert len(recorded) == 6
     (runner,) = compiled._runners.values()
-    assert len(runner.held.recordings) == pipeline.MAX_RECORDINGS
+    assert len(runner.owned.recordings) == pipeline.MAX_RECORDINGS
     assert not gpu.gpu.free, "fault records of dropped graphs are used again"
-    held = runner.held
+    owned = runner.owned
     del runner, compiled
     import gc
 
     gc.collect()
-    assert not held.recordings
-    assert not held.memory
+    assert not owned.recordings
+    assert not owned.memory
     assert len(gpu.gpu.free) == 5 * pipeline.MAX_RECORDINGS
 
 
@@ -205,10 +205,10 @@ def shape(parts: list[Any]) -> list[Any]:
     """`3` for a batch of three launches, `"read"`, and `(times, parts)`."""
     named: list[Any] = []
     for part in parts:
-        if isinstance(part, Batch):
+        if isinstance(part, LaunchBatch):
             named.append(len(part.steps))
         else:
-            named.append((part.times, shape(part.parts)) if isinstance(part, Again) else "read")
+            named.append((part.times, shape(part.parts)) if isinstance(part, RepeatedParts) else "read")
     return named
 
 
@@ -219,14 +219,14 @@ READ = Read(None)
 @pytest.mark.parametrize(
     ("steps", "parts"),
     [
-        ([A, B, Loop(3, [A]), B], [6]),
+        ([A, B, RepeatStep(3, [A]), B], [6]),
         ([A, READ, READ, B], [1, "read", "read", 1]),
-        ([Loop(2, [A, READ]), B], [(2, [1, "read"]), 1]),
-        ([Loop(2, [Loop(3, [A, B]), A])], [14]),
-        ([A, Loop(10**6, [B]), A], [1, (244, [4096]), 577]),
-        ([Loop(1000, [Loop(1000, [A])])], [(250, [4000])]),
-        ([Loop(5, [A] * 5000)], [(5, [5000])]),
-        ([Loop(10**6, [A, Loop(10**6, [B])])], [(10**6, [1, (244, [4096]), 576])]),
+        ([RepeatStep(2, [A, READ]), B], [(2, [1, "read"]), 1]),
+        ([RepeatStep(2, [RepeatStep(3, [A, B]), A])], [14]),
+        ([A, RepeatStep(10**6, [B]), A], [1, (244, [4096]), 577]),
+        ([RepeatStep(1000, [RepeatStep(1000, [A])])], [(250, [4000])]),
+        ([RepeatStep(5, [A] * 5000)], [(5, [5000])]),
+        ([RepeatStep(10**6, [A, RepeatStep(10**6, [B])])], [(10**6, [1, (244, [4096]), 576])]),
         ([A] * 20_000, [20_000]),
         ([], []),
     ],
@@ -241,14 +241,14 @@ def test_steps_become_few_submissions(steps: list[Any], parts: list[Any]) -> Non
 def order(parts: list[Any]) -> list[Any]:
     found: list[Any] = []
     for part in parts:
-        if isinstance(part, Batch):
+        if isinstance(part, LaunchBatch):
             found += part.steps
         else:
-            found += order(part.parts) * part.times if isinstance(part, Again) else [part]
+            found += order(part.parts) * part.times if isinstance(part, RepeatedParts) else [part]
     return found
 
 
 def test_submissions_keep_the_order() -> None:
-    steps = [A, Loop(3, [B, Loop(2, [A, READ]), Loop(5000, [B, A])]), A]
+    steps = [A, RepeatStep(3, [B, RepeatStep(2, [A, READ]), RepeatStep(5000, [B, A])]), A]
     expected = [A, *([B, A, READ, A, READ, *([B, A] * 5000)] * 3), A]
     assert order(parts_of(steps)) == expected

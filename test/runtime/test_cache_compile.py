@@ -14,7 +14,7 @@ from support import Settings, random_program
 from support.properties import named_inputs
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
-from vyre_opt.cuda import ptx_cache as gpu_kept
+from vyre_opt.cuda import ptx_cache
 from vyre_opt.cuda.kernels import KernelCache, Options
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
@@ -54,7 +54,7 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
 
     def made(**options: Any) -> CpuDispatcher:
-        compiler._KEPT.clear()
+        compiler._LOADED.clear()
         return CpuDispatcher(**options)
 
     return made
@@ -213,9 +213,9 @@ def test_gpu_kernels_survive_the_store() -> None:
     units = [Unit(first.programs["p"], first, {})]
     lowered = lower(units, gpu("sm_90"), "trap")
     assert {site.kind for site in lowered.kernels[0].sites} == {"bounds", "trap"}
-    payload = gpu_kept.encode(lowered.kernels, units, b"ptx\0")
+    payload = ptx_cache.encode(lowered.kernels, units, b"ptx\0")
     others = [Unit(again.programs["p"], again, {})]
-    (kernel,), ptx = gpu_kept.decode(payload, others)
+    (kernel,), ptx = ptx_cache.decode(payload, others)
     (was,) = lowered.kernels
     assert ptx == b"ptx\0"
     assert kernel.program is again.programs["p"]
@@ -225,14 +225,14 @@ def test_gpu_kernels_survive_the_store() -> None:
         (s.op.name, s.op.loc.line, s.kind, s.width) for s in was.sites
     ]
     version = (8, 0)
-    key = gpu_kept.key_of(units, gpu("sm_90"), version, Options())
-    assert key == gpu_kept.key_of(others, gpu("sm_90"), version, Options())
+    key = ptx_cache.key_of(units, gpu("sm_90"), version, Options())
+    assert key == ptx_cache.key_of(others, gpu("sm_90"), version, Options())
     different = [
-        gpu_kept.key_of(units, gpu("sm_80"), version, Options()),
-        gpu_kept.key_of(units, gpu("sm_90"), (8, 6), Options()),
-        gpu_kept.key_of(units, gpu("sm_90"), version, Options("none")),
-        gpu_kept.key_of(units, gpu("sm_90"), version, Options("trap", 3)),
-        gpu_kept.key_of(units * 2, gpu("sm_90"), version, Options()),
+        ptx_cache.key_of(units, gpu("sm_80"), version, Options()),
+        ptx_cache.key_of(units, gpu("sm_90"), (8, 6), Options()),
+        ptx_cache.key_of(units, gpu("sm_90"), version, Options("none")),
+        ptx_cache.key_of(units, gpu("sm_90"), version, Options("trap", 3)),
+        ptx_cache.key_of(units * 2, gpu("sm_90"), version, Options()),
     ]
     assert len({key, *different}) == 6
 

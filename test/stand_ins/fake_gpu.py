@@ -118,7 +118,7 @@ class Gpu:
         host = np.zeros(RECORD_BYTES, np.uint8)
         return Record(host, host.ctypes.data)
 
-    def keep(self, record: Record) -> None:
+    def free_record(self, record: Record) -> None:
         self.free.append(record)
 
 

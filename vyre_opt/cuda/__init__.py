@@ -1,12 +1,13 @@
 """The cuda target: programs as PTX on an NVIDIA GPU, through PyCUDA.
 
     dispatcher      the protocol that every target offers, and launches in place
-    kernels         programs compiled, loaded and cached
+    kernels         compiles, loads and caches programs
     device          a GPU, its facts and its memory
     device_arrays   arrays that are on the GPU already
-    libraries       whose they are, and how more are made
-    place           calls whose arrays are there
+    libraries       the libraries that own such arrays
+    array_backend   functions on arrays that are on the GPU
     transfers       NumPy arrays to the GPU and back
+    pipeline        runs pipelines
     graph           many launches submitted as one
 
 Importing this needs neither driver nor PyCUDA; the first dispatch does.

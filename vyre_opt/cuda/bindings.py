@@ -1,4 +1,4 @@
-"""What PyCUDA does not have, by cuda-bindings: cooperative launches, others' streams, graphs."""
+"""Driver calls that PyCUDA lacks, through cuda-bindings: cooperative launches, foreign streams, graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def raw() -> Any:
 
 
 def checked(result: tuple[Any, ...], doing: str) -> Any:
-    """The value of a call.  Raises BackendError for an error code."""
+    """The value that a driver call returned.  Raises BackendError for an error code."""
     code, *values = result
     if int(code):
         driver = raw()
@@ -43,6 +43,7 @@ def load_function(ptx: bytes, symbol: str) -> tuple[Any, Any]:
 
 
 def allow_shared(function: Any, size: int, symbol: str) -> None:
+    """Let a function use so many bytes of dynamic shared memory, which is limited to 48 KiB otherwise."""
     attribute = raw().CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     checked(raw().cuFuncSetAttribute(function, attribute, size), f"setting up {symbol}")
 

@@ -1,4 +1,4 @@
-"""Whether arrays on the GPU fit a program, before any is used."""
+"""Checks that arrays on the GPU fit a program, before anything runs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from ..ir.program import AccessMode, Module, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.inputs import Checked, check_call, is_count
+from ..runtime.inputs import CheckedCall, check_call, is_count
 from .device_arrays import View, is_on_gpu
 
 __all__ = ["are_on_gpu", "check_overlaps", "check_shapes"]
 
 
 def are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
-    """Raises BadInputs where some are and some are not."""
+    """Whether the inputs are on the GPU.  Raises BadInputs if only some are."""
     if not isinstance(inputs, (list, tuple)) or not inputs:
         return False
-    here = [None if isinstance(given, OutputAlloc) else is_on_gpu(given) for given in inputs]
-    if True in here and False in here:
-        odd = here.index(False)
+    on_gpu = [None if isinstance(value, OutputAlloc) else is_on_gpu(value) for value in inputs]
+    if True in on_gpu and False in on_gpu:
+        odd = on_gpu.index(False)
         raise BadInputs(
             f"program @{program.name}: input {odd} is not on the GPU, others are; pass all of them on one side"
         )
-    return True in here
+    return True in on_gpu
 
 
 def check_shapes(
@@ -35,18 +35,19 @@ def check_shapes(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
-) -> Checked:
-    """`check_call` for arrays on the GPU: it sees empty arrays for those of open size, and none is read.
+) -> CheckedCall:
+    """`check_call` for arrays on the GPU.
 
-    What it cannot see so, `take` checks: types, sizes and layout.
+    It gets NumPy arrays in their places, empty ones for buffers of open size, so it checks all but the
+    arrays' types, sizes and layout: `device_arrays.take` checks those.
     """
     bound = program.bound_buffers
     if len(inputs) != len(bound):
-        return check_call(program, list(inputs), grid, module, specs)  # says so
+        return check_call(program, list(inputs), grid, module, specs)  # raises
     stand_ins: list[Any] = []
-    for buffer, given in zip(bound, inputs, strict=True):
-        if isinstance(given, OutputAlloc):
-            stand_ins.append(OutputAlloc(0) if buffer.count is None and is_count(given.count) else given)
+    for buffer, value in zip(bound, inputs, strict=True):
+        if isinstance(value, OutputAlloc):
+            stand_ins.append(OutputAlloc(0) if buffer.count is None and is_count(value.count) else value)
             continue
         stored = storage_type(buffer.dtype)
         scalars = (buffer.count or 0) * buffer.dtype.lanes
@@ -55,7 +56,7 @@ def check_shapes(
 
 
 def check_overlaps(program: Program, views: Mapping[str, View]) -> None:
-    """Two buffers never share memory: code counts on it where one of them is written."""
+    """Raises BadInputs if two buffers share memory and one of them is written: kernels rely on noalias."""
     spans = [
         (b, views[b.name].pointer, views[b.name].pointer + views[b.name].size) for b in program.bound_buffers
     ]

@@ -13,7 +13,7 @@ import numpy as np
 from ..lowering.nvptx.abi import RECORD_BYTES
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from ..runtime.dispatcher import BackendError
-from .driver import load, told_plainly
+from .driver import load, translated_errors
 
 __all__ = ["Device", "DeviceFacts", "Record", "device"]
 
@@ -25,11 +25,11 @@ assert RECORD_BYTES <= RECORD_STRIDE
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What a schedule may rest on.  Sizes are in bytes.
+    """The properties of a GPU.  Sizes are in bytes.
 
-    `target`: what to compile for.  `cuda`: the newest CUDA release that the driver knows;
-    `ptx`: the newest PTX that it loads.  `shared_bytes`: workgroup memory that a
-    workgroup can have at most.
+    `target`: what to compile for.  `cuda`: the newest CUDA release that the driver knows.
+    `ptx`: the newest PTX version that it loads.  `shared_bytes`: the most workgroup memory of a
+    workgroup; `shared_bytes_static`: without asking for more.
     """
 
     name: str
@@ -45,13 +45,13 @@ class DeviceFacts:
 
     @property
     def key(self) -> str:
-        """A text that two devices share if code tuned for one suits the other."""
+        """Equal for devices that the same tuned schedules suit."""
         return f"{self.name} {self.target.name} cuda{self.cuda[0]}.{self.cuda[1]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A fault record in memory that host and device both see."""
+    """A fault record, in memory that is mapped into both host and device."""
 
     host: np.ndarray
     pointer: int
@@ -66,7 +66,7 @@ class Device:
         if not 0 <= number < count:
             raise BackendError(f"there is no GPU {number}; this machine has 0 to {count - 1}")
         self.number = number
-        with told_plainly(f"opening GPU {number}"):
+        with translated_errors(f"opening GPU {number}"):
             self.handle = self.cuda.Device(number)
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
@@ -76,8 +76,8 @@ class Device:
             self.pool = tools.DeviceMemoryPool()
             self.pinned = tools.PageLockedMemoryPool()
             self.stream = self.cuda.Stream()
-            # The pool can take memory back at any time, current context or not, as long as it
-            # holds a block; this one is smaller than any other, so nobody asks for it.
+            # As long as the pool holds a free block, memory can be freed at any time, whether or not a
+            # context is current.  This block is smaller than any that is asked for, so it stays free.
             self.pool.allocate(1).free()
         atexit.register(self._close)
 
@@ -91,55 +91,55 @@ class Device:
         self.cuda.Context.pop()
 
     def allocate(self, size: int) -> Any:
-        """Device memory from the pool, given back when the result is dropped; the context must be current."""
-        with told_plainly(f"asking for {size} bytes"):
+        """Device memory of the pool, freed with the last reference; the context must be current."""
+        with translated_errors(f"asking for {size} bytes"):
             return self.pool.allocate(max(LEAST_BYTES, size))
 
     def record(self) -> Record:
         """A zeroed fault record; the context must be current."""
         if not self._free_records:
             flags = self.cuda.host_alloc_flags.DEVICEMAP | self.cuda.host_alloc_flags.PORTABLE
-            with told_plainly("asking for a page of pinned memory"):
+            with translated_errors("asking for a page of pinned memory"):
                 page = self.cuda.pagelocked_zeros(RECORDS_A_PAGE * RECORD_STRIDE, np.uint8, mem_flags=flags)
                 base = int(page.base.get_device_pointer())
             for start in range(0, len(page), RECORD_STRIDE):
                 self._free_records.append(Record(page[start : start + RECORD_STRIDE], base + start))
         return self._free_records.pop()
 
-    def keep(self, record: Record) -> None:
-        """Take back a record that no launch uses any more."""
+    def free_record(self, record: Record) -> None:
+        """Free a record that no launch uses any more."""
         record.host[:] = 0
         self._free_records.append(record)
 
     def _facts(self) -> DeviceFacts:
-        attribute, found = self.cuda.device_attribute, self.handle.get_attribute
+        attribute, value_of = self.cuda.device_attribute, self.handle.get_attribute
         major, minor = self.handle.compute_capability()
         release = self.cuda.get_driver_version()
         cuda = (release // 1000, release % 1000 // 10)
         try:
             target = gpu_of_device(major, minor)
-        except TargetError as old:
-            raise BackendError(f"{self.handle.name()}: {old}") from None
+        except TargetError as error:
+            raise BackendError(f"{self.handle.name()}: {error}") from None
         return DeviceFacts(
             self.handle.name(),
             (major, minor),
             target,
             cuda,
             driver_version(cuda),
-            found(attribute.MULTIPROCESSOR_COUNT),
-            found(attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-            found(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
-            found(attribute.L2_CACHE_SIZE),
+            value_of(attribute.MULTIPROCESSOR_COUNT),
+            value_of(attribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            value_of(attribute.MAX_SHARED_MEMORY_PER_BLOCK),
+            value_of(attribute.L2_CACHE_SIZE),
             self.handle.total_memory(),
         )
 
     def _close(self) -> None:
-        """Give memory back while the driver is still there to take it."""
+        """Free the pools at exit, while the driver is still loaded."""
         try:
             with self:
                 self.pool.stop_holding()
                 self.pinned.stop_holding()
-        except self.cuda.Error:  # a broken context has nothing to give back
+        except self.cuda.Error:  # a broken context frees nothing
             pass
 
 

@@ -1,6 +1,6 @@
-"""Arrays that are on the GPU already, whoever made them: taken without a copy, given back in kind.
+"""Arrays of any library that are on the GPU already: used without a copy; results are of the same library.
 
-An array is known by `__cuda_array_interface__` (torch, CuPy, PyCUDA, Numba) or by DLPack.
+An array is read by `__cuda_array_interface__` (torch, CuPy, PyCUDA, Numba) or by DLPack.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
     "describe",
     "is_aligned",
     "is_on_gpu",
-    "made",
-    "made_like",
+    "new_array",
+    "new_array_like",
     "producer_stream",
-    "room_like",
+    "new_output",
     "take",
 ]
 
@@ -39,8 +39,8 @@ __all__ = [
 class View:
     """Memory on the GPU: `pointer`, `size` in bytes, `scalars`, and `owner`, which keeps it alive.
 
-    As an argument it is storage that its maker gives up: a program that writes does so in place,
-    and it comes back itself.  `kind` is then its element type.
+    A View passed as an argument of a dispatch, with its element type in `kind`, is written in place, and
+    is itself the output: its creator needs the old contents no more.
     """
 
     pointer: int
@@ -52,10 +52,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What an array says of itself.
+    """The properties of an array.
 
     `kind`: its element type as NumPy names it, or bfloat16, float8_e4m3fn, float8_e5m2.
-    `device`: the number of its GPU, None if it does not say.
+    `device`: the number of its GPU, None if unknown.
     """
 
     pointer: int
@@ -67,7 +67,7 @@ class Description:
 
     @property
     def stored(self) -> str:
-        """NumPy's name of what holds an element: bits for types that NumPy does not have."""
+        """The name of the NumPy type that stores an element: unsigned integers for types that NumPy lacks."""
         return {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(
             self.kind, self.kind
         )
@@ -77,48 +77,48 @@ class Description:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
-def is_on_gpu(given: Any) -> bool:
-    """Whether `given` is an array in GPU memory."""
-    if isinstance(given, View):
+def is_on_gpu(array: Any) -> bool:
+    """Whether a value is an array in GPU memory."""
+    if isinstance(array, View):
         return True
-    if isinstance(given, (np.ndarray, bytes, bytearray, memoryview, str, list, tuple)):
+    if isinstance(array, (np.ndarray, bytes, bytearray, memoryview, str, list, tuple)):
         return False
-    library = library_name(given)
+    library = library_name(array)
     if library in ("torch", "pycuda"):
-        return bool(getattr(given, "is_cuda", library == "pycuda"))
-    if hasattr(given, "__cuda_array_interface__"):
+        return bool(getattr(array, "is_cuda", library == "pycuda"))
+    if hasattr(array, "__cuda_array_interface__"):
         return True
-    where = getattr(given, "__dlpack_device__", None)
+    where = getattr(array, "__dlpack_device__", None)
     return where is not None and int(where()[0]) == dlpack.CUDA
 
 
-def describe(given: Any, where: str) -> Description:
-    """What an array on the GPU says of itself.  Raises BadInputs, beginning with `where`."""
-    if isinstance(given, View):
-        return Description(given.pointer, (given.scalars,), given.kind, True, None)
-    if library_name(given) == "torch":
-        return _by_torch(given, where)
-    if library_name(given) == "pycuda" and not given.size:  # which has no interface then
-        return Description(0, tuple(given.shape), given.dtype.name, True, None)
-    if hasattr(given, "__cuda_array_interface__"):
-        return _by_interface(given, where)
-    return _by_dlpack(given, where)
+def describe(array: Any, where: str) -> Description:
+    """The properties of an array on the GPU.  Raises BadInputs, with a message that begins with `where`."""
+    if isinstance(array, View):
+        return Description(array.pointer, (array.scalars,), array.kind, True, None)
+    if library_name(array) == "torch":
+        return _by_torch(array, where)
+    if library_name(array) == "pycuda" and not array.size:  # an empty one has no interface
+        return Description(0, tuple(array.shape), array.dtype.name, True, None)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _by_interface(array, where)
+    return _by_dlpack(array, where)
 
 
-def take(given: Any, buffer: Buffer, where: str, number: int) -> View:
-    """The memory of an array that is bound to `buffer`.  Raises BadInputs, beginning with `where`."""
-    if isinstance(given, View):
-        return given
+def take(array: Any, buffer: Buffer, where: str, number: int) -> View:
+    """The memory of an array for `buffer`, on GPU `number`.  Raises BadInputs, with a message that begins with `where`."""
+    if isinstance(array, View):
+        return array
     stored, lanes = storage_type(buffer.dtype), buffer.dtype.lanes
     assert stored is not None
-    seen = describe(given, where)
-    if seen.device not in (None, number):
-        raise BadInputs(f"{where}: the array is on GPU {seen.device}, the dispatcher on GPU {number}")
-    if not _holds(seen, stored):
-        raise BadInputs(f"{where}: {buffer.dtype} elements are {stored.name}, the array is {seen.kind}")
-    if not seen.contiguous:
+    info = describe(array, where)
+    if info.device not in (None, number):
+        raise BadInputs(f"{where}: the array is on GPU {info.device}, the dispatcher on GPU {number}")
+    if not _holds(info, stored):
+        raise BadInputs(f"{where}: {buffer.dtype} elements are {stored.name}, the array is {info.kind}")
+    if not info.contiguous:
         raise BadInputs(f"{where}: the array is not contiguous; pass a contiguous copy")
-    shape, scalars = seen.shape, seen.scalars
+    shape, scalars = info.shape, info.scalars
     if lanes > 1 and (shape[-1] != lanes if len(shape) > 1 else scalars % lanes):
         raise BadInputs(
             f"{where}: shape {shape} does not divide into {buffer.dtype} elements; "
@@ -126,59 +126,59 @@ def take(given: Any, buffer: Buffer, where: str, number: int) -> View:
         )
     if buffer.count is not None and scalars // lanes != buffer.count:
         raise BadInputs(f"{where}: {scalars // lanes} elements given, the program declares {buffer.count}")
-    return View(seen.pointer, scalars * stored.itemsize, scalars, given)
+    return View(info.pointer, scalars * stored.itemsize, scalars, array)
 
 
 def is_aligned(view: View) -> bool:
     return view.pointer % ALIGNMENT == 0
 
 
-def producer_stream(given: Any) -> int:
-    """The handle of the stream on which the array's library works now; 0 is the default one."""
-    return stream_of(given.owner if isinstance(given, View) else given)
+def producer_stream(array: Any) -> int:
+    """The handle of the current stream of the array's library; 0 is the default one."""
+    return stream_of(array.owner if isinstance(array, View) else array)
 
 
-def _holds(seen: Description, stored: np.dtype[Any]) -> bool:
-    if seen.kind.startswith("void"):  # what NumPy calls a type that it does not know
-        return seen.kind == f"void{8 * stored.itemsize}"
-    if seen.by_dlpack and stored == np.bool_:  # which old versions of DLPack have no code for
-        return seen.kind in ("bool", "uint8")
-    return seen.stored == stored.name
+def _holds(info: Description, stored: np.dtype[Any]) -> bool:
+    if info.kind.startswith("void"):  # NumPy's name for types that it does not know
+        return info.kind == f"void{8 * stored.itemsize}"
+    if info.by_dlpack and stored == np.bool_:  # old versions of DLPack have no bool
+        return info.kind in ("bool", "uint8")
+    return info.stored == stored.name
 
 
-# --- how arrays describe themselves
+# --- reading the properties of arrays
 
 
-def _by_torch(given: Any, where: str) -> Description:
-    layout = str(given.layout).removeprefix("torch.")
+def _by_torch(array: Any, where: str) -> Description:
+    layout = str(array.layout).removeprefix("torch.")
     if layout != "strided":
         raise BadInputs(f"{where}: the tensor is {layout}; pass a dense one")
-    if given.is_neg():
+    if array.is_neg():
         raise BadInputs(f"{where}: the tensor is negated when it is read; pass its resolve_neg()")
-    kind = str(given.dtype).removeprefix("torch.")
-    device = int(given.get_device())
-    return Description(given.data_ptr(), tuple(given.shape), kind, given.is_contiguous(), device)
+    kind = str(array.dtype).removeprefix("torch.")
+    device = int(array.get_device())
+    return Description(array.data_ptr(), tuple(array.shape), kind, array.is_contiguous(), device)
 
 
-def _by_interface(given: Any, where: str) -> Description:
-    interface = given.__cuda_array_interface__
+def _by_interface(array: Any, where: str) -> Description:
+    interface = array.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise BadInputs(f"{where}: the array is masked; pass a plain one")
     shape = tuple(int(extent) for extent in interface["shape"])
     dtype = np.dtype(interface["typestr"])
     strides = interface.get("strides")
     contiguous = strides is None or _is_contiguous(shape, tuple(strides), dtype.itemsize)
-    number = library_of(given).number(given)
+    number = library_of(array).number(array)
     return Description(int(interface["data"][0] or 0), shape, dtype.name, contiguous, number)
 
 
-def _by_dlpack(given: Any, where: str) -> Description:
+def _by_dlpack(array: Any, where: str) -> Description:
     try:
-        seen = dlpack.view(given, 1)
-    except (TypeError, BufferError, RuntimeError) as refused:
-        raise BadInputs(f"{where}: the array cannot be read by DLPack: {refused}") from None
-    contiguous = seen.strides is None or _is_contiguous(seen.shape, seen.strides, 1)
-    return Description(seen.pointer, seen.shape, seen.name, contiguous, seen.device, by_dlpack=True)
+        info = dlpack.view(array, 1)
+    except (TypeError, BufferError, RuntimeError) as error:
+        raise BadInputs(f"{where}: the array cannot be read by DLPack: {error}") from None
+    contiguous = info.strides is None or _is_contiguous(info.shape, info.strides, 1)
+    return Description(info.pointer, info.shape, info.name, contiguous, info.device, by_dlpack=True)
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
@@ -192,36 +192,39 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
     return True
 
 
-# --- arrays of the same kind; the context must be current
+# --- new arrays of the same library; the context must be current
 
 
-def made(like: Any, shape: tuple[int, ...], kind: str, device: Device) -> tuple[Any, int]:
-    """A new array of the library of `like` that holds anything, and its pointer."""
+def new_array(like: Any, shape: tuple[int, ...], kind: str, device: Device) -> tuple[Any, int]:
+    """A new, uninitialised array of the library of `like`, and its pointer."""
     array = library_of(like).empty(like, shape, kind, device)
     return array, describe(array, "a new array").pointer
 
 
-def made_like(given: Any, buffer: Buffer, device: Device) -> tuple[Any, int]:
-    """A new array of the library, type and shape of `given`, and its pointer."""
-    seen = describe(given, f"@{buffer.name}")
-    return made(given, seen.shape, seen.kind, device)
+def new_array_like(array: Any, buffer: Buffer, device: Device) -> tuple[Any, int]:
+    """A new array of the library, type and shape of `array`, and its pointer."""
+    info = describe(array, f"@{buffer.name}")
+    return new_array(array, info.shape, info.kind, device)
 
 
 _TORCH_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
-def room_like(leader: Any, held: DataType, buffer: Buffer, count: int, device: Device) -> tuple[Any, int]:
+def new_output(
+    leader: Any, leader_dtype: DataType, buffer: Buffer, count: int, device: Device
+) -> tuple[Any, int]:
     """A new array of `count` elements for `buffer`, of the library of `leader`, and its pointer.
 
-    It is of the type of `leader`, an array of `held`, if it is to hold the same.
+    `leader_dtype`: the element type that `leader` holds.  If the buffer's is the same, so is the array's
+    type: bf16, for example, may be stored as bfloat16 or as uint16.
     """
     stored, lanes = storage_type(buffer.dtype), buffer.dtype.lanes
     assert stored is not None
     kind = stored.name
     if isinstance(leader, View):
         leader = leader.owner
-    elif buffer.dtype.element is held.element:
+    elif buffer.dtype.element is leader_dtype.element:
         kind = describe(leader, f"@{buffer.name}").kind
     elif library_name(leader) == "torch":
         kind = _TORCH_TYPES.get(buffer.dtype.element.name, kind)
-    return made(leader, (count, lanes) if lanes > 1 else (count,), kind, device)
+    return new_array(leader, (count, lanes) if lanes > 1 else (count,), kind, device)

@@ -15,11 +15,11 @@ from ..runtime.arrays import array_shape
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.inputs import Checked, check_call, input_name
+from ..runtime.inputs import CheckedCall, check_call, input_name
 from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
-from .device_arrays import View, is_aligned, made_like, producer_stream, room_like, take
+from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import program_error, take_fault
 from .kernels import KernelCache, LoadedKernel, Options, unit_of
 from .queues import PyCudaQueue, queue_of
@@ -35,11 +35,11 @@ __all__ = ["BoundLaunch", "CudaDispatcher"]
 class CudaDispatcher:
     """Dispatches to an NVIDIA GPU.
 
-    `device`: the number of the GPU.  `bounds`: what an access does that is not proven in
-    bounds: "trap" reports it, "clamp" moves it to the nearest element, "none" does not
-    look.  `opt_level`: 0 to 3.  `ptx_version`: "8.6", say; the lowest that the GPU takes
-    by default.  `cache`: whether PTX is kept on disk, and found there; `compilations`: what
-    was compiled or found, in order.  The driver is needed at the first dispatch, not before.
+    `device`: the number of the GPU.  `bounds`: what happens at an access out of bounds, where
+    none is proven: "trap" reports it, "clamp" moves it to the nearest element, "none" does not
+    check.  `opt_level`: 0 to 3.  `ptx_version`: such as "8.6"; by default the lowest that the GPU
+    takes.  `cache`: whether PTX is kept on disk and looked up there.  `compilations`: what was
+    compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
     """
 
     name = "cuda"
@@ -58,8 +58,8 @@ class CudaDispatcher:
             raise BadInputs(f"opt_level is 0 to 3, not {opt_level!r}")
         try:
             version = None if ptx_version is None else parse_version(ptx_version)
-        except TargetError as unknown:
-            raise BadInputs(str(unknown)) from None
+        except TargetError as error:
+            raise BadInputs(str(error)) from None
         self.options = Options(bounds, opt_level, version)
         self._number = device
         self.store = default_store() if cache else None
@@ -73,7 +73,7 @@ class CudaDispatcher:
 
     @property
     def facts(self) -> DeviceFacts:
-        """What the GPU is.  Raises BackendError if there is none."""
+        """The properties of the GPU.  Raises BackendError if there is none."""
         return self.device.facts
 
     @property
@@ -94,10 +94,10 @@ class CudaDispatcher:
     ) -> list[Any]:
         """See `Dispatcher.dispatch`.
 
-        If the inputs are arrays on the GPU, so are the outputs, of the same kinds, and the
-        work is enqueued on the stream on which the first input's library works.  It is
-        waited for only where the program may fault.  An output for which there is `OutputAlloc` is
-        of the library of the first array, in shape (count,), or (count, lanes).
+        If the inputs are arrays on the GPU, so are the outputs, of the same libraries and types; the
+        work is enqueued on the current stream of the first input's library, and waited for only if
+        the program may fault.  The output for an `OutputAlloc` comes from the library of the
+        first array, in shape (count,), or (count, lanes).
         """
         if are_on_gpu(program, inputs):
             checked = check_shapes(program, inputs, grid, module, specs)
@@ -129,7 +129,7 @@ class CudaDispatcher:
     ) -> BoundLaunch:
         """A launch that works in place on arrays on the GPU, one for each bound buffer.
 
-        All is checked here, so that `run` costs no more than the launch itself.
+        Everything is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
@@ -159,13 +159,13 @@ class CudaDispatcher:
         """Enqueue one run in place; see `bind`, which is for many.
 
         `stream` is one of PyCUDA, torch or CuPy, or a handle; None is the default stream.
-        Nothing is copied, and nothing waited for unless the program has storage of its own.
+        Nothing is copied, and nothing waited for unless the program has unbound storage buffers.
         A fault of the program is reported by the next `check_faults`.
         """
         bound = self.bind(program, arrays, grid, module=module, specs=specs)
         bound.run(stream)
         if any(b.binding is None for b in storage_buffers(program)):
-            with self.device:  # the pool may hand its memory to work that does not wait for this
+            with self.device:  # else the pool could give their memory to work on another stream too early
                 queue_of(self.device, stream).wait()
 
     def check_faults(
@@ -185,7 +185,7 @@ class CudaDispatcher:
     # --- inputs on the host
 
     def _from_host(
-        self, program: Program, call: Checked, module: Module | None, scratch: Scratch
+        self, program: Program, call: CheckedCall, module: Module | None, scratch: Scratch
     ) -> list[Any]:
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
@@ -194,7 +194,7 @@ class CudaDispatcher:
             for buffer in program.bound_buffers:
                 array = call.arrays[buffer.name]
                 counts[buffer.name] = array.size // buffer.dtype.lanes
-                memory = self._kept(scratch, buffer, array.nbytes)
+                memory = self._scratch_memory(scratch, buffer, array.nbytes)
                 pointers[buffer.name] = int(memory)
                 if not buffer.is_transient and buffer.name not in call.fresh:
                     to_device(gpu, int(memory), array, gpu.stream)
@@ -210,68 +210,67 @@ class CudaDispatcher:
             _raise_fault(kernel)
         return outputs
 
-    def _kept(self, scratch: Scratch, buffer: Buffer, size: int) -> Any:
-        """Device memory for a buffer, that of the last dispatch if it is large enough."""
-        held = scratch.storage.get(buffer.name)
-        if isinstance(held, _Held) and held.number == self._number and held.size >= size:
-            return held.memory
-        scratch.storage[buffer.name] = held = _Held(self._number, size, self.device.allocate(size))
-        return held.memory
+    def _scratch_memory(self, scratch: Scratch, buffer: Buffer, size: int) -> Any:
+        """Device memory for a buffer: that of the last dispatch if it is large enough."""
+        entry = scratch.storage.get(buffer.name)
+        if isinstance(entry, _ScratchEntry) and entry.number == self._number and entry.size >= size:
+            return entry.memory
+        scratch.storage[buffer.name] = entry = _ScratchEntry(self._number, size, self.device.allocate(size))
+        return entry.memory
 
     def _unbound(self, program: Program, pointers: dict[str, int], scratch: Scratch) -> list[Any]:
-        """Add memory for the storage that the program keeps to itself; what holds it."""
-        kept = []
+        """Add pointers for the program's unbound buffers; gives the memory, which must outlive the run."""
+        memory = []
         for buffer in storage_buffers(program):
             if buffer.binding is None:
-                kept.append(self._kept(scratch, buffer, buffer.size_bytes or 0))
-                pointers[buffer.name] = int(kept[-1])
-        return kept
+                memory.append(self._scratch_memory(scratch, buffer, buffer.size_bytes or 0))
+                pointers[buffer.name] = int(memory[-1])
+        return memory
 
     # --- inputs on the GPU
 
     def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
         views = {}
-        for buffer, given in zip(program.bound_buffers, arrays, strict=True):
-            if isinstance(given, OutputAlloc):
-                views[buffer.name] = _place_of(buffer, given)
+        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
+            if isinstance(array, OutputAlloc):
+                views[buffer.name] = _future_view(buffer, array)
             else:
-                views[buffer.name] = take(given, buffer, input_name(program, buffer), self._number)
+                views[buffer.name] = take(array, buffer, input_name(program, buffer), self._number)
         return views
 
     def _on_gpu(
-        self, program: Program, inputs: Sequence[Any], call: Checked, module: Module | None
+        self, program: Program, inputs: Sequence[Any], call: CheckedCall, module: Module | None
     ) -> list[Any]:
         views = self._views(program, inputs)
-        leader, held = next(
-            (given, buffer.dtype)
-            for given, buffer in zip(inputs, program.bound_buffers, strict=True)
-            if not isinstance(given, OutputAlloc)
+        leader, leader_dtype = next(
+            (value, buffer.dtype)
+            for value, buffer in zip(inputs, program.bound_buffers, strict=True)
+            if not isinstance(value, OutputAlloc)
         )
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
             queue = queue_of(gpu, producer_stream(leader))
-            others = {producer_stream(given) for given in inputs if not isinstance(given, OutputAlloc)} - {
-                queue.handle
-            }
+            arrays = [value for value in inputs if not isinstance(value, OutputAlloc)]
+            others = set(map(producer_stream, arrays)) - {queue.handle}
             for handle in others:
                 queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
             temporary: list[Any] = []
-            for buffer, given in zip(program.bound_buffers, inputs, strict=True):
+            for buffer, value in zip(program.bound_buffers, inputs, strict=True):
                 view = views[buffer.name]
-                if isinstance(given, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
+                if isinstance(value, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
-                    outputs += [given] if buffer.is_output else []
+                    outputs += [value] if buffer.is_output else []
                     continue
-                if isinstance(given, OutputAlloc):
-                    made, pointer = room_like(leader, held, buffer, given.count, gpu)
+                if isinstance(value, OutputAlloc):
+                    array, pointer = new_output(leader, leader_dtype, buffer, value.count, gpu)
                 else:
-                    made, pointer = made_like(given, buffer, gpu)
+                    array, pointer = new_array_like(value, buffer, gpu)
                     if view.size and not buffer.is_transient:
                         queue.copy(pointer, view.pointer, view.size)
                 pointers[buffer.name] = pointer
-                (outputs if buffer.is_output else temporary).append(made)
+                (outputs if buffer.is_output else temporary).append(array)
             temporary += self._unbound(program, pointers, Scratch())
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
             if kernel.may_fault or temporary or others:
@@ -304,8 +303,8 @@ class BoundLaunch:
             self.kernel.enqueue(queue_of(gpu, stream), self.grid, self.arguments)
 
 
-class _Held:
-    """Device memory in a Scratch."""
+class _ScratchEntry:
+    """Device memory in a Scratch.  `number`: of the GPU."""
 
     def __init__(self, number: int, size: int, memory: Any) -> None:
         self.number = number
@@ -320,9 +319,9 @@ def _raise_fault(kernel: LoadedKernel) -> None:
             raise program_error(kernel.kernel, fault)
 
 
-def _place_of(buffer: Buffer, room: OutputAlloc) -> View:
-    """What stands for memory that is still to be made."""
-    shape, stored = array_shape(buffer, room.count)
+def _future_view(buffer: Buffer, alloc: OutputAlloc) -> View:
+    """Stands for memory that is not allocated yet: its sizes, without a pointer."""
+    shape, stored = array_shape(buffer, alloc.count)
     scalars = int(np.prod(shape, dtype=np.int64))
     return View(0, scalars * stored.itemsize, scalars, None)
 

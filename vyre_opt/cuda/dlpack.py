@@ -1,4 +1,4 @@
-"""Reads a DLPack capsule: where an array of another library is, without that library.
+"""Reads DLPack capsules: the pointer, shape and type of an array without its library.
 
 The layout is that of dlpack.h, version 0.8 (the unversioned `dltensor` capsule).
 """
@@ -46,7 +46,7 @@ class DlpackView:
 
 
 def view(array: Any, stream: int) -> DlpackView:
-    """What `array.__dlpack__` says.  `stream`: the handle of the stream that will use it (1: the default).
+    """The view that `array.__dlpack__` gives.  `stream`: the handle of the stream that will use it (1: the default).
 
     The array must outlive every use.  Raises TypeError for element types that have no name here.
     """

@@ -1,4 +1,4 @@
-"""The CUDA driver through PyCUDA: found when it is first needed, its errors in sentences."""
+"""The CUDA driver through PyCUDA, loaded when it is first needed; its errors become sentences with advice."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from ..runtime.dispatcher import BackendError
 
-__all__ = ["load", "told_plainly"]
+__all__ = ["load", "translated_errors"]
 
 INSTALL = "pip install 'vyre-opt[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
 
-# What the driver says when a kernel broke the context: nothing works in this process any more
-_POISON = (
+# Parts of the driver's messages for errors after which the context of the process is unusable
+_FATAL = (
     "illegal memory access",
     "illegal address",
     "misaligned address",
@@ -32,7 +32,7 @@ _POISON = (
 
 @cache
 def load() -> ModuleType:
-    """PyCUDA's driver module, initialised.  Raises BackendError that says what is missing."""
+    """PyCUDA's driver module, initialised.  Raises BackendError with what is missing."""
     try:
         import pycuda.driver as cuda
     except ModuleNotFoundError as missing:
@@ -48,28 +48,28 @@ def load() -> ModuleType:
     try:
         cuda.init()
         count = cuda.Device.count()
-    except cuda.Error as refused:
+    except cuda.Error as error:
         raise BackendError(
-            f"the CUDA driver does not start: {refused}; see whether nvidia-smi shows a GPU, or use the cpu target"
+            f"the CUDA driver does not start: {error}; see whether nvidia-smi shows a GPU, or use the cpu target"
         ) from None
     if not count:
         raise BackendError(
             "the CUDA driver finds no GPU; see nvidia-smi, CUDA_VISIBLE_DEVICES, or use the cpu target"
         )
-    found: ModuleType = cuda
-    return found
+    module: ModuleType = cuda
+    return module
 
 
 @contextmanager
-def told_plainly(doing: str) -> Iterator[None]:
-    """Turn an error of the driver into a BackendError: what it happened at, and what to do."""
+def translated_errors(doing: str) -> Iterator[None]:
+    """Turn errors of the driver into BackendErrors, which say what was going on (`doing`) and what to do."""
     cuda: Any = load()
     try:
         yield
-    except cuda.MemoryError as full:
-        raise BackendError(f"out of GPU memory while {doing}: {_room(cuda)}") from full
-    except cuda.Error as failed:
-        raise BackendError(explain(str(failed), doing)) from failed
+    except cuda.MemoryError as error:
+        raise BackendError(f"out of GPU memory while {doing}: {_memory_advice(cuda)}") from error
+    except cuda.Error as error:
+        raise BackendError(explain(str(error), doing)) from error
 
 
 def explain(message: str, doing: str) -> str:
@@ -80,7 +80,7 @@ def explain(message: str, doing: str) -> str:
             f"the driver does not take this PTX version while {doing}: {message}; "
             "ask for an older one (ptx_version=), or update the driver"
         )
-    if any(sign in lower for sign in _POISON):
+    if any(part in lower for part in _FATAL):
         return (
             f"a kernel broke the CUDA context while {doing}: {message}; no GPU work of this process can go on, "
             "so start a new one; with bounds='trap', or under compute-sanitizer, the access to blame is found"
@@ -90,7 +90,7 @@ def explain(message: str, doing: str) -> str:
     return f"CUDA failed while {doing}: {message}"
 
 
-def _room(cuda: Any) -> str:
+def _memory_advice(cuda: Any) -> str:
     try:
         free, total = cuda.mem_get_info()
     except cuda.Error:

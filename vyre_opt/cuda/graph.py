@@ -35,7 +35,7 @@ class LaunchGraph:
 
     @contextmanager
     def record(self) -> Iterator[Any]:
-        """The stream whose launches are recorded instead of run.  Programs must be prepared before."""
+        """Gives a stream whose launches are recorded instead of run.  Programs must be prepared before."""
         driver = bindings.raw()
         stream = driver.CUstream(int(self.stream.handle))
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -64,12 +64,12 @@ class LaunchGraph:
             )
 
     def wait(self) -> None:
-        """Until what was replayed on the graph's own stream is done."""
+        """Wait until all replays on the graph's own stream are done."""
         with self.device:
             self.stream.synchronize()
 
     def drop(self) -> None:
-        """Give the graph back; what was replayed still runs to its end."""
+        """Free the graph; replays that were submitted still run to their end."""
         executable, self._executable = self._executable, None
         if executable is not None:
             with self.device:

@@ -1,4 +1,4 @@
-"""Programs as loaded kernels: compiled, cached in the process, launched on pointers."""
+"""Compiles and loads programs as kernels, caches them in the process, and launches them on pointers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
 from . import bindings, ptx_cache
 from .device import Device, Record
-from .driver import told_plainly
+from .driver import translated_errors
 from .queues import PyCudaQueue, Queue
 
 __all__ = ["KernelCache", "LoadedKernel", "Options", "unit_of"]
@@ -30,7 +30,7 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: see `vyre_opt.lowering.nvptx.abi.BOUNDS`; `level` is 0 to 3."""
+    """How to compile.  `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3."""
 
     bounds: str = "trap"
     level: int = 2
@@ -38,7 +38,7 @@ class Options:
 
 
 class LoadedKernel:
-    """A kernel on a device.  `ptx` is the text of the module that it is in."""
+    """A kernel on a device.  `ptx`: the text of its module."""
 
     def __init__(self, device: Device, kernel: EntryPoint, module: Any, ptx: bytes) -> None:
         self.device = device
@@ -46,7 +46,7 @@ class LoadedKernel:
         self.ptx = ptx
         self.module = module
         kinds = [param.kind for param in kernel.params]
-        with told_plainly(f"setting up @{kernel.program.name}"):
+        with translated_errors(f"setting up @{kernel.program.name}"):
             self.function = module.get_function(kernel.symbol)
             self.function.prepare("".join("Q" if kind == "length" else "P" for kind in kinds))
             if kernel.dynamic_shared:
@@ -65,25 +65,25 @@ class LoadedKernel:
     ) -> None:
         """Enqueue one run; the context must be current.
 
-        `pointers`: of each storage buffer, by name, 16-byte aligned; `counts`: its elements.
+        `pointers`: of the storage buffers by name, 16-byte aligned.  `counts`: their numbers of elements.
         """
         self.enqueue(queue, grid, self.arguments(pointers, counts))
 
     def arguments(
         self, pointers: Mapping[str, int], counts: Mapping[str, int], status: Record | None = None
     ) -> list[int]:
-        """The kernel's arguments in order.  `status`: where faults go, in place of the kernel's own record."""
+        """The kernel's arguments in order.  `status`: a fault record to use instead of the kernel's own."""
         return [self._argument(p.kind, p.buffer, pointers, counts, status) for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
-        """Enqueue one run with all arguments given; the context must be current."""
+        """Enqueue one run; the context must be current.  `arguments`: see `arguments`."""
         kernel = self.kernel
         self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
         if self.arrivals is not None:
             queue.zero(int(self.arrivals), 4)
         if isinstance(queue, PyCudaQueue) and not kernel.is_cooperative:
-            with told_plainly(f"launching @{kernel.program.name}"):
+            with translated_errors(f"launching @{kernel.program.name}"):
                 self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
             return
         function = self._raw_function()
@@ -110,7 +110,7 @@ class LoadedKernel:
         return int(self.arrivals)
 
     def _raw_function(self) -> Any:
-        """The function as cuda-bindings knows it: of a second load of the same PTX."""
+        """The function for cuda-bindings, which cannot take PyCUDA's: it loads the same PTX again."""
         if self._raw is None:
             self._raw = bindings.load_function(self.ptx, self.kernel.symbol)
             if self.kernel.dynamic_shared:
@@ -118,7 +118,7 @@ class LoadedKernel:
         return self._raw[1]
 
     def check_grid(self, grid: Dim3) -> None:
-        """Raises BackendError for a grid that the GPU does not take.  The context must be current."""
+        """Raises BackendError for a grid that is too large for the GPU.  The context must be current."""
         for axis, extent, most in zip("xyz", grid, MAX_GRID, strict=True):
             if extent > most:
                 raise BackendError(
@@ -129,22 +129,22 @@ class LoadedKernel:
 
     def _check_residents(self, function: Any, grid: Dim3) -> None:
         kernel = self.kernel
-        each = bindings.resident_workgroups(
+        per_multiprocessor = bindings.resident_workgroups(
             function, kernel.program.lanes, kernel.dynamic_shared, kernel.symbol
         )
-        most = each * self.device.facts.multiprocessors
-        wanted = grid[0] * grid[1] * grid[2]
-        if wanted > most:
+        most = per_multiprocessor * self.device.facts.multiprocessors
+        workgroups = grid[0] * grid[1] * grid[2]
+        if workgroups > most:
             raise BackendError(
-                f"program @{kernel.program.name} has a grid barrier, for which all its {wanted} workgroups must "
+                f"program @{kernel.program.name} has a grid barrier, for which all its {workgroups} workgroups must "
                 f"run at once; {self.device.facts.name} holds {most} of them"
             )
 
 
 class KernelCache:
-    """Loaded kernels of one device, by what they were compiled from.
+    """The loaded kernels of one device, by their programs.
 
-    `store`: where PTX is kept between processes; `compilations`: what was compiled or found there.
+    `store`: where PTX is cached between processes.  `compilations`: a log of what was compiled or found there.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class KernelCache:
         self.options = options
         self.store = store
         self.compilations = compilations
-        self._known: dict[tuple[Any, ...], LoadedKernel] = {}
+        self._loaded: dict[tuple[Any, ...], LoadedKernel] = {}
         self._recent: dict[int, tuple[Unit, Snapshot, LoadedKernel]] = {}
 
     def get(self, unit: Unit) -> LoadedKernel:
@@ -163,24 +163,24 @@ class KernelCache:
         if recent is not None and recent[0] == unit and recent[1].holds():
             return recent[2]
         key = _key(unit)
-        found = self._known.get(key)
-        if found is None:
-            (found,) = self.load([unit])
+        kernel = self._loaded.get(key)
+        if kernel is None:
+            (kernel,) = self.load([unit])
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
-        self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), found)
-        return found
+        self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), kernel)
+        return kernel
 
     def get_all(self, units: Sequence[Unit]) -> list[LoadedKernel]:
-        """The kernels of many programs; those not known yet are loaded as one module."""
+        """The kernels of many programs; those that are not loaded yet are loaded as one module."""
         keys = [_key(unit) for unit in units]
-        missing = {key: unit for key, unit in zip(keys, units, strict=True) if key not in self._known}
+        missing = {key: unit for key, unit in zip(keys, units, strict=True) if key not in self._loaded}
         if missing:
             self.load(list(missing.values()))
-        return [self._known[key] for key in keys]
+        return [self._loaded[key] for key in keys]
 
     def load(self, units: Sequence[Unit]) -> list[LoadedKernel]:
-        """Compile programs into one module, and load it: many at once cost less than one by one.
+        """Compile programs into one module and load it, which is faster than one by one.
 
         Raises BadInputs for a program that no GPU can run, and BackendError for PTX that
         the driver does not take.
@@ -195,27 +195,31 @@ class KernelCache:
                     + ("" if options.ptx is None else ", or ask for an older version")
                 )
             kernels, ptx = self._compile(units, version)
-        except DiagnosticError as refused:
-            raise BackendError(str(refused)) from None
-        except TargetError as unknown:
-            raise BadInputs(str(unknown)) from None
+        except DiagnosticError as error:
+            raise BackendError(str(error)) from None
+        except TargetError as error:
+            raise BadInputs(str(error)) from None
         names = ", ".join(f"@{unit.program.name}" for unit in units[:3])
-        with told_plainly(f"loading {names}"):
+        with translated_errors(f"loading {names}"):
             cuda = self.device.cuda
-            # Code that LLVM did not optimise is not for the driver to optimise either: it is what was
-            # asked for, and the driver's optimiser has been seen to crash on such code.
-            how = [(cuda.jit_option.OPTIMIZATION_LEVEL, options.level)] if options.level < 2 else []
-            module = cuda.module_from_buffer(ptx, options=how) if how else cuda.module_from_buffer(ptx)
+            # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
+            # code that LLVM did not optimise.
+            jit_options = [(cuda.jit_option.OPTIMIZATION_LEVEL, options.level)] if options.level < 2 else []
+            module = (
+                cuda.module_from_buffer(ptx, options=jit_options)
+                if jit_options
+                else cuda.module_from_buffer(ptx)
+            )
         loaded = [LoadedKernel(self.device, kernel, module, ptx) for kernel in kernels]
-        self._known.update(zip(map(_key, units), loaded, strict=True))
+        self._loaded.update(zip(map(_key, units), loaded, strict=True))
         return loaded
 
     def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[EntryPoint], bytes]:
-        """The kernels and their PTX, from the store or made now."""
+        """The kernels and their PTX, from the store or compiled now."""
         target, options = self.device.facts.target, self.options
 
         def compile() -> tuple[bytes, tuple[Sequence[EntryPoint], bytes]]:
-            # Heavy imports, which a start with all in the cache does without
+            # heavy imports, not needed when all is in the cache
             from ..lowering.nvptx.kernel import lower
             from ..lowering.nvptx.ptx import emit_ptx
 
@@ -240,6 +244,6 @@ def _key(unit: Unit) -> tuple[Any, ...]:
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
-    """With every constant given, so that a default and the same value given are one kernel."""
+    """A unit with a value for every constant, so that a default and the same value passed share a kernel."""
     full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
     return Unit(program, module, full)

@@ -1,7 +1,7 @@
-"""Whose GPU array an object is, and what its library does for us: make another, and say its stream.
+"""The libraries that GPU arrays come from: how each allocates an array, and which stream it works on.
 
-A library is known by its module's name and never imported here: who has its arrays has it.
-An array that is nobody's here (Numba's, one that only speaks DLPack) gets a `DeviceArray`.
+A library is recognised by the module of an array's type, and taken from `sys.modules`: whoever has its
+arrays has imported it.  For arrays of other libraries (Numba, or DLPack alone) new ones are `DeviceArray`s.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ LaneShape = tuple[int, ...]
 
 
 class DeviceArray:
-    """GPU memory of this project, as others read it: by `__cuda_array_interface__`.
-
-    `to_host()` copies it into a NumPy array.
-    """
+    """An array in GPU memory of this project, for other libraries by `__cuda_array_interface__`."""
 
     def __init__(self, device: Device, allocation: Any, shape: LaneShape, dtype: np.dtype[Any]) -> None:
         self.device = device
@@ -55,29 +52,31 @@ class DeviceArray:
         return DeviceArray(self.device, self.allocation, tuple(shape), self.dtype)
 
     def to_host(self) -> np.ndarray:
-        found = np.empty(self.shape, self.dtype)
+        """A copy as a NumPy array."""
+        array = np.empty(self.shape, self.dtype)
         if self.nbytes:
             with self.device:
-                self.device.cuda.memcpy_dtoh(found, int(self.allocation))
-        return found
+                self.device.cuda.memcpy_dtoh(array, int(self.allocation))
+        return array
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What a library does.
+    """How to work with arrays of a library.
 
-    `empty(like, shape, kind, device)`: an array of an element type (see `Description.kind`) on the
-    GPU of `like`, that holds anything.  `stream(array)`: the handle of the stream on which the
-    library works now; 0 is the default one.  `contiguous(array)`: itself, or a contiguous copy;
-    None where the library has none.  `number(array)`: of its GPU; None if it does not say.
-    `ordered`: memory that it takes back serves other streams only when this one is done with it.
+    `empty(like, shape, kind, device)`: an uninitialised array of an element type (see
+    `Description.kind`) on the GPU of `like`.  `stream(array)`: the handle of the library's current
+    stream; 0 is the default one.  `contiguous(array)`: the array, or a contiguous copy; None if the
+    library has no such function.  `number(array)`: the number of its GPU, None if unknown.
+    `is_stream_ordered`: whether its allocator gives freed memory to another stream only after the work of the
+    stream that used it.
     """
 
     empty: Callable[[Any, LaneShape, str, Device], Any]
     stream: Callable[[Any], int]
     contiguous: Callable[[Any], Any] | None = None
     number: Callable[[Any], int | None] = lambda array: None
-    ordered: bool = False
+    is_stream_ordered: bool = False
 
 
 def library_name(array: Any) -> str:
@@ -89,7 +88,7 @@ def library_of(array: Any) -> Library:
 
 
 def producer_stream(array: Any) -> int:
-    """The handle of the stream on which the array's library works now; 0 is the default one."""
+    """The handle of the current stream of the array's library; 0 is the default one."""
     handle = library_of(array).stream(array)
     return 0 if handle == 1 else handle
 
@@ -116,7 +115,7 @@ def _cupy_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
     return sys.modules["cupy"].empty(shape, dtype=_numpy_type(kind))
 
 
-# --- PyCUDA, and arrays that are nobody's
+# --- PyCUDA, and arrays of other libraries
 
 
 def _pycuda_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
@@ -137,7 +136,7 @@ def _interface_stream(array: Any) -> int:
 
 
 def _numpy_type(kind: str) -> np.dtype[Any]:
-    """NumPy has no bf16 and no f8: their bits."""
+    """The NumPy type of an element type; unsigned integers of its width for bf16 and f8, which NumPy lacks."""
     return np.dtype({"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(kind, kind))
 
 
@@ -153,14 +152,14 @@ _LIBRARIES = {
         _torch_stream,
         contiguous=lambda array: array.contiguous(),
         number=lambda array: int(array.get_device()),
-        ordered=True,
+        is_stream_ordered=True,
     ),
     "cupy": Library(
         _cupy_empty,
         lambda array: int(sys.modules["cupy"].cuda.get_current_stream().ptr),
         contiguous=lambda array: sys.modules["cupy"].ascontiguousarray(array),
         number=lambda array: int(array.device.id),
-        ordered=True,
+        is_stream_ordered=True,
     ),
     "pycuda": Library(_pycuda_empty, _interface_stream),
 }

@@ -1,9 +1,9 @@
-"""Runs plans on a GPU: buffers stay there, and what lies between two host reads is one submission.
+"""Runs plans on a GPU: buffers stay there, and the launches between two host reads are one submission.
 
     arguments --take or upload--> memory of each buffer --> graph, host read, graph, ... --> outputs
 
-A graph has the addresses of its buffers in it.  It is kept, and used again by a call whose buffers
-are where they were, which allocators see to: they hand out what they just got back.
+The addresses of buffers are part of a graph.  The graphs of the latest calls are kept, and used again by a
+call whose buffers have the same addresses.  That is the rule, since allocators reuse memory just freed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host_runner import located
-from ..runtime.pipelines.steps import Plan, Read, Step, is_given_back, steps_of
+from ..runtime.pipelines.steps import Plan, Read, Step, is_returned, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
 from .device import Device, Record
-from .device_arrays import is_aligned, made_like, producer_stream, room_like, take
+from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import program_error, take_fault
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
 from .libraries import library_of
 from .queues import PyCudaQueue, Queue, queue_of
-from .submissions import Again, Batch, Part, batches_of, parts_of
+from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
 from .timing import Timer
 from .transfers import from_device, to_device
 
@@ -49,7 +49,7 @@ MAX_RECORDINGS = 4
 
 @dataclass(slots=True)
 class _Slot:
-    """Where a buffer is in a run.  `result`: the array that the caller gets, if it is its own."""
+    """The memory of a buffer in a run.  `result`: the array that is returned for it, if there is one already."""
 
     pointer: int
     owner: Any
@@ -58,20 +58,20 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Recording:
-    """A plan at some addresses: the arguments of its launches, and graphs of its batches.
+    """A plan for some addresses of its buffers: the arguments of its launches, and graphs of its batches.
 
-    A batch without a graph is launched one by one.
+    The launches of a batch without a graph are enqueued one by one.
     """
 
     arguments: dict[Step, list[int]]
     records: list[tuple[Step, LoadedKernel, Record]]
-    graphs: dict[Batch, LaunchGraph] = field(default_factory=dict)
+    graphs: dict[LaunchBatch, LaunchGraph] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Held:
-    """What a runner has on the GPU.  `last`: where its work was enqueued last."""
+class _Owned:
+    """What a runner owns on the GPU.  `last`: the queue of its latest run."""
 
     device: Device
     memory: list[Any] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Held:
     last: Queue | None = None
 
     def wait(self, queue: Queue) -> None:
-        """Until work on another queue is done: the memory here is one for all."""
+        """Before a run on a queue: wait for the last run if it was on another, since all runs share memory."""
         if self.last is not None and self.last.handle != queue.handle:
             self.last.wait()
         self.last = queue
@@ -89,24 +89,25 @@ class _Held:
         for graph in old.graphs.values():
             graph.drop()
         for _, _, record in old.records:
-            self.device.keep(record)
+            self.device.free_record(record)
 
     def close(self) -> None:
-        """Give all back, when the GPU has come to rest."""
+        """Free everything once the GPU is idle."""
         try:
             with self.device:
                 self.device.cuda.Context.synchronize()
                 for key in list(self.recordings):
                     self.drop(key)
                 self.memory.clear()
-        except (self.device.cuda.Error, BackendError):  # a broken context has nothing to give back
+        except (self.device.cuda.Error, BackendError):  # a broken context frees nothing
             self.memory.clear()
 
 
 class GpuRunner:
-    """Compiles all programs of a plan as one module.  Raises BadLaunch for a grid beyond the GPU.
+    """Runs a plan.  Compiles all its programs as one module.
 
-    Runs of one runner go one after the other, since the pipeline's own buffers are its own.
+    Raises BadLaunch for a grid that is too large for the GPU.  Runs of one runner follow one another, since
+    they share the memory of the pipeline's own buffers.
     """
 
     def __init__(self, plan: Plan, dispatcher: CudaDispatcher) -> None:
@@ -114,7 +115,7 @@ class GpuRunner:
         self.parts = parts_of(plan.steps)
         self.launches = [step for step in steps_of(plan.steps) if isinstance(step, Step)]
         self.lock = Lock()
-        self.held = _Held(self.device)
+        self.owned = _Owned(self.device)
         with self.device:
             self.kernels = self._load()
             self._check_grids()
@@ -122,7 +123,7 @@ class GpuRunner:
                 b.name: self._allocate(plan.size(b.name)) for b in plan.buffers.values() if _is_own(b)
             }
             self.unbound = {program: self._storage(program) for program in self.kernels}
-        weakref.finalize(self, self.held.close)
+        weakref.finalize(self, self.owned.close)
 
     def _load(self) -> dict[Program, LoadedKernel]:
         programs = list(dict.fromkeys(step.program for step in self.launches))
@@ -134,45 +135,44 @@ class GpuRunner:
         for step in self.launches:
             try:
                 self.kernels[step.program].check_grid(step.grid)
-            except BackendError as refused:
+            except BackendError as error:
                 help = "let each workgroup do more, by a loop of stride global_size"
-                errors.append(Diagnostic("error", str(refused), step.launch.loc, help=help))
+                errors.append(Diagnostic("error", str(error), step.launch.loc, help=help))
         if errors:
             raise BadLaunch(errors)
 
     def _allocate(self, size: int) -> int:
-        """Memory that the runner keeps."""
-        self.held.memory.append(self.device.allocate(size))
-        return int(self.held.memory[-1])
+        """The pointer of new memory that lives as long as the runner."""
+        self.owned.memory.append(self.device.allocate(size))
+        return int(self.owned.memory[-1])
 
     def _storage(self, program: Program) -> dict[str, int]:
-        """Memory for what a program keeps to itself."""
+        """Memory for a program's unbound buffers, by name."""
         unbound = [b for b in storage_buffers(program) if b.binding is None]
         return {b.name: self._allocate(b.size_bytes or 0) for b in unbound}
 
-    def run(self, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
-        """See `Runner`.  `given`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
+    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
+        """See `Runner`.  `inputs`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
         with self.lock, self.device:
-            on_gpu = any(isinstance(operand, Operand) for operand in given.values())
-            session = _OnGpu(self, given, watch) if on_gpu else _FromHost(self, given, watch)
-            return session.run()
+            on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
+            return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()
 
     def recording(self, slots: Mapping[str, _Slot]) -> _Recording:
-        """Made for these addresses, or kept."""
+        """The recording for these addresses, from an earlier run if possible."""
         key = tuple(slot.pointer for slot in slots.values())
-        known = self.held.recordings
-        found = known.get(key)
-        if found is None:
-            if len(known) >= MAX_RECORDINGS:
-                if self.held.last is not None:
-                    self.held.last.wait()  # its records may still be written
-                self.held.drop(next(iter(known)))
-            found = known[key] = self._record(slots)
-        known.move_to_end(key)
-        return found
+        cached = self.owned.recordings
+        recording = cached.get(key)
+        if recording is None:
+            if len(cached) >= MAX_RECORDINGS:
+                if self.owned.last is not None:
+                    self.owned.last.wait()  # the fault records of the one to drop may still be written
+                self.owned.drop(next(iter(cached)))
+            recording = cached[key] = self._record(slots)
+        cached.move_to_end(key)
+        return recording
 
     def _record(self, slots: Mapping[str, _Slot]) -> _Recording:
-        made = _Recording({}, [])
+        recording = _Recording({}, [])
         for step in self.launches:
             kernel, formals = self.kernels[step.program], step.program.bound_buffers
             bound = list(zip(formals, step.buffers, strict=True))
@@ -181,40 +181,42 @@ class GpuRunner:
             status = None
             if kernel.may_fault:
                 status = self.device.record()
-                made.records.append((step, kernel, status))
+                recording.records.append((step, kernel, status))
             pointers |= self.unbound[step.program]
-            made.arguments[step] = kernel.arguments(pointers, counts, status)
+            recording.arguments[step] = kernel.arguments(pointers, counts, status)
         for batch in batches_of(self.parts):
             try:
-                made.graphs[batch] = self._graph(batch, made)
-            except BackendError as refused:
-                made.notes.append(f"no CUDA graph, launches go one by one: {refused}")
-        return made
+                recording.graphs[batch] = self._graph(batch, recording)
+            except BackendError as error:
+                recording.notes.append(f"no CUDA graph, launches go one by one: {error}")
+        return recording
 
-    def _graph(self, batch: Batch, made: _Recording) -> LaunchGraph:
+    def _graph(self, batch: LaunchBatch, recording: _Recording) -> LaunchGraph:
         graph = LaunchGraph(self.dispatcher)
         with graph.record() as stream:
-            self.enqueue(batch, made, queue_of(self.device, stream))
+            self.enqueue(batch, recording, queue_of(self.device, stream))
         return graph
 
-    def enqueue(self, batch: Batch, made: _Recording, queue: Queue) -> None:
+    def enqueue(self, batch: LaunchBatch, recording: _Recording, queue: Queue) -> None:
         for step in batch.steps:
-            self.kernels[step.program].enqueue(queue, step.grid, made.arguments[step])
+            self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])
 
 
-class _Session(ABC):
-    """One run; the context is current.  Subclasses say where arguments are and results go."""
+class _GpuRun(ABC):
+    """One run of a plan; the context is current.  Subclasses know where arguments and results are.
+
+    `read_copies`: what the host read of buffers that later steps write again, by name.
+    """
 
     queue: Queue
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
         self.runner, self.plan, self.device = runner, runner.plan, runner.device
-        self.given, self.watch = given, watch
-        self.seen: dict[str, Any] = {}
-        """What the host read of buffers that were written again."""
+        self.inputs, self.watch = inputs, watch
+        self.read_copies: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
-        self.runner.held.wait(self.queue)
+        self.runner.owned.wait(self.queue)
         self.slots = {b.name: self.slot(b) for b in self.plan.buffers.values()}
         self.recording = self.runner.recording(self.slots)
         if self.watch.times is not None:
@@ -228,27 +230,27 @@ class _Session(ABC):
 
     @abstractmethod
     def slot(self, buffer: Buffer) -> _Slot:
-        """Where a buffer is; its contents are on their way."""
+        """The memory of a buffer; the copy of its contents is enqueued, if it needs one."""
 
     @abstractmethod
     def copy_out(self, buffer: Buffer) -> Any:
-        """What a buffer holds now, in an array that is full when the queue has come so far."""
+        """The current contents of a buffer, in an array that is filled once the queue has come so far."""
 
     @abstractmethod
     def must_wait(self) -> bool:
-        """Whether the queue is waited for at the end, even if nothing can fault."""
+        """Whether to wait for the queue at the end, even if nothing can fault."""
 
     def _walk(self, parts: list[Part]) -> None:
         for part in parts:
-            if isinstance(part, Batch):
+            if isinstance(part, LaunchBatch):
                 self._submit(part)
-            elif isinstance(part, Again):
+            elif isinstance(part, RepeatedParts):
                 for _ in range(part.times):
                     self._walk(part.parts)
             else:
                 self._read(part)
 
-    def _submit(self, batch: Batch) -> None:
+    def _submit(self, batch: LaunchBatch) -> None:
         graph = self.recording.graphs.get(batch)
         if self.watch.times is None or not isinstance(self.queue, PyCudaQueue):
             if graph is None:
@@ -264,33 +266,33 @@ class _Session(ABC):
             what = f"a graph of {len(batch.steps)} launch{'es' * (len(batch.steps) > 1)}"
             self.watch.times.add(batch, what, timer.seconds(), first)
 
-    def _timed_one_by_one(self, batch: Batch, queue: PyCudaQueue) -> None:
+    def _timed_one_by_one(self, batch: LaunchBatch, queue: PyCudaQueue) -> None:
         assert self.watch.times is not None
         for step in batch.steps:
             with Timer(self.device, queue.stream) as timer:
-                self.runner.enqueue(Batch([step]), self.recording, queue)
+                self.runner.enqueue(LaunchBatch([step]), self.recording, queue)
             self.watch.times.add(step, label_of(step), timer.seconds(), step.launch.loc)
 
     def _read(self, read: Read) -> None:
         buffer = self.plan.buffers[read.buffer]
-        self.seen.pop(read.buffer, None)
-        again = not read.settled and not is_given_back(buffer)
-        if again:
-            self.seen[read.buffer] = self.copy_out(buffer)
+        self.read_copies.pop(read.buffer, None)
+        is_overwritten = not read.settled and not is_returned(buffer)
+        if is_overwritten:
+            self.read_copies[read.buffer] = self.copy_out(buffer)
         if self.watch.on_read is not None:
-            found = self.copy_out(buffer)
+            contents = self.copy_out(buffer)
             self.queue.wait()
-            self._check_faults()  # before anybody sees what a launch at fault left
-            self.watch.on_read(read, found)
+            self._check_faults()  # first, so that nobody sees the contents that a fault left
+            self.watch.on_read(read, contents)
 
     def _output(self, buffer: Buffer) -> Any:
-        if buffer.name in self.seen:
-            return self.seen[buffer.name]
+        if buffer.name in self.read_copies:
+            return self.read_copies[buffer.name]
         result = self.slots[buffer.name].result
         return self.copy_out(buffer) if result is None else result
 
     def _check_faults(self) -> None:
-        """Raise the fault of the first launch that has one; the queue is done."""
+        """Raise the fault of the first launch that has one; the queue must be done."""
         faults = [
             (step, kernel, fault)
             for step, kernel, record in self.recording.records
@@ -301,18 +303,18 @@ class _Session(ABC):
             raise located(program_error(kernel.kernel, fault), self.plan, step)
 
 
-class _FromHost(_Session):
-    """Arrays come from main memory and go back there."""
+class _HostArraysRun(_GpuRun):
+    """A run whose arguments and results are NumPy arrays."""
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, given, watch)
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
+        super().__init__(runner, inputs, watch)
         self.queue = PyCudaQueue(self.device, self.device.stream)
 
     def slot(self, buffer: Buffer) -> _Slot:
         if buffer.name in self.runner.own:
             return _Slot(self.runner.own[buffer.name], None)
         memory = self.device.allocate(self.plan.size(buffer.name))
-        array = self.given.get(buffer.name)
+        array = self.inputs.get(buffer.name)
         if isinstance(array, np.ndarray):
             to_device(self.device, int(memory), array, self.device.stream)
         return _Slot(int(memory), memory)
@@ -326,20 +328,20 @@ class _FromHost(_Session):
         return True
 
 
-class _OnGpu(_Session):
-    """Arrays are on the GPU, and results are made there, of the library of the first of them.
+class _DeviceArraysRun(_GpuRun):
+    """A run whose arguments are on the GPU; so are the results, of the library of the first argument.
 
-    What a launch writes is a copy; what none writes is used where it is.
+    An argument is copied if a launch writes it, and used in place otherwise.
     """
 
-    def __init__(self, runner: GpuRunner, given: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, given, watch)
-        first = next(name for name, operand in given.items() if isinstance(operand, Operand))
-        self.leader = given[first].array
-        self.held_type: DataType = self.plan.buffers[first].dtype
+    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
+        super().__init__(runner, inputs, watch)
+        first = next(name for name, operand in inputs.items() if isinstance(operand, Operand))
+        self.leader = inputs[first].array
+        self.leader_dtype: DataType = self.plan.buffers[first].dtype
         self.queue = queue_of(self.device, producer_stream(self.leader))
         self.temporary: list[Any] = []
-        arrays = [operand.array for operand in given.values() if isinstance(operand, Operand)]
+        arrays = [operand.array for operand in inputs.values() if isinstance(operand, Operand)]
         self.others = {producer_stream(array) for array in arrays} - {self.queue.handle}
         for handle in self.others:
             queue_of(self.device, handle).wait()
@@ -347,36 +349,36 @@ class _OnGpu(_Session):
     def slot(self, buffer: Buffer) -> _Slot:
         if buffer.name in self.runner.own:
             return _Slot(self.runner.own[buffer.name], None)
-        operand = self.given.get(buffer.name)
+        operand = self.inputs.get(buffer.name)
         if not isinstance(operand, Operand):
-            made, pointer = self._made(buffer)
-            return _Slot(pointer, made, made)
+            array, pointer = self._new_array(buffer)
+            return _Slot(pointer, array, array)
         where = f"pipeline @{self.plan.pipeline.name}: input for @{buffer.name}"
         view = take(operand.array, buffer, where, self.device.number)
-        back = is_given_back(buffer)
-        if not back and buffer.name not in self.plan.written and is_aligned(view):
+        is_result = is_returned(buffer)
+        if not is_result and buffer.name not in self.plan.written and is_aligned(view):
             return _Slot(view.pointer, operand.array)
-        made, pointer = made_like(operand.array, buffer, self.device)
+        array, pointer = new_array_like(operand.array, buffer, self.device)
         if view.size:
             self.queue.copy(pointer, view.pointer, view.size)
-        if not back:
-            self.temporary.append(made)
-        return _Slot(pointer, made, made if back else None)
+        if not is_result:
+            self.temporary.append(array)
+        return _Slot(pointer, array, array if is_result else None)
 
-    def _made(self, buffer: Buffer) -> tuple[Any, int]:
-        return room_like(self.leader, self.held_type, buffer, buffer.count or 0, self.device)
+    def _new_array(self, buffer: Buffer) -> tuple[Any, int]:
+        return new_output(self.leader, self.leader_dtype, buffer, buffer.count or 0, self.device)
 
     def copy_out(self, buffer: Buffer) -> Any:
-        made, pointer = self._made(buffer)
+        array, pointer = self._new_array(buffer)
         if self.plan.size(buffer.name):
             self.queue.copy(pointer, self.slots[buffer.name].pointer, self.plan.size(buffer.name))
-        return made
+        return array
 
     def must_wait(self) -> bool:
-        """Memory of ours, and of libraries that know no streams, is not given back while it is in use."""
-        return bool(self.temporary or self.others) or not library_of(self.leader).ordered
+        """Allocators that know nothing of streams must not get memory back while it is in use."""
+        return bool(self.temporary or self.others) or not library_of(self.leader).is_stream_ordered
 
 
 def _is_own(buffer: Buffer) -> bool:
-    """Whether a buffer is the pipeline's: neither given nor given back, host reads aside."""
-    return not (buffer.access is AccessMode.READ or buffer.live_in or is_given_back(buffer))
+    """Whether a buffer is the pipeline's own: neither an input nor a result, though the host may read it."""
+    return not (buffer.access is AccessMode.READ or buffer.live_in or is_returned(buffer))

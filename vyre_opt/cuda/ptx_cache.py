@@ -1,4 +1,4 @@
-"""PTX with what a launch needs to know of its kernels, as the compile cache keeps it."""
+"""The compile cache's entries of GPUs: a module's PTX, and what a launch needs to know of its kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["decode", "encode", "key_of"]
 
 
 def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: Options) -> bytes:
-    """Of programs that share a module, in their order."""
+    """The cache key of programs that share a module, in their order."""
     facts = {
         "kind": "ptx",
         "gpu": target.name,
@@ -32,7 +32,7 @@ def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, option
 
 
 def encode(kernels: Sequence[EntryPoint], units: Sequence[Unit], ptx: bytes) -> bytes:
-    """Faults name their ops by number, as `_ops` counts them."""
+    """An entry.  Sites of faults name their ops by index in `_ops`."""
     return pack_parts(
         {"kernels": [_facts(kernel, unit) for kernel, unit in zip(kernels, units, strict=True)]}, ptx
     )
@@ -41,7 +41,7 @@ def encode(kernels: Sequence[EntryPoint], units: Sequence[Unit], ptx: bytes) -> 
 def decode(payload: bytes, units: Sequence[Unit]) -> tuple[list[EntryPoint], bytes]:
     """Raises ValueError, KeyError, TypeError or IndexError for what `encode` did not write."""
     facts, ptx = unpack_parts(payload)
-    kernels = [_kernel(given, unit) for given, unit in zip(facts["kernels"], units, strict=True)]
+    kernels = [_kernel(entry, unit) for entry, unit in zip(facts["kernels"], units, strict=True)]
     return kernels, ptx
 
 

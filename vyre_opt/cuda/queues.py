@@ -1,7 +1,7 @@
-"""Where GPU work goes in order: a stream of PyCUDA, or one that belongs to another library.
+"""Queues of GPU work: streams of PyCUDA, and streams that belong to other libraries.
 
 PyCUDA launches on streams that it made, and on the default one.  For a stream that
-torch or CuPy made, only its handle is known, and cuda-bindings does the same.
+torch or CuPy made, only its handle is known; cuda-bindings takes that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from . import bindings
 from .device import Device
-from .driver import told_plainly
+from .driver import translated_errors
 
 __all__ = ["ForeignQueue", "PyCudaQueue", "Queue", "queue_of"]
 
@@ -30,7 +30,7 @@ class Queue(Protocol):
         """Set all bytes to 0."""
 
     def wait(self) -> None:
-        """Until all work so far is done."""
+        """Wait until all work enqueued so far is done."""
 
 
 class PyCudaQueue:
@@ -42,15 +42,15 @@ class PyCudaQueue:
         self.handle = 0 if stream is None else int(stream.handle)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        with told_plainly(f"copying {size} bytes"):
+        with translated_errors(f"copying {size} bytes"):
             self.device.cuda.memcpy_dtod_async(target, source, size, self.stream)
 
     def zero(self, target: int, size: int) -> None:
-        with told_plainly(f"clearing {size} bytes"):
+        with translated_errors(f"clearing {size} bytes"):
             self.device.cuda.memset_d8_async(target, 0, size, self.stream)
 
     def wait(self) -> None:
-        with told_plainly("waiting for the GPU"):
+        with translated_errors("waiting for the GPU"):
             if self.stream is None:
                 self.device.cuda.Context.synchronize()
             else:
@@ -58,7 +58,7 @@ class PyCudaQueue:
 
 
 class ForeignQueue:
-    """The stream of a handle."""
+    """A stream that another library made, by its handle."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -79,7 +79,7 @@ class ForeignQueue:
 def queue_of(device: Device, stream: Any) -> Queue:
     """The queue of a PyCUDA stream, of another library's stream object, of a handle, or the default one.
 
-    Takes what has `handle` (PyCUDA), `cuda_stream` (torch) or `ptr` (CuPy).
+    An object may have the handle as `handle` (PyCUDA), `cuda_stream` (torch) or `ptr` (CuPy).
     """
     if stream is None:
         return PyCudaQueue(device, None)

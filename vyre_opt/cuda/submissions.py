@@ -1,10 +1,10 @@
-"""How the steps of a plan are handed to the GPU: batches, each one submission, between host reads.
+"""Groups the steps of a plan for the GPU: batches of launches, each one submission, between host reads.
 
-launch @a                         Batch @a @b @b @b
+launch @a                         LaunchBatch @a @b @b @b
 repeat 3 { launch @b }
 host_read @x                      Read @x
-repeat 1000000 { launch @c }      Again 244 times: Batch of 4096 @c
-                                  Batch of 576 @c
+repeat 1000000 { launch @c }      RepeatedParts 244 times: LaunchBatch of 4096 @c
+                                  LaunchBatch of 576 @c
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from dataclasses import dataclass
 
 from ..runtime.pipelines.steps import AnyStep, Read, Step
 
-__all__ = ["MAX_UNROLLED", "Again", "Batch", "Part", "batches_of", "parts_of"]
+__all__ = ["MAX_UNROLLED", "LaunchBatch", "Part", "RepeatedParts", "batches_of", "parts_of"]
 
 MAX_UNROLLED = 4096
-"""Launches of a batch that repeats may unroll to."""
+"""The most launches of a batch that comes from unrolling a repeat."""
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
-    """Launches in order, repeats unrolled."""
+class LaunchBatch:
+    """Launches in order, with repeats unrolled, that are submitted as one graph."""
 
     steps: list[Step]
 
 
 @dataclass(slots=True, eq=False)
-class Again:
-    """Parts that are submitted `times` over."""
+class RepeatedParts:
+    """Parts that are submitted `times` times."""
 
     times: int
     parts: list[Part]
 
 
-Part = Batch | Read | Again
+Part = LaunchBatch | Read | RepeatedParts
 
 
 def parts_of(steps: Iterable[AnyStep]) -> list[Part]:
-    """The submissions of steps, in order; neighbouring launches are one."""
+    """The parts of steps, in order; neighbouring launches are one batch."""
     parts: list[Part] = []
     for step in steps:
         if isinstance(step, Step):
@@ -52,15 +52,15 @@ def parts_of(steps: Iterable[AnyStep]) -> list[Part]:
 
 
 def _append(parts: list[Part], steps: list[Step]) -> None:
-    if parts and isinstance(parts[-1], Batch):
+    if parts and isinstance(parts[-1], LaunchBatch):
         parts[-1].steps += steps
     elif steps:
-        parts.append(Batch(list(steps)))
+        parts.append(LaunchBatch(list(steps)))
 
 
 def _repeat(parts: list[Part], times: int, body: list[Part]) -> None:
-    if len(body) != 1 or not isinstance(body[0], Batch):
-        parts.append(Again(times, body))
+    if len(body) != 1 or not isinstance(body[0], LaunchBatch):
+        parts.append(RepeatedParts(times, body))
         return
     steps = body[0].steps
     rounds = max(1, MAX_UNROLLED // len(steps))
@@ -68,15 +68,15 @@ def _repeat(parts: list[Part], times: int, body: list[Part]) -> None:
     if times <= rounds:
         _append(parts, steps * times)
         return
-    parts.append(Again(whole, [Batch(steps * rounds)]))
+    parts.append(RepeatedParts(whole, [LaunchBatch(steps * rounds)]))
     if rest:
-        parts.append(Batch(steps * rest))
+        parts.append(LaunchBatch(steps * rest))
 
 
-def batches_of(parts: Iterable[Part]) -> Iterator[Batch]:
+def batches_of(parts: Iterable[Part]) -> Iterator[LaunchBatch]:
     """All batches, each once."""
     for part in parts:
-        if isinstance(part, Batch):
+        if isinstance(part, LaunchBatch):
             yield part
-        elif isinstance(part, Again):
+        elif isinstance(part, RepeatedParts):
             yield from batches_of(part.parts)

@@ -1,4 +1,4 @@
-"""How long GPU work took, by events on its stream."""
+"""Measures GPU work by events on its stream."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Copies between NumPy arrays and the GPU, through pinned memory where that pays.
+"""Copies between NumPy arrays and the GPU, through pinned memory where that is faster.
 
-The GPU reads and writes pinned memory several times as fast as one CPU core fills it, and
-the driver copies pageable memory by one core.  So a large array is cut into pieces: a few
-threads fill pinned ones while those filled before are on their way.  Results arrive in
-pinned memory, which the array that the caller gets then owns.
+For pageable memory the driver fills a pinned buffer with one CPU core, several times slower than the
+GPU reads it.  So a large array is cut into pieces: a few threads copy pieces to pinned memory while
+earlier ones are transferred.  Results arrive in pinned memory, which the returned array then owns.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .device import Device
-from .driver import told_plainly
+from .driver import translated_errors
 
 __all__ = ["from_device", "to_device"]
 
@@ -25,19 +24,19 @@ PIECE_BYTES = 4 << 20
 PIECES = 16
 THREADS = min(8, os.cpu_count() or 1)
 LEAST_STAGED_BYTES = 16 << 20
-"""Below this the driver's own copy is as fast."""
+"""Smaller arrays are left to the driver, whose own copy is as fast."""
 
 LEAST_PINNED_BYTES = 1 << 20
 MOST_PINNED_BYTES = 256 << 20
-"""Results above this are pageable: pinned memory is taken from everybody else."""
+"""Larger results are pageable, since pinned memory cannot be used by other processes."""
 
 
 def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> None:
-    """Copy a contiguous array to `pointer`; it may be changed as soon as this returns."""
+    """Copy a contiguous array to `pointer`; the caller may change the array once this returns."""
     raw = source.reshape(-1).view(np.uint8) if source.size else source
     if not source.size:
         return
-    with told_plainly(f"copying {raw.nbytes} bytes to the GPU"):
+    with translated_errors(f"copying {raw.nbytes} bytes to the GPU"):
         if raw.nbytes < LEAST_STAGED_BYTES:
             device.cuda.memcpy_htod(pointer, raw)
             return
@@ -45,7 +44,7 @@ def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> 
 
 
 def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
-    """A ring of pinned pieces: each is filled again when the copy from it is done."""
+    """Copy by way of a ring of pinned pieces; each is filled again once the copy from it is done."""
     cuda = device.cuda
     starts = range(0, raw.nbytes, PIECE_BYTES)
     pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in starts[:PIECES]]
@@ -63,7 +62,7 @@ def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
         size = min(PIECE_BYTES, raw.nbytes - start)
         cuda.memcpy_htod_async(pointer + start, pieces[slot][:size], stream)
         sent[slot].record(stream)
-        later = number + PIECES // 2  # leave half of the ring on its way
+        later = number + PIECES // 2  # half of the ring stays in transfer
         if later >= PIECES and later < len(starts):
             sent[later % PIECES].synchronize()
             filling.append(fill(later))
@@ -78,11 +77,11 @@ def _threads() -> ThreadPoolExecutor:
 def from_device(
     device: Device, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any
 ) -> np.ndarray:
-    """A new array with the bytes at `pointer`; it holds them once `stream` is synchronised."""
+    """A new array that will hold the bytes at `pointer` once `stream` is synchronised."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     pinned = LEAST_PINNED_BYTES <= size <= MOST_PINNED_BYTES
-    found: np.ndarray = device.pinned.allocate(shape, dtype) if pinned else np.empty(shape, dtype)
+    array: np.ndarray = device.pinned.allocate(shape, dtype) if pinned else np.empty(shape, dtype)
     if size:
-        with told_plainly(f"copying {size} bytes from the GPU"):
-            device.cuda.memcpy_dtoh_async(found, pointer, stream)
-    return found
+        with translated_errors(f"copying {size} bytes from the GPU"):
+            device.cuda.memcpy_dtoh_async(array, pointer, stream)
+    return array

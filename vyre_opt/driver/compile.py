@@ -16,7 +16,7 @@ from typing import Any
 from ..ir.copies import copy_for
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
-from ..runtime.dispatcher import BadInputs, Target
+from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..specialization.binding import fix_types
 from .binding import PYTHON, Signature, Wording, choose, set_specs
 from .executable import Grid, Inputs
@@ -30,7 +30,7 @@ def compile(
     source: str | Path | Module | Program,
     *,
     entry: str | None = None,
-    target: Target = "cpu",
+    target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     passes: Any = None,
 ) -> ProgramExecutable | PipelineExecutable:
@@ -56,7 +56,7 @@ def run(
     grid: Grid = None,
     *,
     entry: str | None = None,
-    target: Target = "cpu",
+    target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     lengths: Mapping[str, int] | None = None,
     passes: Any = None,
@@ -69,7 +69,7 @@ def run(
 def compile_module(
     module: Module,
     entry: str | None,
-    target: Target,
+    target: DispatcherLike,
     specs: Mapping[str, Any],
     passes: Any = None,
     words: Wording = PYTHON,

@@ -10,7 +10,14 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Buffer, Module, Op
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, OutputAlloc, Target, target
+from ..runtime.dispatcher import (
+    BackendError,
+    BadInputs,
+    Dispatcher,
+    DispatcherLike,
+    OutputAlloc,
+    shared_dispatcher,
+)
 from .binding import PYTHON, Wording
 
 __all__ = ["Executable", "Grid", "Inputs", "in_kind", "taken"]
@@ -26,11 +33,11 @@ class Executable:
     call; `name`: of the entry.
     """
 
-    def __init__(self, module: Module, name: str, given: Target, words: Wording = PYTHON) -> None:
+    def __init__(self, module: Module, name: str, given: DispatcherLike, words: Wording = PYTHON) -> None:
         self.module = module
         self.name = name
         self.words = words
-        self.dispatcher: Dispatcher = target(given)
+        self.dispatcher: Dispatcher = shared_dispatcher(given)
         self._given = given
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from .operands import Operand, Target, array_backend_of, as_u32, element_type
+from .operands import DispatcherLike, Operand, array_backend_of, as_u32, element_type
 
 __all__ = [
     "matvec_fixed",
@@ -37,7 +37,7 @@ MAX_PLANS = 256
 """What shapes and types lead to is kept: a call that has seen them only runs."""
 
 
-def softmax(x: Any, *, dtype: str | None = None, dispatcher: Target | None = None) -> Any:
+def softmax(x: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None) -> Any:
     """Softmax over the last axis of f32, f16 or bf16 (`dtype="bf16"` for an array of its bits), as `x`."""
     place = array_backend_of(dispatcher, {"x": x})
     rows = place.take(x, "x")
@@ -63,7 +63,7 @@ def _softmax(columns: int, rows: int, element: DataType, target: str) -> tuple[P
     return build(columns, element, schedule), softmax_grid(schedule, rows)
 
 
-def softmax_step(x: Any, *, dispatcher: Target | None = None) -> Any:
+def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """floor((x_i << 16) / max(sum x, 1)) of u32 numbers, sum and numerator wide."""
     from ..kernels.softmax_fixed import softmax_step as build
     from ..kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
@@ -78,7 +78,7 @@ def softmax_step(x: Any, *, dispatcher: Target | None = None) -> Any:
     return place.result(y, numbers.shape, numbers)
 
 
-def prefix_scan(x: Any, *, dispatcher: Target | None = None) -> Any:
+def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The inclusive prefix sum of u32, i32 (wrapping) or f32, over all elements in order."""
     place = array_backend_of(dispatcher, {"x": x})
     terms = place.take(x, "x")
@@ -106,7 +106,7 @@ def _prefix(count: int, element: DataType, target: str, workers: int) -> tuple[P
     return prefix(element, schedule), prefix_grid(schedule, count), tiles
 
 
-def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
+def matvec_fixed(m: Any, x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """M x in signed 16.16, M of shape (rows, columns) or flat; u32 or i32."""
     from ..kernels.matvec import matvec_fixed as build
     from ..kernels.matvec import matvec_grid, matvec_schedule
@@ -126,7 +126,7 @@ def matvec_fixed(m: Any, x: Any, *, dispatcher: Target | None = None) -> Any:
     return place.result(y, (rows,), matrix)
 
 
-def tt_contract_step(acc: Any, core: Any, *, dispatcher: Target | None = None) -> Any:
+def tt_contract_step(acc: Any, core: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32."""
     from ..kernels.tensor_train import contract_step, contract_step_grid, contract_step_schedule
 
@@ -145,7 +145,7 @@ def tt_contract_step(acc: Any, core: Any, *, dispatcher: Target | None = None) -
     return place.result(out, (outer,), vector)
 
 
-def tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: Target | None = None) -> Any:
+def tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None) -> Any:
     """acc times each of `cores`, matrices whose shapes follow each other, in one launch.
 
     f32, or signed 16.16 in u32 or i32.
@@ -174,7 +174,7 @@ def tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: Target | None = None
 
 
 def tt_embedding(
-    cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: Target | None = None
+    cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
 ) -> Any:
     """Rows of a table kept as 2 to 4 cores of shape [p_k, r_k, q_k, r_k+1]: shape (*indices, q_0 * q_1 ...).
 

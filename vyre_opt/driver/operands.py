@@ -9,19 +9,17 @@ import numpy as np
 
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, Target, target, target_name
+from ..runtime.dispatcher import BadInputs, DispatcherLike
 from .placement import array_backend_of
 
 __all__ = [
     "Operand",
     "ArrayBackend",
-    "Target",
+    "DispatcherLike",
     "as_octets",
     "as_u32",
     "element_type",
     "array_backend_of",
-    "target",
-    "target_name",
 ]
 
 _INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}

@@ -2,7 +2,7 @@
 
 stages of the text                         steps of the plan
 decode.base64(@text, @bytes)               Step @decode_base64 over 16 workgroups
-repeat 3 { launch @p grid(len(@x)) (@x) }  Loop 3 times: Step @p over 4096 workgroups
+repeat 3 { launch @p grid(len(@x)) (@x) }  RepeatStep 3 times: Step @p over 4096 workgroups
 host_read @bytes                           Read @bytes
 """
 
@@ -18,7 +18,7 @@ from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Buffer, Module, Op, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
-from ..runtime.pipelines.steps import AnyStep, Loop, Plan, Read, Step, is_given_back, steps_of
+from ..runtime.pipelines.steps import AnyStep, Plan, Read, RepeatStep, Step, is_returned, steps_of
 
 __all__ = ["make_plan"]
 
@@ -53,7 +53,7 @@ def make_plan(
     flat = list(steps_of(steps))
     written = frozenset(name for step in flat if isinstance(step, Step) for name in step.written)
     seen = {step.buffer for step in flat if isinstance(step, Read)}
-    outputs = [b for b in made.buffers.values() if is_given_back(b) or b.name in seen]
+    outputs = [b for b in made.buffers.values() if is_returned(b) or b.name in seen]
     _settle(steps)
     return Plan(made, bound, steps, written, outputs)
 
@@ -219,7 +219,7 @@ def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyS
             made.append(Read(stage))
         elif isinstance(stage, Repeat):
             inner = _steps(module, pipeline, stage.stages)
-            made += inner if stage.times == 1 else [Loop(stage.times, inner)] if inner else []
+            made += inner if stage.times == 1 else [RepeatStep(stage.times, inner)] if inner else []
     return made
 
 

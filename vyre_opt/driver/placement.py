@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..runtime.array_backend import ArrayBackend, HostArrays
-from ..runtime.dispatcher import BadInputs, Target, target
+from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
 
 __all__ = ["array_backend_of"]
 
 _host_backends: dict[str, HostArrays] = {}
 
 
-def array_backend_of(dispatcher: Target | None, given: Mapping[str, Any]) -> ArrayBackend:
+def array_backend_of(dispatcher: DispatcherLike | None, given: Mapping[str, Any]) -> ArrayBackend:
     """The place of the arrays in `given`, by name: None lets it choose the dispatcher, cpu in main memory.
 
     Raises BadInputs for arrays that are not all on one side, or not where the dispatcher wants them.
@@ -35,9 +35,9 @@ def array_backend_of(dispatcher: Target | None, given: Mapping[str, Any]) -> Arr
     return gpu_arrays(dispatcher, there[0], given[there[0]])
 
 
-def _host_arrays(given: Target) -> HostArrays:
+def _host_arrays(given: DispatcherLike) -> HostArrays:
     """One is kept for each dispatcher that is kept."""
-    dispatcher = target(given)
+    dispatcher = shared_dispatcher(given)
     found = _host_backends.get(dispatcher.name)
     if found is None or found.dispatcher is not dispatcher:
         found = HostArrays(dispatcher)

@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from .operands import ArrayBackend, Operand, Target, array_backend_of, as_octets
+from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets
 
 if TYPE_CHECKING:
     from ..kernels.search import SearchSchedule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
 
-def base64_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
+def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes that base64 text stands for, as u8; padding may be left out.
 
     Characters that are not of the alphabet count as 0 bits: take line breaks out before.
@@ -41,7 +41,7 @@ def base64_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
     return place.result(out, (size,), octets)
 
 
-def hex_decode(text: Any, *, dispatcher: Target | None = None) -> Any:
+def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
     from ..kernels.decode import decode_grid, decode_schedule, hex_text
 
@@ -60,7 +60,7 @@ def decode_scan(
     patterns: Sequence[bytes | str],
     encoding: str = "base64",
     *,
-    dispatcher: Target | None = None,
+    dispatcher: DispatcherLike | None = None,
 ) -> list[Match]:
     """Where the decoded bytes of `text` hold `patterns`: (place of the last byte, number), sorted.
 

@@ -20,7 +20,7 @@ from math import isinf, isnan
 from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, target
+from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
 from ..runtime.integers import integer_in, items_of
 from ..runtime.outputs import u32_output
 from .power_compare import is_within_power, product
@@ -147,7 +147,7 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
 
     schedule = StepSchedule()
     program = contract_step(DataType.U32, schedule)
-    backend = target(dispatcher)
+    backend = shared_dispatcher(dispatcher)
     if not hasattr(backend, "dispatch"):
         raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
     # a dispatcher from elsewhere need not know the parameter: it is passed only where the caller gave one

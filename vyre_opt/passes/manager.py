@@ -104,9 +104,9 @@ class Context:
 
         Raises BackendError for a target that is not available on this machine.
         """
-        from ..runtime.dispatcher import target
+        from ..runtime.dispatcher import shared_dispatcher
 
-        return target(name)
+        return shared_dispatcher(name)
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a statistic of the running pass, shown by --stats."""

@@ -1,11 +1,12 @@
-"""Where the arrays of a call are: in main memory or on a GPU.  There it runs, and there the results are.
+"""Arrays of whatever library and memory the caller has, for functions that compute on them.
 
-    place = place_of(dispatcher, {"x": x})
-    operand = place.take(x, "x")                                 as a dispatcher takes it
-    (y,) = place.run(program, [operand, Room(n)], grid)
-    y = place.result(y, operand.shape, operand)                  of the library and the type of x
+    backend = array_backend_of(dispatcher, {"x": x})
+    operand = backend.take(x, "x")                               as a dispatcher takes it
+    (y,) = backend.run(program, [operand, OutputAlloc(n)], grid)
+    y = backend.result(y, operand.shape, operand)                of the library and the type of x
 
-In main memory that is NumPy, or torch for a torch tensor; `vyre_opt.cuda.array_backend` has the GPU's.
+Arrays stay where they are, in main memory or on a GPU, and so do the results.  In main memory they are
+NumPy's, or torch's for a torch tensor; `vyre_opt.cuda.array_backend` has those on GPUs.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["HostArrays", "Operand", "ArrayBackend", "is_torch"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array of a call.
+    """An array that a program is to read.
 
-    `array`: as a dispatcher takes it, contiguous; in main memory flat, and bf16 as its bits.
-    `kind`: the element type as NumPy names it, or bfloat16.  `owner`: the caller's array, of whose
-    library results are.
+    `array`: as a dispatcher takes it, contiguous; in main memory flat, with bf16 as its bits.
+    `kind`: the element type as NumPy names it, or bfloat16.  `owner`: the caller's array; results
+    come from the same library.
     """
 
     array: Any
@@ -46,15 +47,15 @@ class Operand:
 
 
 class ArrayBackend(Protocol):
-    """`target`: the dispatcher's name, which schedules are chosen for; `workers`: its threads, of a CPU."""
+    """`target`: the dispatcher's name, by which schedules are chosen.  `workers`: its threads; 1 for a GPU."""
 
     dispatcher: Dispatcher
     target: str
     workers: int
     on_gpu: bool
 
-    def take(self, given: Any, name: str) -> Operand:
-        """An array of the caller's.  Raises BadInputs that names it."""
+    def take(self, source: Any, name: str) -> Operand:
+        """An array of the caller's, which messages call `name`.  Raises BadInputs."""
 
     def run(
         self,
@@ -65,35 +66,39 @@ class ArrayBackend(Protocol):
         module: Module | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        """Dispatch on operands, `OutputAlloc`s, and what `zeros`, `constant` and `join` made.
+        """Dispatch on operands, `OutputAlloc`s, and the results of `zeros`, `constant` and `join`.
 
-        Nobody changes `program` or `module` any more.
+        The caller promises not to change `program` or `module` any more.
         """
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
-        """What `run` returned, in a shape, of the library of `like` and, where it holds bf16, of its type."""
+        """An output of `run` in a shape, as an array of the library of `like` and, for bf16, of its type."""
 
     def empty(self, shape: Sequence[int], like: Operand) -> Any:
-        """A result without elements."""
+        """A result of a shape without elements."""
 
     def join(self, operands: Sequence[Operand]) -> Operand:
-        """The elements of arrays of one type, one array behind the other."""
+        """The operands, all of one type, concatenated."""
 
     def zeros(self, count: int, dtype: DataType) -> Any:
-        """Zeroed storage for an argument that is no result."""
+        """Zeroed storage for an argument of `run` that is neither input nor result."""
 
     def constant(self, array: np.ndarray) -> Any:
-        """An array of ours as an argument."""
+        """A NumPy array as an argument of `run`."""
 
     def to_host(self, array: Any) -> np.ndarray:
         """A result as a flat NumPy array."""
 
     def tail(self, operand: Operand, count: int) -> np.ndarray:
-        """The last elements of an operand, at most `count`."""
+        """The last `count` elements of an operand, or all if it has fewer."""
 
 
 class HostArrays:
-    """Main memory.  What `CpuDispatcher.prepared` keeps makes a call cost far less."""
+    """Arrays in main memory.
+
+    On the path of every call, which is tuned: where there is `CpuDispatcher.prepared` it is called
+    directly, since checking the program again would cost more than a small kernel.
+    """
 
     on_gpu = False
 
@@ -103,20 +108,20 @@ class HostArrays:
         self.workers: int = getattr(dispatcher, "workers", 1)
         self._prepared = getattr(dispatcher, "prepared", None)
 
-    def take(self, given: Any, name: str) -> Operand:
-        """NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
-        if type(given) is np.ndarray and given.dtype in _PLAIN:
-            array = np.ascontiguousarray(given)
-            return Operand(array.reshape(-1), array.shape, _PLAIN[array.dtype], given)
-        if isinstance(given, OutputAlloc):
+    def take(self, source: Any, name: str) -> Operand:
+        """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
+        if type(source) is np.ndarray and source.dtype in _PLAIN:
+            array = np.ascontiguousarray(source)
+            return Operand(array.reshape(-1), array.shape, _PLAIN[array.dtype], source)
+        if isinstance(source, OutputAlloc):
             raise BadInputs(f"{name} is read; pass an array")
-        array, kind = _from_torch(given, name) if is_torch(given) else _from_any(given, name)
+        array, kind = _from_torch(source, name) if is_torch(source) else _from_any(source, name)
         array = np.ascontiguousarray(array)
         if str(array.dtype) == "bfloat16":
             array = array.view(np.uint16)
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        return Operand(array.reshape(-1), array.shape or (1,), kind or str(array.dtype.name), given)
+        return Operand(array.reshape(-1), array.shape or (1,), kind or str(array.dtype.name), source)
 
     def run(
         self,
@@ -129,8 +134,8 @@ class HostArrays:
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
         if self._prepared is not None:
-            found: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch)
-            return found
+            outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch)
+            return outputs
         return list(self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch))
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
@@ -159,42 +164,43 @@ class HostArrays:
         return np.asarray(array).reshape(-1)
 
     def tail(self, operand: Operand, count: int) -> np.ndarray:
-        found: np.ndarray = operand.array[-count:]
-        return found
+        elements: np.ndarray = operand.array[-count:]
+        return elements
 
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}
-"""Types that an array is taken in as it is, and their names, which NumPy takes long to spell."""
+"""Types whose arrays are taken as they are; with their names, since `dtype.name` is slow."""
 
 
-def _from_any(given: Any, name: str) -> tuple[np.ndarray, str]:
+def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
     try:
-        only_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
-        array = np.from_dlpack(given) if only_dlpack else np.asarray(given)
-    except (TypeError, ValueError, BufferError, RuntimeError) as refused:
-        raise BadInputs(f"{name} is not an array of numbers: {refused}") from None
+        only_dlpack = hasattr(source, "__dlpack__") and not hasattr(source, "__array__")
+        array = np.from_dlpack(source) if only_dlpack else np.asarray(source)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise BadInputs(f"{name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "biufV":
-        raise BadInputs(f"{name} is not an array of numbers: {type(given).__name__} of {array.dtype.name}")
+        raise BadInputs(f"{name} is not an array of numbers: {type(source).__name__} of {array.dtype.name}")
     return array, ""
 
 
 # --- torch in main memory
 
 
-def is_torch(given: Any) -> bool:
-    return type(given) is not np.ndarray and type(given).__module__.partition(".")[0] == "torch"
+def is_torch(source: Any) -> bool:
+    """Whether it is torch's, without importing torch."""
+    return type(source) is not np.ndarray and type(source).__module__.partition(".")[0] == "torch"
 
 
-def _from_torch(given: Any, name: str) -> tuple[np.ndarray, str]:
-    """A tensor's memory as NumPy sees it, bf16 as its bits; and its type where NumPy has none."""
+def _from_torch(source: Any, name: str) -> tuple[np.ndarray, str]:
+    """A tensor's memory as a NumPy array, and the name of its type if NumPy has none: bf16, given as its bits."""
     torch = sys.modules["torch"]
     try:
-        plain = given.detach().contiguous()
+        plain = source.detach().contiguous()
         if plain.dtype is torch.bfloat16:
             return plain.view(torch.int16).numpy().view(np.uint16), "bfloat16"
         return plain.numpy(), ""
-    except (TypeError, RuntimeError) as refused:
-        raise BadInputs(f"{name} cannot be read as a NumPy array: {refused}") from None
+    except (TypeError, RuntimeError) as error:
+        raise BadInputs(f"{name} cannot be read as a NumPy array: {error}") from None
 
 
 def _torch_bf16(bits: np.ndarray) -> Any:

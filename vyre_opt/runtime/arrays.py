@@ -1,4 +1,4 @@
-"""Element types and NumPy: how a buffer's elements are stored, and constants as arrays.
+"""Element types in NumPy: how the elements of a buffer are stored, and constants as arrays.
 
 A buffer's array holds its *storage* type.  That is the obvious NumPy type, except for
 bf16, which is stored as its 16 bits in uint16, and the one-byte formats without
@@ -16,6 +16,7 @@ from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..specialization.binding import encode_value
 from ..specialization.values import SpecValue
+from .dispatcher import Scratch
 
 _STORAGE: dict[str, Any] = {
     "bool": np.bool_,
@@ -40,8 +41,8 @@ _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 def storage_type(dtype: DataType) -> np.dtype[Any] | None:
     """The NumPy type of the scalars that a buffer of `dtype` stores; None if it has none."""
-    found = _STORAGE.get(dtype.element.name)
-    return None if found is None else np.dtype(found)
+    scalar = _STORAGE.get(dtype.element.name)
+    return None if scalar is None else np.dtype(scalar)
 
 
 def bits_type(dtype: DataType) -> np.dtype[Any]:
@@ -61,7 +62,7 @@ def constant(value: Any, dtype: DataType) -> np.ndarray:
 
 
 def encode_spec(value: Any, dtype: DataType) -> Any:
-    """A Python value or a SpecValue as an encoded constant of `dtype`.  Raises ValueError saying what is wrong."""
+    """A Python value or a SpecValue as an encoded constant of `dtype` (see ir.arith).  Raises ValueError."""
     if isinstance(value, SpecValue):
         return encode_value(value, dtype)
     if dtype.is_vec:
@@ -97,3 +98,19 @@ def array_shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[A
     assert stored is not None
     lanes = buffer.dtype.lanes
     return ((count, lanes) if lanes > 1 else (count,)), stored
+
+
+def transient_storage(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
+    """Zeroed storage, flat over scalars, for an unbound buffer; kept in `scratch` for the next dispatch."""
+    scalars, dtype = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
+    array = None if scratch is None else scratch.storage.get(buffer.name)
+    if isinstance(array, np.ndarray) and len(array) == scalars and array.dtype == dtype:
+        array.fill(0)
+        return array
+    try:
+        zeros: np.ndarray = np.zeros(scalars, dtype)
+    except ValueError as error:  # beyond the address space, where NumPy does not even try
+        raise MemoryError(str(error)) from None
+    if scratch is not None:
+        scratch.storage[buffer.name] = zeros
+    return zeros

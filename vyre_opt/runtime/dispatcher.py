@@ -32,10 +32,9 @@ __all__ = [
     "ProgramError",
     "OutputAlloc",
     "Scratch",
-    "Target",
+    "DispatcherLike",
     "dispatcher",
-    "target",
-    "target_name",
+    "shared_dispatcher",
 ]
 
 
@@ -48,24 +47,21 @@ class BadInputs(DispatchError, ValueError):
 
 
 class LocatedBadInputs(BadInputs):
-    """What was given does not fit a place in the program's text.
-
-    `diagnostics` are located there; `str()` renders them.
-    """
+    """Inputs that do not fit the program, with `diagnostics` that say where in its text; `str()` renders them."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
-        super().__init__("; ".join(found.message for found in diagnostics))
+        super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
         self.diagnostics = list(diagnostics)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.diagnostics,))
 
     def __str__(self) -> str:
-        return "\n".join(render(found) for found in self.diagnostics)
+        return "\n".join(render(diagnostic) for diagnostic in self.diagnostics)
 
 
 class BadLaunch(LocatedBadInputs):
-    """Stages of a pipeline that do not fit the lengths given, or the device; nothing was run."""
+    """Stages of a pipeline that do not fit the given lengths, or the device.  Nothing was run."""
 
 
 class BadSpecs(LocatedBadInputs):
@@ -96,10 +92,10 @@ class ProgramError(BackendError):
 
 
 class Scratch:
-    """Storage that a caller keeps between dispatches, so that transient buffers are not made anew.
+    """Storage that a caller keeps between dispatches, so that transient buffers are not allocated again.
 
-    One Scratch serves one dispatch at a time.  `storage` is the backend's, by buffer name;
-    what is in it between dispatches means nothing.
+    One Scratch serves one dispatch at a time.  `storage` belongs to the backend, by buffer name;
+    its contents between dispatches are undefined.
     """
 
     def __init__(self) -> None:
@@ -112,11 +108,11 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class OutputAlloc:
-    """In the place of an input: room for `count` elements, which hold nothing yet.
+    """Stands for an input of `count` uninitialised elements, which the backend allocates.
 
-    It saves a copy of contents that no program may read, and fits any buffer but one that is
-    `read` or `live_in`.  An element of an output that the program does not write holds
-    anything; `ref` gives it bytes of 1, so that nobody takes it for zero.
+    It saves copying contents that no program may read, and fits any buffer that is neither
+    `read` nor `live_in`.  Elements of an output that the program does not write are undefined;
+    `ref` fills them with bytes of 1, so that nobody takes them for zeros.
     """
 
     count: int
@@ -125,9 +121,9 @@ class OutputAlloc:
 class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
-    Those of this project also have `pipeline(plan)`, which makes what runs a pipeline: see
-    `vyre_opt.driver.pipeline.Runner`; and one may have `prepared`, which keeps all of a
-    dispatch that does not depend on arrays: see `vyre_opt.runtime.cpu.CpuDispatcher`.
+    Those of this project also have `pipeline(plan)`, which gives a runner of a pipeline (see
+    `vyre_opt.driver.pipeline.Runner`).  A dispatcher may have `prepared`, which gives all of a
+    dispatch that does not depend on arrays (see `vyre_opt.runtime.cpu.CpuDispatcher`).
     """
 
     name: str
@@ -147,7 +143,7 @@ class Dispatcher(Protocol):
         `inputs`: an array or bytes for each bound buffer, in binding order, those that
         are written included: their arrays give the length of a buffer of open size and
         what its elements hold before they are written.  They are never modified.  Where
-        that does not matter, a `OutputAlloc` gives the length alone.
+        that does not matter, an `OutputAlloc` gives the length alone.
         `grid`: workgroups along x, y and z; an int or fewer than three stand for ones in
         the rest; None for a program whose text fixes its grid.
         `module`: where the functions that the program calls are found.
@@ -170,7 +166,7 @@ _TARGETS = {
 }
 
 
-Target = str | Dispatcher
+DispatcherLike = str | Dispatcher
 """A dispatcher, or the name of one: ref, cpu or cuda."""
 
 
@@ -184,39 +180,38 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
         hint = suggest(str(name), _TARGETS)
         known = ", ".join(_TARGETS)
         raise BadInputs(f"unknown target {name!r}; the targets are {known}" + (f"; {hint}" if hint else ""))
-    found = _find(name)
-    if isinstance(found, str):
-        available = [target for target in _TARGETS if not isinstance(_find(target), str)]
-        raise BackendError(f"target {name} is not available: {found}; available: {', '.join(available)}")
-    made: Dispatcher = found(**options)
-    return made
+    cls = _dispatcher_class(name)
+    if isinstance(cls, str):
+        available = [target for target in _TARGETS if not isinstance(_dispatcher_class(target), str)]
+        raise BackendError(f"target {name} is not available: {cls}; available: {', '.join(available)}")
+    instance: Dispatcher = cls(**options)
+    return instance
 
 
-def _find(name: str) -> Callable[..., Any] | str:
-    """The class of a target, or why there is none."""
+def _dispatcher_class(name: str) -> Callable[..., Any] | str:
+    """The dispatcher class of a target, or the reason why there is none."""
     module, attribute = _TARGETS[name]
     try:
-        found: Callable[..., Any] | None = getattr(import_module(module), attribute, None)
+        cls: Callable[..., Any] | None = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as missing:
         if missing.name and not missing.name.startswith("vyre_opt"):
             return f"it needs the package {missing.name}"
-        found = None
-    return found or "this build does not have it"
+        cls = None
+    return cls or "this build does not have it"
 
 
 _shared: dict[Any, Dispatcher] = {}
 
 
-def target(given: Target, **options: Any) -> Dispatcher:
-    """The dispatcher meant; one a name is kept, since it has compiled programs."""
-    if not isinstance(given, str):
-        return given
-    key = (given, *sorted(options.items())) if options else given
-    found = _shared.get(key)
-    if found is None:
-        found = _shared[key] = dispatcher(given, **options)
-    return found
+def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:
+    """The dispatcher itself, or the process's one of that name and options.
 
-
-def target_name(given: Target) -> str:
-    return given if isinstance(given, str) else given.name
+    It is shared since a dispatcher keeps the programs that it has compiled.
+    """
+    if not isinstance(target, str):
+        return target
+    key = (target, *sorted(options.items())) if options else target
+    instance = _shared.get(key)
+    if instance is None:
+        instance = _shared[key] = dispatcher(target, **options)
+    return instance

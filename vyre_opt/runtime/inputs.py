@@ -1,4 +1,4 @@
-"""What a caller passes to a dispatch, checked against the program before anything runs."""
+"""Checks what a caller passes to a dispatch against the program, before anything runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Empty = Callable[[int, np.dtype[Any]], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A call that fits its program.
+class CheckedCall:
+    """The checked arguments of a dispatch.
 
-    `arrays`: for each bound buffer its storage, flat over scalars; the caller's own
-    memory, never to be written, but for those of `fresh`, which are the dispatch's own and
-    hold anything.  `specs`: every constant of the program, encoded.
+    `arrays`: the storage of each bound buffer, flat over scalars.  It is the caller's own memory,
+    never to be written, except for the buffers in `fresh`, whose storage is new and uninitialised.
+    `specs`: every specialization constant of the program, encoded.
     """
 
     grid: Dim3
@@ -40,10 +40,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a buffer takes of its caller: whatever does not depend on the array.
+    """What a bound buffer asks of the argument for it.
 
-    `where`: how messages begin.  `stored`: its scalars' type.  `why_read`: why contents are needed,
-    if they are.  `owner`: what declares it, a program or a pipeline.
+    `where`: how messages begin.  `stored`: the type of its scalars.  `why_read`: why the contents are
+    needed, empty if they are not.  `owner`: what declares the buffer, a program or a pipeline.
     """
 
     buffer: Buffer
@@ -67,57 +67,57 @@ class Parameter:
         )
         return Parameter(buffer, where, stored, buffer.dtype.lanes, buffer.count, why, owner)
 
-    def take(self, given: Any, empty: Empty = np.empty) -> np.ndarray:
-        """The storage of an argument, flat over scalars; `empty` makes that of a `OutputAlloc`.  Raises BadInputs."""
-        if isinstance(given, np.ndarray):
-            flat = self._array(given)
-        elif isinstance(given, OutputAlloc):
-            flat = self._room(given, empty)
-        elif isinstance(given, (bytes, bytearray, memoryview)):
-            flat = self._bytes(given)
-        elif hasattr(given, "__array__") and not hasattr(given, "__cuda_array_interface__"):
-            flat = self._array(np.asarray(given))
+    def take(self, arg: Any, empty: Empty = np.empty) -> np.ndarray:
+        """The storage of an argument, flat over scalars; `empty` allocates an `OutputAlloc`.  Raises BadInputs."""
+        if isinstance(arg, np.ndarray):
+            flat = self._array(arg)
+        elif isinstance(arg, OutputAlloc):
+            flat = self._allocate(arg, empty)
+        elif isinstance(arg, (bytes, bytearray, memoryview)):
+            flat = self._bytes(arg)
+        elif hasattr(arg, "__array__") and not hasattr(arg, "__cuda_array_interface__"):
+            flat = self._array(np.asarray(arg))
         else:
-            raise BadInputs(f"{self.where}: expected a NumPy array or bytes, got {type(given).__name__}")
+            raise BadInputs(f"{self.where}: expected a NumPy array or bytes, got {type(arg).__name__}")
         if self.count is not None and flat.size != self.count * self.lanes:
             count = flat.size // self.lanes
             raise BadInputs(f"{self.where}: {count} elements given, the {self.owner} declares {self.count}")
         return flat
 
-    def _array(self, given: np.ndarray) -> np.ndarray:
+    def _array(self, arg: np.ndarray) -> np.ndarray:
         stored, lanes = self.stored, self.lanes
-        if given.dtype != stored and given.dtype.newbyteorder("=") != stored:
+        if arg.dtype != stored and arg.dtype.newbyteorder("=") != stored:
             raise BadInputs(
                 f"{self.where}: {self.buffer.dtype} elements are {stored.name}, "
-                f"the array is {given.dtype.name}{self._conversion(given)}"
+                f"the array is {arg.dtype.name}{self._conversion(arg)}"
             )
-        if lanes > 1 and (given.shape[-1] != lanes if given.ndim > 1 else given.size % lanes):
+        if lanes > 1 and (arg.shape[-1] != lanes if arg.ndim > 1 else arg.size % lanes):
             raise BadInputs(
-                f"{self.where}: shape {given.shape} does not divide into {self.buffer.dtype} elements; "
+                f"{self.where}: shape {arg.shape} does not divide into {self.buffer.dtype} elements; "
                 f"pass shape (count, {lanes}) or a flat array of count * {lanes}"
             )
-        return np.ascontiguousarray(given, dtype=stored).reshape(-1)
+        return np.ascontiguousarray(arg, dtype=stored).reshape(-1)
 
-    def _conversion(self, given: np.ndarray) -> str:
-        """How an array of another type is made one that fits."""
+    def _conversion(self, arg: np.ndarray) -> str:
+        """A hint how to convert an array of another type."""
         if self.buffer.dtype.element.name == "bf16":
             return "; pass the bits of bf16 elements as uint16"
-        return f"; convert it with .astype(np.{self.stored.name})" if given.dtype.kind in "biufc" else ""
+        return f"; convert it with .astype(np.{self.stored.name})" if arg.dtype.kind in "biufc" else ""
 
-    def _bytes(self, given: bytes | bytearray | memoryview) -> np.ndarray:
-        size = given.nbytes if isinstance(given, memoryview) else len(given)
+    def _bytes(self, arg: bytes | bytearray | memoryview) -> np.ndarray:
+        size = arg.nbytes if isinstance(arg, memoryview) else len(arg)
         element_bytes = self.stored.itemsize * self.lanes
         if size % element_bytes:
             raise BadInputs(
                 f"{self.where}: {size} bytes are not a multiple of {self.buffer.dtype}'s {element_bytes}"
             )
-        flat = np.frombuffer(bytes(given) if isinstance(given, memoryview) else given, dtype=self.stored)
+        flat = np.frombuffer(bytes(arg) if isinstance(arg, memoryview) else arg, dtype=self.stored)
         # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         return flat.view(np.uint8) != 0 if self.stored == np.bool_ else flat
 
-    def _room(self, given: OutputAlloc, empty: Empty) -> np.ndarray:
-        """Memory that the system gives only when it is written."""
-        count = given.count
+    def _allocate(self, arg: OutputAlloc, empty: Empty) -> np.ndarray:
+        """Uninitialised storage."""
+        count = arg.count
         if self.why_read:
             raise BadInputs(
                 f"{self.where}: the program may read what @{self.buffer.name} holds, "
@@ -127,17 +127,17 @@ class Parameter:
             raise BadInputs(f"{self.where}: room for {count!r} elements")
         make = np.zeros if self.stored == np.bool_ else empty  # see `_bytes`
         try:
-            made: np.ndarray = make(int(count) * self.lanes, self.stored)
-        except (MemoryError, ValueError) as short:
-            raise BackendError(f"{self.where}: no memory for @{self.buffer.name}: {short}") from None
-        return made
+            array: np.ndarray = make(int(count) * self.lanes, self.stored)
+        except (MemoryError, ValueError) as error:  # ValueError: beyond the address space
+            raise BackendError(f"{self.where}: no memory for @{self.buffer.name}: {error}") from None
+        return array
 
 
-def is_count(given: Any) -> bool:
-    """Whether a `OutputAlloc` may have so many elements."""
-    if type(given) is not int and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
+def is_count(value: Any) -> bool:
+    """Whether it may be the `count` of an `OutputAlloc`: an integer from 0, no bool."""
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
         return False
-    return bool(given >= 0)
+    return bool(value >= 0)
 
 
 def input_name(program: Program, buffer: Buffer) -> str:
@@ -146,7 +146,7 @@ def input_name(program: Program, buffer: Buffer) -> str:
 
 
 def parameters_of(program: Program) -> tuple[Parameter, ...]:
-    """Of the bound buffers, in binding order."""
+    """The parameters of a program, in binding order."""
     return tuple(Parameter.of(b, input_name(program, b)) for b in program.bound_buffers)
 
 
@@ -156,20 +156,18 @@ def check_call(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
-) -> Checked:
+) -> CheckedCall:
     """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
     checked_grid, values = check_program(program, grid, module, specs)
     parameters = parameters_of(program)
     check_inputs(program, inputs)
-    arrays = {p.buffer.name: p.take(given) for p, given in zip(parameters, inputs, strict=True)}
-    fresh = [
-        p.buffer.name for p, given in zip(parameters, inputs, strict=True) if isinstance(given, OutputAlloc)
-    ]
-    return Checked(checked_grid, arrays, values, frozenset(fresh))
+    arrays = {p.buffer.name: p.take(arg) for p, arg in zip(parameters, inputs, strict=True)}
+    fresh = [p.buffer.name for p, arg in zip(parameters, inputs, strict=True) if isinstance(arg, OutputAlloc)]
+    return CheckedCall(checked_grid, arrays, values, frozenset(fresh))
 
 
 def check_inputs(program: Program, inputs: Any) -> None:
-    """There is an argument for each bound buffer."""
+    """Raises BadInputs unless `inputs` is a list with an item for each bound buffer."""
     bound = program.bound_buffers
     if isinstance(inputs, (np.ndarray, bytes, bytearray, str, Mapping)) or not isinstance(inputs, Sequence):
         raise BadInputs(
@@ -189,13 +187,13 @@ def check_program(
     module: Module | None,
     specs: Mapping[str, Any] | None,
 ) -> tuple[Dim3, dict[str, Any]]:
-    """The grid and the constants of a dispatch, all but its arrays checked; raises as `check_call` does."""
+    """The checked grid and constants of a dispatch; raises what `check_call` does."""
     values = check_form(program, module, specs)
     return check_grid(program, grid), values
 
 
 def check_form(program: Program, module: Module | None, specs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The constants of a program that could run; raises as `check_call` does."""
+    """The constants of a program, after checks that need no grid; raises what `check_call` does."""
     if program.type_parameters:
         name = program.type_parameters[0].name
         raise BadInputs(
@@ -259,9 +257,9 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
 # --- specialization constants and calls
 
 
-def _check_specs(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
+def _check_specs(program: Program, specs: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in specs.items():
         plain = name.removeprefix("@")
         spec = program.specs.get(plain)
         if spec is None:
@@ -273,8 +271,8 @@ def _check_specs(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
             )
         try:
             values[plain] = encode_spec(value, spec.dtype)
-        except ValueError as wrong:
-            raise BadInputs(f"program @{program.name}: spec @{plain}: {wrong}") from None
+        except ValueError as error:
+            raise BadInputs(f"program @{program.name}: spec @{plain}: {error}") from None
     for name, spec in program.specs.items():
         if name not in values and spec.default is None:
             raise BadInputs(
@@ -286,10 +284,10 @@ def _check_specs(program: Program, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_calls(program: Program, module: Module | None) -> None:
     funcs = module.funcs if module is not None else {}
-    waiting = _callees(program.body)
+    worklist = _callees(program.body)
     seen: set[str] = set()
-    while waiting:
-        callee = waiting.pop()
+    while worklist:
+        callee = worklist.pop()
         if callee in seen:
             continue
         seen.add(callee)
@@ -301,20 +299,20 @@ def _check_calls(program: Program, module: Module | None) -> None:
                 f"program @{program.name} calls @{callee}, which is not in the module"
                 + (f"; {hint}" if hint else "")
             )
-        waiting += _callees(funcs[callee].body)
+        worklist += _callees(funcs[callee].body)
 
 
 def _callees(body: Block) -> list[str]:
-    """The functions that a body calls; a walk in order would take longer."""
-    found: list[str] = []
+    """The functions that a body calls, in no order: `Block.walk` would be slower."""
+    callees: list[str] = []
     blocks = [body]
     while blocks:
         for op in blocks.pop().ops:
             if op.regions:
                 blocks += op.regions
             elif op.definition.name == "call":
-                found.append(op.attrs["callee"])
-    return found
+                callees.append(op.attrs["callee"])
+    return callees
 
 
 def is_initialised(buffer: Buffer) -> bool:

@@ -1,4 +1,4 @@
-"""Integers that callers give one by one, of whatever type, held to a range."""
+"""Checks integers and sequences that callers pass."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from .dispatcher import BadInputs
 __all__ = ["integer_in", "items_of"]
 
 
-def integer_in(given: Any, least: int, most: int) -> int | None:
-    """An integer of any type from `least` to `most`; None for what is none, a bool among it."""
-    value = given
-    if type(given) is not int:
+def integer_in(value: Any, least: int, most: int) -> int | None:
+    """An integer of any type from `least` to `most` as an int; None for anything else, and for a bool."""
+    if type(value) is not int:
         try:
             # operator.index takes every integer type, but takes bool for one too.
-            value = None if isinstance(given, bool) else operator.index(given)
+            value = None if isinstance(value, bool) else operator.index(value)
         except TypeError:
             value = None
     return value if value is not None and least <= value <= most else None
 
 
-def items_of(given: Any, wanted: str) -> list[Any]:
-    """The items of a sequence.  Raises BadInputs, which begins with `wanted`, for what has no order or is text."""
-    refused = BadInputs(f"{wanted}, not a {type(given).__name__}")
-    if isinstance(given, (str, bytes, bytearray, dict, set, frozenset)):
-        raise refused
+def items_of(values: Any, expected: str) -> list[Any]:
+    """The items of a sequence.
+
+    Raises BadInputs, with a message that begins with `expected`, for text and for what has no order.
+    """
+    error = BadInputs(f"{expected}, not a {type(values).__name__}")
+    if isinstance(values, (str, bytes, bytearray, dict, set, frozenset)):
+        raise error
     try:
-        return list(given)
+        return list(values)
     except TypeError:
-        raise refused from None
+        raise error from None

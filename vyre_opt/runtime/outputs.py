@@ -1,4 +1,4 @@
-"""The only output of a dispatch, held to what it must be: other people's dispatchers give what they like."""
+"""Checks the output of a dispatch, for dispatchers that are not of this project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ U32_MAX = (1 << 32) - 1
 
 
 def u32_output(outputs: Any, count: int, where: str) -> np.ndarray:
-    """`count` u32 elements, given as an array or bytes.  Raises BackendError, beginning with `where`."""
+    """The only output of a dispatch as `count` u32 elements, whether it is an array or bytes.
+
+    Raises BackendError, with a message that begins with `where`, for anything else.
+    """
     import numpy as np
 
     if not isinstance(outputs, (list, tuple)) or len(outputs) != 1:

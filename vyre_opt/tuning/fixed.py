@@ -119,9 +119,9 @@ def _zeros(count: int, scratch: Scratch | None) -> np.ndarray:
 
 
 def _backend(dispatcher: Target) -> Dispatcher:
-    from ..runtime.dispatcher import target
+    from ..runtime.dispatcher import shared_dispatcher
 
-    backend = target(dispatcher)
+    backend = shared_dispatcher(dispatcher)
     if not hasattr(backend, "dispatch"):
         raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
     return backend

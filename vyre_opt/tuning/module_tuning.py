@@ -90,11 +90,11 @@ def dispatcher_for(target: str) -> Dispatcher:
 
     Raises BackendError where there is none, BadInputs for what is no target.
     """
-    from ..runtime.dispatcher import target as kept
+    from ..runtime.dispatcher import shared_dispatcher
 
     if not target.startswith("sm_"):
-        return kept(target or "cpu")
-    backend: Any = kept("cuda")
+        return shared_dispatcher(target or "cpu")
+    backend: Any = shared_dispatcher("cuda")
     here = str(backend.facts.target.name)
     if here.rstrip("a") != target.rstrip("a"):
         raise BackendError(f"the GPU here is {here}, not {target}, so there is nothing to measure on")

@@ -63,9 +63,9 @@ def autotune(
 
     Raises BadInputs for arguments that do not fit, and BackendError if every configuration failed.
     """
-    from ..runtime.dispatcher import target
+    from ..runtime.dispatcher import shared_dispatcher
 
-    backend = target(dispatcher)
+    backend = shared_dispatcher(dispatcher)
     workload = None if isinstance(kernel, str) else kernel
     if workload is None and (measure is None or space is None):
         raise BadInputs("a kernel that is only named needs a space and a measure")

@@ -24,7 +24,7 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nearly every block is cut, as only those of hundreds of ops are."""
     monkeypatch.setattr(host_outline, "PART", 6)
     monkeypatch.setattr(host_outline, "CHECKED", 3)
-    monkeypatch.setattr(compiler, "_KEPT", OrderedDict())
+    monkeypatch.setattr(compiler, "_LOADED", OrderedDict())
 
 
 def parts(text: str) -> list[str]:

@@ -18,9 +18,9 @@ COUNT = 1 << 19
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    output_memory._kept.clear()
+    output_memory._free.clear()
     yield
-    output_memory._kept.clear()
+    output_memory._free.clear()
 
 
 def test_an_array_that_is_gone_makes_room() -> None:
@@ -61,13 +61,13 @@ def test_what_is_kept_is_bounded() -> None:
     """By its number, and by its bytes; what is larger than that is not kept at all."""
     arrays = [output_memory.empty(COUNT + 40_000 * n, F32) for n in range(2 * output_memory.MAX_KEPT)]
     del arrays
-    assert 0 < len(output_memory._kept) <= output_memory.MAX_KEPT
+    assert 0 < len(output_memory._free) <= output_memory.MAX_KEPT
     arrays = [output_memory.empty((output_memory.MAX_KEPT_BYTES >> 4) + 40_000 * n, F32) for n in range(8)]
     del arrays
-    assert 0 < sum(map(len, output_memory._kept.values())) <= output_memory.MAX_KEPT_BYTES
-    output_memory._kept.clear()
+    assert 0 < sum(map(len, output_memory._free.values())) <= output_memory.MAX_KEPT_BYTES
+    output_memory._free.clear()
     output_memory.empty(output_memory.MAX_KEPT_BYTES, F32)
-    assert not output_memory._kept
+    assert not output_memory._free
 
 
 def test_results_of_several_threads_do_not_overlap() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
-from vyre_opt.runtime.cpu import CpuDispatcher, pace, threads
-from vyre_opt.runtime.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNS, Launch
+from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, threads
+from vyre_opt.runtime.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNNERS, CompiledLaunch
 from vyre_opt.runtime.dispatcher import ProgramError
 
 GROUPS = 2000
@@ -64,7 +64,7 @@ def run(cpu: CpuDispatcher, given: Program, x: np.ndarray, groups: int = GROUPS)
     return y
 
 
-def runs_of(cpu: CpuDispatcher) -> Launch:
+def runs_of(cpu: CpuDispatcher) -> CompiledLaunch:
     (found,) = cpu._launches.values()
     return found
 
@@ -81,18 +81,20 @@ def runs_of(cpu: CpuDispatcher) -> Launch:
     ],
 )
 def test_programs_whose_loops_memory_decides_on_are_not_steady(body: str, steady: bool) -> None:
-    assert pace.is_steady(program(body)) is steady
+    assert loop_analysis.has_fixed_trip_counts(program(body)) is steady
 
 
 def test_a_steady_program_is_tried_once_and_now_and_then(
     asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runs after the first are shared from their first workgroup on, until it is time to look again."""
-    monkeypatch.setattr(threads, "LEARNED_RUNS", 3)
+    monkeypatch.setattr(threads, "REMEMBERED_RUNS", 3)
     tried: list[int] = []
-    begin = threads.Runs._begin_alone
+    begin = threads.GridRunner._begin_alone
     monkeypatch.setattr(
-        threads.Runs, "_begin_alone", lambda runs, short: (tried.append(len(asked)), begin(runs, short))[1]
+        threads.GridRunner,
+        "_begin_alone",
+        lambda runs, short: (tried.append(len(asked)), begin(runs, short))[1],
     )
     cpu, x = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32)
     given = program(ADD)
@@ -106,9 +108,9 @@ def test_what_memory_decides_on_is_tried_each_time(asked: list[int], monkeypatch
     """The work of one run says nothing of the next: a few rounds, then so many that it must be shared."""
     given = program(LOOP.replace("BOUND", "%v"))
     cpu = CpuDispatcher(workers=4)
-    begin, tried = threads.Runs._begin_alone, []
+    begin, tried = threads.GridRunner._begin_alone, []
     monkeypatch.setattr(
-        threads.Runs, "_begin_alone", lambda runs, short: (tried.append(1), begin(runs, short))[1]
+        threads.GridRunner, "_begin_alone", lambda runs, short: (tried.append(1), begin(runs, short))[1]
     )
     for value in (1, 50, 2):
         x = np.full(32 * GROUPS, value, np.uint32)
@@ -141,14 +143,14 @@ def test_one_run_that_was_held_up_does_not_stand_for_the_others(monkeypatch: pyt
 def test_what_runs_keep_is_bounded() -> None:
     """By the number of grids and lengths, and by their scratch memory; results are right throughout."""
     cpu, given = CpuDispatcher(workers=2), program(ADD)
-    for groups in range(1, 3 * MAX_KEPT_RUNS):
+    for groups in range(1, 3 * MAX_KEPT_RUNNERS):
         x = np.arange(32 * groups, dtype=np.uint32)
         assert np.array_equal(run(cpu, given, x, groups), x + 1)
-    assert 0 < len(runs_of(cpu)._runs) <= MAX_KEPT_RUNS
+    assert 0 < len(runs_of(cpu)._runners) <= MAX_KEPT_RUNNERS
     large = program("store %v, @t[%g] : u32\n" + ADD, f"buffer @t : u32[{MAX_KEPT_BYTES // 4 + 1}] workgroup")
     other = CpuDispatcher(workers=2)
     run(other, large, np.arange(32, dtype=np.uint32), 1)
-    assert not runs_of(other)._runs
+    assert not runs_of(other)._runners
 
 
 def test_a_run_after_a_fault_finds_none_of_it() -> None:

@@ -19,7 +19,7 @@ from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.runtime.cpu import CpuDispatcher, threads
-from vyre_opt.runtime.cpu.thread_pool import _Executor
+from vyre_opt.runtime.cpu.thread_pool import _ExecutorPool
 from vyre_opt.runtime.dispatcher import ProgramError
 
 GROUPS = 10_000
@@ -130,16 +130,16 @@ program @slow workgroup(32) {
 """
 
 
-@pytest.fixture(params=["crew", "executor"])
+@pytest.fixture(params=["semaphores", "executor"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Both kinds of threads, whatever this system would take."""
-    if request.param == "crew":
-        yield "crew"
+    if request.param == "semaphores":
+        yield "semaphores"
         return
-    made = _Executor()
-    monkeypatch.setattr(threads, "crew", lambda: made)
+    made = _ExecutorPool()
+    monkeypatch.setattr(threads, "thread_pool", lambda: made)
     yield "executor"
-    made.pool.shutdown()
+    made.executor.shutdown()
 
 
 def chain(text: str = CHAIN) -> Program:
@@ -282,7 +282,7 @@ def test_as_many_threads_as_the_work_is_worth(
     """By the time of the first workgroups, 31 of 2000 here, that a clock shows which goes on by a tick a look:
     2 us of work for them are 127 us for the others, worth 9 threads; half of it is worth some if the last
     call ended just now."""
-    monkeypatch.setattr(threads, "_ended", ended)
+    monkeypatch.setattr(threads, "_last_call", ended)
     (program,) = parse(SLOW).programs.values()
     asked: list[int] = []
     share, ticks = threads.share, itertools.count()
@@ -351,8 +351,8 @@ print(all(right({workers}) for _ in range(20)))
 def test_threads_sleep_soon_after_the_last_call() -> None:
     """They look for more work once, however many calls there were: who looks in vain takes a CPU from others."""
     out = python("""
-from vyre_opt.runtime.cpu import crew
-crew.available, crew.SPIN_NS = (lambda: 8), 20_000_000
+from vyre_opt.runtime.cpu import thread_pool
+thread_pool.available, thread_pool.SPIN_NS = (lambda: 8), 20_000_000
 good = all(right(4) for _ in range(60))
 time.sleep(0.1)
 before = time.process_time()
@@ -401,7 +401,7 @@ def test_a_workgroup_that_draws_all_work_is_not_tried_alone(
     asked: list[int] = []
     share = threads.share
     monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
-    monkeypatch.setattr(threads.Runs, "_begin_alone", None)
+    monkeypatch.setattr(threads.GridRunner, "_begin_alone", None)
     x = np.arange(count, dtype=np.uint32)
     assert np.array_equal(prefix_scan(x, dispatcher=CpuDispatcher(workers=4)), np.cumsum(x, dtype="u4"))
     assert asked == [4]

@@ -1,4 +1,4 @@
-"""What a dispatcher compiled, and what it found compiled: for those who ask where the time went."""
+"""Looks code up in the cache or compiles it, and logs the time of either."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """`name`: of the programs; `seconds`: until their code was there; `cached`: whether it was read."""
+    """`name`: of the programs.  `seconds`: to get their code.  `cached`: whether it came from the store."""
 
     name: str
     seconds: float
@@ -26,7 +26,7 @@ class Compilation:
 
 
 def new_log() -> deque[Compilation]:
-    """Of the last few hundred."""
+    """A log that keeps the last 256 entries."""
     return deque(maxlen=256)
 
 
@@ -39,40 +39,40 @@ def fetch(
     log: deque[Compilation],
     name: str,
 ) -> T:
-    """What a store has under a key, or else what `compile` makes, which is then kept.
+    """The code under a key in the store, or else what `compile` gives, which is then stored.
 
-    `compile` gives the payload that is to be kept, and what `decode` would make of it.  A payload
-    that `decode` cannot read (ValueError, KeyError, TypeError) is dropped, and made anew.
+    `compile` returns a payload for the store, and what `decode` gives for that payload.  A payload
+    that `decode` cannot read (ValueError, KeyError, TypeError, IndexError) is discarded and compiled again.
     """
-    started = perf_counter()
+    start = perf_counter()
     if store is None:
-        made = compile()[1]
-        log.append(Compilation(name, perf_counter() - started, False))
-        return made
-    place = key()
-    payload = store.get(place, kind)
+        code = compile()[1]
+        log.append(Compilation(name, perf_counter() - start, False))
+        return code
+    digest = key()
+    payload = store.get(digest, kind)
     if payload is not None:
         try:
-            made = decode(payload)
+            code = decode(payload)
         except (ValueError, KeyError, TypeError, IndexError):
-            store.discard(place)
+            store.discard(digest)
         else:
-            log.append(Compilation(name, perf_counter() - started, True))
-            return made
-    payload, made = compile()
-    log.append(Compilation(name, perf_counter() - started, False))
-    store.put(place, kind, payload)
-    return made
+            log.append(Compilation(name, perf_counter() - start, True))
+            return code
+    payload, code = compile()
+    log.append(Compilation(name, perf_counter() - start, False))
+    store.put(digest, kind, payload)
+    return code
 
 
 def pack_parts(facts: dict[str, Any], code: bytes) -> bytes:
-    """Facts that JSON can say, then code: the length of the first in 4 bytes, and both."""
+    """A payload: the length of the facts as JSON in 4 bytes (little endian), the JSON, and the code."""
     head = json.dumps(facts, separators=(",", ":"), sort_keys=True).encode()
     return len(head).to_bytes(4, "little") + head + code
 
 
 def unpack_parts(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Raises ValueError."""
+    """The facts and the code of a payload.  Raises ValueError."""
     end = 4 + int.from_bytes(payload[:4], "little")
     facts = json.loads(payload[4:end])
     if not isinstance(facts, dict):

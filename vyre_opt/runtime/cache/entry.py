@@ -1,9 +1,9 @@
-"""One entry of the cache as a file.
+"""The file format of a cache entry.
 
     bytes   8        16     32    8               n         32
             magic    kind   key   n, u64 LE       payload   BLAKE3 of all before
 
-A file is whole or it is nothing: a wrong length, magic, key or checksum makes it no entry.
+A file with a wrong length, magic, key or checksum is no entry at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEAD_BYTES = len(MAGIC) + KIND_BYTES + KEY_BYTES + 8
 SUM_BYTES = 32
 
 KINDS = ("cpu", "ptx", "tuning")
-"""What is kept: object code for this machine, PTX, and results of the tuner."""
+"""Object code for this machine, PTX, and results of the tuner."""
 
 
 class Damaged(ValueError):
@@ -28,7 +28,7 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`payload_bytes` is what the file says of itself."""
+    """The start of a file; `payload_bytes` as the file states it, which may be wrong."""
 
     kind: str
     key: bytes
@@ -61,7 +61,7 @@ def unpack(content: bytes, key: bytes) -> tuple[str, bytes]:
 
 
 def read_head(content: bytes) -> Head:
-    """What the start of a file says.  Raises Damaged."""
+    """Decode the start of a file.  Raises Damaged."""
     if len(content) < HEAD_BYTES:
         raise Damaged("it is truncated")
     if not content.startswith(MAGIC):

@@ -1,4 +1,4 @@
-"""What a store holds: for people who ask, not for those who compile."""
+"""Statistics and integrity checks of a store, for the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLES = re.compile(r"grammar-[0-9a-f]{32}(\.json|\.[0-9]+\.partial)")
 
 @dataclass(slots=True)
 class Survey:
-    """Entries and bytes in all and by kind; `tables`: files of parser tables beside them."""
+    """The number of entries and their bytes, in all and by kind.  `tables`: the number of files of parser tables."""
 
     count: int = 0
     size: int = 0
@@ -27,25 +27,25 @@ class Survey:
 
 
 def survey(store: Store) -> Survey:
-    """Count what is there; what cannot be read as an entry is of the kind `other`."""
-    found = Survey(tables=sum(1 for _ in _tables(store)))
+    """Count the entries of a store; files that are no entries count as kind `other`."""
+    totals = Survey(tables=sum(1 for _ in _tables(store)))
     for entry in store.entries():
         kind = "other"
         with suppress(OSError, Damaged), open(entry.path, "rb") as file:
-            said = read_head(file.read(HEAD_BYTES)).kind
-            if said in KINDS and not entry.is_partial:
-                kind = said
-        count, size = found.kinds.get(kind, (0, 0))
-        found.kinds[kind] = (count + 1, size + entry.size)
-        found.count += 1
-        found.size += entry.size
-    found.kinds = dict(sorted(found.kinds.items()))
-    return found
+            head = read_head(file.read(HEAD_BYTES))
+            if head.kind in KINDS and not entry.is_partial:
+                kind = head.kind
+        count, size = totals.kinds.get(kind, (0, 0))
+        totals.kinds[kind] = (count + 1, size + entry.size)
+        totals.count += 1
+        totals.size += entry.size
+    totals.kinds = dict(sorted(totals.kinds.items()))
+    return totals
 
 
 def check(store: Store) -> tuple[int, list[tuple[str, str]]]:
-    """How many entries are whole; path and reason of the others.  Partial files are neither."""
-    whole = 0
+    """The number of intact entries; path and reason for each damaged one.  Partial files count as neither."""
+    intact = 0
     damaged = []
     for entry in store.entries():
         if entry.is_partial:
@@ -54,11 +54,11 @@ def check(store: Store) -> tuple[int, list[tuple[str, str]]]:
             unpack(entry.path.read_bytes(), entry.key)
         except FileNotFoundError:  # evicted meanwhile
             continue
-        except (Damaged, OSError) as wrong:
-            damaged.append((str(entry.path), str(wrong)))
+        except (Damaged, OSError) as error:
+            damaged.append((str(entry.path), str(error)))
         else:
-            whole += 1
-    return whole, sorted(damaged)
+            intact += 1
+    return intact, sorted(damaged)
 
 
 def remove_tables(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What a compiled program is kept under: everything that its code depends on.
+"""Cache keys: a hash of everything that a program's code depends on.
 
 BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`):
 
@@ -33,10 +33,10 @@ def compile_key(
     specs: Mapping[str, Any],
     target: Mapping[str, str],
 ) -> bytes:
-    """32 bytes.  `specs`: encoded (see ir.arith); `target`: what else decides on the code, by name."""
+    """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, by name."""
     return digest_of(
         [
-            *_surroundings(target),
+            *_environment(target),
             ("program", "fingerprint", fingerprint(program)),
             *(
                 ("func " + name, "fingerprint", print_)
@@ -49,10 +49,10 @@ def compile_key(
 
 def text_key(text: str, target: Mapping[str, str]) -> bytes:
     """32 bytes for LLVM IR that belongs to no program."""
-    return digest_of([*_surroundings(target), ("text", "llvm", text.encode())])
+    return digest_of([*_environment(target), ("text", "llvm", text.encode())])
 
 
-def _surroundings(target: Mapping[str, str]) -> list[Entry]:
+def _environment(target: Mapping[str, str]) -> list[Entry]:
     return [
         ("compiler", "version", compiler_version().encode()),
         ("llvm", "version", llvm_version().encode()),
@@ -64,12 +64,12 @@ def called_fingerprints(program: Program, module: Module | None) -> list[tuple[s
     """Names and fingerprints of the functions that a program calls, directly or not, by name."""
     funcs = module.funcs if module is not None else {}
     called: set[str] = set()
-    waiting = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
-    while waiting:
-        name = waiting.pop()
-        if name not in called and name in funcs:  # what is missing, the lowering reports
+    worklist = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
+    while worklist:
+        name = worklist.pop()
+        if name not in called and name in funcs:  # the lowering reports missing ones
             called.add(name)
-            waiting += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
+            worklist += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
     return [(name, fingerprint(funcs[name])) for name in sorted(called)]
 
 
@@ -80,7 +80,7 @@ def _spec_entry(program: Program, name: str, value: Any) -> Entry:
 
 @cache
 def compiler_version() -> str:
-    """The version of this package, and what its compiling parts are: a checkout changes between versions."""
+    """The version of this package, and a hash of the sources that compile: a checkout changes between versions."""
     from blake3 import blake3
 
     digest = blake3()
@@ -95,10 +95,10 @@ def compiler_version() -> str:
 def llvm_version() -> str:
     """llvmlite's version, and its library's size and time: one version may be built on several LLVMs.
 
-    LLVM itself could say more, but a start that finds all its code kept does without loading it.
+    LLVM itself is not asked, since a run whose code is all in the cache need not load it.
     """
     import llvmlite
 
     libraries = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
-    facts = [(found.st_size, found.st_mtime_ns) for found in map(Path.stat, sorted(libraries))]
+    facts = [(status.st_size, status.st_mtime_ns) for status in map(Path.stat, sorted(libraries))]
     return f"llvmlite {llvmlite.__version__}" + "".join(f", {size} bytes of {time}" for size, time in facts)

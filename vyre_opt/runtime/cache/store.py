@@ -1,14 +1,14 @@
-"""Entries in a folder that many processes share.
+"""The cache on disk: entries in a folder that many processes share.
 
     FOLDER/compiled-1/0 .. f/<64 hex digits of the key>
     FOLDER/compiled-1/0 .. f/<key>.<random>.partial     being written, or left by a process that died
 
-There are no locks.  An entry is written beside its place and renamed to it, so a reader sees an
-old file, a whole new one, or none; what it reads is checked to the last bit.  A store that cannot
-be read or written costs time, never an answer: every fault of the file system is a miss.
+There are no locks.  An entry is written to a partial file and renamed, so that a reader sees the old
+file, the whole new one, or none; a checksum covers all that it reads.  Every error of the file system
+counts as a miss: a store that cannot be read or written costs time, but never a result.
 
-Keys are hashes, so the sixteen folders fill alike, and each is kept to a sixteenth of the limit:
-that takes a look at one folder only after a write.
+Keys are hashes, so the sixteen folders fill evenly, and each is limited to a sixteenth of the size:
+after a write only one folder must be listed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of the store.  `used`: when it was written or read last, in seconds since the epoch."""
+    """A file of the store.  `used`: when it was last written or read, in seconds since the epoch."""
 
     path: Path
     size: int
@@ -53,7 +53,7 @@ class Entry:
 
 
 class Store:
-    """Bytes by key.  `limit`: bytes that all entries may take together; 0 keeps nothing."""
+    """Maps keys to bytes.  `limit`: the bytes that all entries may take together; with 0 nothing is stored."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
         self.folder = folder / LAYOUT
@@ -65,12 +65,12 @@ class Store:
         return self.limit // SHARDS
 
     def path(self, key: bytes) -> Path:
-        """Where the entry of a key is."""
+        """The file of a key's entry."""
         name = key.hex()
         return self.folder / name[0] / name
 
     def get(self, key: bytes, kind: str) -> bytes | None:
-        """The payload kept under a key; None for a miss, of whatever cause.  What is damaged goes."""
+        """The payload under a key; None for a miss, of whatever cause.  Removes an entry that is damaged."""
         path = self.path(key)
         try:
             with open(path, "rb", buffering=0) as file:
@@ -80,10 +80,10 @@ class Store:
         except (OSError, MemoryError):
             return None
         try:
-            found, payload = unpack(content, key)
+            stored_kind, payload = unpack(content, key)
         except Damaged:
-            found, payload = "", b""
-        if found != kind:
+            stored_kind, payload = "", b""
+        if stored_kind != kind:
             _remove(path)
             return None
         with suppress(OSError):
@@ -91,7 +91,7 @@ class Store:
         return payload
 
     def put(self, key: bytes, kind: str, payload: bytes) -> bool:
-        """Keep a payload; whether that was possible."""
+        """Store a payload; False if that was not possible."""
         content = pack(key, kind, payload)
         if len(content) > self.share:
             return False
@@ -108,16 +108,16 @@ class Store:
         return True
 
     def discard(self, key: bytes) -> None:
-        """Drop an entry that its reader could not use."""
+        """Remove an entry that its reader could not use."""
         _remove(self.path(key))
 
     def entries(self) -> Iterator[Entry]:
-        """All files of the store, partial ones among them, in no order."""
+        """All files of the store, also partial ones, in no order."""
         for shard in range(SHARDS):
             yield from _entries(self.folder / f"{shard:x}")
 
     def clear(self) -> tuple[int, int]:
-        """Remove all entries: how many there were, and their bytes."""
+        """Remove all entries; gives how many there were, and their bytes."""
         removed = [entry.size for entry in self.entries() if _remove(entry.path)]
         for shard in range(SHARDS):
             with suppress(OSError):
@@ -127,11 +127,11 @@ class Store:
         return len(removed), sum(removed)
 
     def _trim(self, shard: Path) -> None:
-        """Remove what was not used for longest, until the folder is within its share."""
-        found = list(_entries(shard))
-        total = sum(entry.size for entry in found)
+        """Remove the least recently used entries until the folder is within its share."""
+        entries = list(_entries(shard))
+        total = sum(entry.size for entry in entries)
         now = time.time()
-        for entry in sorted(found, key=lambda entry: entry.used):
+        for entry in sorted(entries, key=lambda entry: entry.used):
             if entry.is_partial:
                 if now - entry.used > ABANDONED_SECONDS and _remove(entry.path):
                     total -= entry.size
@@ -140,12 +140,12 @@ class Store:
 
 
 def default_store() -> Store:
-    """The user's store, as the environment has it now."""
+    """The user's store, with the folder and limit that the environment sets."""
     return Store(cache_folder(), limit_of(os.environ.get(LIMIT_VARIABLE)))
 
 
 def limit_of(text: str | None) -> int:
-    """A limit from the environment; what is no size counts as not set."""
+    """A limit from the environment; the default for text that is no size."""
     if not text:
         return DEFAULT_LIMIT
     try:
@@ -165,19 +165,19 @@ def read_size(text: str) -> int:
 
 
 def _write_new(path: Path, content: bytes) -> None:
-    """Unbuffered, so that a full disk is seen here."""
+    """Write a new file, unbuffered, so that a full disk raises OSError here."""
     with open(path, "xb", buffering=0) as file:
-        left = memoryview(content)
-        while left:
-            left = left[file.write(left) or 0 :]
+        rest = memoryview(content)
+        while rest:
+            rest = rest[file.write(rest) or 0 :]
 
 
 def _entries(folder: Path) -> Iterator[Entry]:
     try:
-        listed = list(os.scandir(folder))
+        items = list(os.scandir(folder))
     except OSError:
         return
-    for item in listed:
+    for item in items:
         stem = item.name.partition(".")[0]
         if len(stem) != 64 or set(stem) - set("0123456789abcdef"):
             continue

@@ -1,8 +1,8 @@
 """The cpu target: programs compiled for this machine, lanes across its vector unit.
 
 A workgroup runs in one thread, 32 invocations at a time; workgroups are spread over the
-threads.  Bounds are checked, as is what else would stop a program (a trap, a loop
-without a step); races and reads of memory that nothing has written are for `ref` to find.
+threads.  Bounds, traps and the steps of loops are checked; races and reads of uninitialised
+memory are not: `ref` finds them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_form
 from . import output_memory, threads
-from .compiler import compiled
+from .compiler import compile_program
 from .jit import Host
-from .launch import Launch
+from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
     from ..pipelines.host_runner import HostRunner, Memory
@@ -34,11 +34,11 @@ MAX_LAUNCHES = 256
 
 
 class CpuDispatcher:
-    """Compiles and runs.
+    """Compiles programs with LLVM and runs them.
 
-    `workers`: threads that run workgroups, all CPUs by default.  `opt`: LLVM's
-    optimisation level, 0 to 3.  `cache`: whether compiled programs are kept on disk, and
-    found there.  `compilations`: what was compiled or found, in order.
+    `workers`: threads that run workgroups, by default as many as CPUs.  `opt`: LLVM's
+    optimisation level, 0 to 3.  `cache`: whether object code is kept on disk and looked up
+    there.  `compilations`: what was compiled or found in the cache, in order.
     """
 
     name = "cpu"
@@ -52,8 +52,8 @@ class CpuDispatcher:
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
-        self._launches: OrderedDict[Any, Launch] = OrderedDict()
-        """By the identity of a program and its module, which they keep alive."""
+        self._launches: OrderedDict[Any, CompiledLaunch] = OrderedDict()
+        """By the ids of a program and its module; each keeps both alive, so that no id is used again."""
         self._lock = threading.Lock()
 
     def dispatch(
@@ -76,31 +76,31 @@ class CpuDispatcher:
         specs: Mapping[str, Any] | None = None,
         *,
         settled: bool = False,
-    ) -> Launch:
-        """What runs a program: kept from the last calls, or made now.
+    ) -> CompiledLaunch:
+        """What runs a program, from an earlier call if possible.
 
-        `settled`: nobody has changed it since, which else is looked at op by op.  Raises as
-        `dispatch` does for all but the inputs and the grid.
+        `settled`: the caller knows that nobody has changed the program since; otherwise it is
+        compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
         """
         values = check_form(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
-        found = self._launches.get(key)
-        if found is not None and (settled or found.holds()):
-            return found
+        cached = self._launches.get(key)
+        if cached is not None and (settled or cached.is_current()):
+            return cached
         constants = check_form(program, module, None) if values is None else values
 
-        made = Launch(
+        launch = CompiledLaunch(
             program,
             module,
-            lambda: compiled(program, module, constants, self.host, self.store, self.compilations),
+            lambda: compile_program(program, module, constants, self.host, self.store, self.compilations),
             self.workers,
         )
         with self._lock:
-            self._launches[key] = made
+            self._launches[key] = launch
             self._launches.move_to_end(key)
             if len(self._launches) > MAX_LAUNCHES:
                 self._launches.popitem(last=False)
-        return made
+        return launch
 
     def in_place(
         self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
@@ -108,11 +108,11 @@ class CpuDispatcher:
         """See `HostRunner`."""
         launch = self.prepared(program, module, settled=True)
         bound = [memory[p.buffer.name].array for p in launch.parameters]
-        launch.ready(grid)
+        launch.prepare(grid)
         return lambda: launch.in_place(bound, grid, scratch)
 
     def pipeline(self, plan: Plan) -> HostRunner:
-        """What runs a pipeline; see `Runner`."""
+        """A runner of the pipeline; see `Runner`."""
         from ..pipelines.host_runner import HostRunner
 
         return HostRunner(plan, self.in_place, empty=output_memory.empty)

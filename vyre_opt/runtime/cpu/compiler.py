@@ -1,4 +1,4 @@
-"""Programs compiled for this machine, kept in the process."""
+"""Compiles programs for this machine; the latest stay loaded in the process."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from ..ref.faults import fault
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
-__all__ = ["ObjectCode", "compiled", "flat_program", "host_code"]
+__all__ = ["ObjectCode", "compile_program", "flat_program", "host_code"]
 
-MAX_KEPT = 256
-_KEPT: OrderedDict[Any, ObjectCode] = OrderedDict()
+MAX_LOADED = 256
+_LOADED: OrderedDict[Any, ObjectCode] = OrderedDict()
 _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    code: HostCode
+    host_code: HostCode
     loaded: Loaded
 
 
 def flat_program(program: Program, module: Module | None) -> Program:
+    """The program with all calls inlined.  Raises BackendError for one that gets too large."""
     try:
         return flatten(program, module.funcs if module is not None else {})
     except TooLarge:
@@ -45,7 +46,7 @@ def flat_program(program: Program, module: Module | None) -> Program:
 
 
 def host_code(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> HostCode:
-    """LLVM IR of a program for the values of its specialization constants, encoded."""
+    """The LLVM IR of a program, for encoded values of its specialization constants."""
     flat = flat_program(program, module)
     try:
         return lower(flat, specs, host.triple, host.layout, host.features)
@@ -64,7 +65,7 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         ) from None
 
 
-def compiled(
+def compile_program(
     program: Program,
     module: Module | None,
     specs: Mapping[str, Any],
@@ -72,19 +73,22 @@ def compiled(
     store: Store | None,
     log: deque[Compilation],
 ) -> ObjectCode:
-    """The program in memory: kept in the process, from the store, or made now.  `log`: what was not there."""
+    """The program's code, loaded: from this process, from the store, or compiled now.
+
+    `log`: gets an entry unless the code was in the process.
+    """
     values = tuple(sorted(specs.items()))
     key = (fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:
-        found = _KEPT.get(key)
-    if found is None:
+        object_code = _LOADED.get(key)
+    if object_code is None:
 
         def compile() -> tuple[bytes, tuple[HostCode, bytes]]:
             code = host_code(program, module, specs, host)
-            made = compile_object(code.text, host)
-            return object_cache.encode(code, made), (code, made)
+            object_file = compile_object(code.text, host)
+            return object_cache.encode(code, object_file), (code, object_file)
 
-        code, made = fetch(
+        code, object_file = fetch(
             store,
             "cpu",
             lambda: object_cache.key_of(program, module, specs, host),
@@ -93,10 +97,10 @@ def compiled(
             log,
             f"@{program.name}",
         )
-        found = ObjectCode(code, load(made, ENTRY))
+        object_code = ObjectCode(code, load(object_file, ENTRY))
     with _LOCK:
-        _KEPT[key] = found
-        _KEPT.move_to_end(key)
-        if len(_KEPT) > MAX_KEPT:
-            _KEPT.popitem(last=False)
-    return found
+        _LOADED[key] = object_code
+        _LOADED.move_to_end(key)
+        if len(_LOADED) > MAX_LOADED:
+            _LOADED.popitem(last=False)
+    return object_code

@@ -16,17 +16,17 @@ from ...lowering.host.function_builder import SimdFeatures
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 
-# What LLVM aborts on cannot be caught, and neither llvmlite nor LLVM's JIT says that it may be
-# entered from several threads, so one compiles at a time.
+# One thread compiles at a time: neither llvmlite nor LLVM's JIT promises to be thread-safe, and
+# where LLVM aborts, the process ends.
 _LOCK = threading.Lock()
 _NUMBERS = count()
 
 
 @dataclass(frozen=True)
 class Host:
-    """The machine that code is made for: `name` and `attributes` as LLVM takes them.
+    """The machine to compile for: `name` of its CPU and `attributes` (features) as LLVM writes them.
 
-    `opt`: 0 (as it is written) to 3.
+    `opt`: LLVM's optimisation level; at 0 not even passes over the IR are run.
     """
 
     name: str
@@ -47,18 +47,18 @@ class Host:
 
     @property
     def features(self) -> SimdFeatures:
-        """What is worth an instruction here."""
+        """Which vector instructions the lowering may count on: see `SimdFeatures`."""
         has = {word[1:] for word in self.attributes.split(",") if word.startswith("+")}
-        moves: set[int] = set()
+        masked: set[int] = set()
         if has & {"avx2", "avx512f"}:
-            moves |= {32, 64}
+            masked |= {32, 64}
         if "avx512bw" in has:
-            moves |= {8, 16}
+            masked |= {8, 16}
         gathers = {32, 64} if has & {"avx2", "avx512f"} else set()
         scatters = {32, 64} if "avx512f" in has else set()
         half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
         arithmetic = "avx512" if "avx512f" in has else "host"
-        return SimdFeatures(frozenset(moves), frozenset(gathers), frozenset(scatters), half, arithmetic)
+        return SimdFeatures(frozenset(masked), frozenset(gathers), frozenset(scatters), half, arithmetic)
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +92,7 @@ def _linker() -> Any:
 
 
 class Loaded:
-    """A function in memory; it stays as long as this object does."""
+    """A function in memory, which is unloaded with this object.  For its parameters see lowering.host."""
 
     def __init__(self, tracker: Any, address: int) -> None:
         self.tracker = tracker
@@ -114,19 +114,20 @@ def compile_object(text: str, host: Host) -> bytes:
                 options.slp_vectorization = False  # lanes are vectors already
                 builder = llvm.create_pass_builder(machine, options)
                 builder.getModulePassManager().run(module, builder)
-            made: bytes = machine.emit_object(module)
-            return made
+            object_file: bytes = machine.emit_object(module)
+            return object_file
 
 
-def link(code: bytes, *symbols: str) -> Any:
-    """Link an object file into this process; gives addresses by symbol, and keeps the code."""
+def link(object_file: bytes, *symbols: str) -> Any:
+    """Link an object file into this process; the result gives addresses by symbol, and keeps the code loaded."""
     with _LOCK:
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
         for symbol in symbols:
             library.export_symbol(symbol)
         return library.link(_linker(), f"vyre.{next(_NUMBERS)}")
 
 
-def load(code: bytes, symbol: str) -> Loaded:
-    tracker = link(code, symbol)
+def load(object_file: bytes, symbol: str) -> Loaded:
+    """A function of an object file."""
+    tracker = link(object_file, symbol)
     return Loaded(tracker, tracker[symbol])

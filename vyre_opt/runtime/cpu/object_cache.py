@@ -1,4 +1,4 @@
-"""Object code of a program with what a call needs to know of it, as the compile cache keeps it."""
+"""The compile cache's entries of the cpu: a program's object file, and what a call needs to know of it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["decode", "encode", "key_of", "object_of"]
 
 
 def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> bytes:
-    """The machine decides with the program: its CPU, its features, and how much is optimised."""
+    """The cache key of a program for a machine and an optimisation level."""
     return compile_key(program, module, specs, _target(host))
 
 
 def object_of(text: str, host: Host, store: Store) -> bytes:
-    """The object file of LLVM IR that belongs to no program."""
+    """The object file of LLVM IR that belongs to no program, from the store or compiled now."""
     key = text_key(text, _target(host))
-    found = store.get(key, "cpu")
-    if found is None:
-        found = compile_object(text, host)
-        store.put(key, "cpu", found)
-    return found
+    object_file = store.get(key, "cpu")
+    if object_file is None:
+        object_file = compile_object(text, host)
+        store.put(key, "cpu", object_file)
+    return object_file
 
 
 def _target(host: Host) -> dict[str, str]:
@@ -40,24 +40,24 @@ def _target(host: Host) -> dict[str, str]:
     }
 
 
-def encode(code: HostCode, made: bytes) -> bytes:
-    """The text is not kept: it was for LLVM."""
+def encode(code: HostCode, object_file: bytes) -> bytes:
+    """An entry.  It does not hold the LLVM IR."""
     facts = {
         "buffers": code.buffers,
         "written": sorted(code.written),
         "scratch_bytes": code.scratch_bytes,
         "whole_grid": code.whole_grid,
     }
-    return pack_parts(facts, made)
+    return pack_parts(facts, object_file)
 
 
 def decode(payload: bytes) -> tuple[HostCode, bytes]:
     """Raises ValueError, KeyError or TypeError for what `encode` did not write."""
-    facts, made = unpack_parts(payload)
+    facts, object_file = unpack_parts(payload)
     return HostCode(
         "",
         tuple(facts["buffers"]),
         frozenset(facts["written"]),
         int(facts["scratch_bytes"]),
         bool(facts["whole_grid"]),
-    ), made
+    ), object_file

@@ -1,8 +1,8 @@
-"""Memory of large results, taken again when nobody has it any more.
+"""A free list for the memory of large results.
 
-The system gives fresh pages one fault at a time, and takes them back when a large array goes: a
-program that writes its result as fast as memory takes it spends most of its time there.  So the
-memory of a large array that is gone is kept for the next one of about its size.
+Fresh pages of the system cost a page fault each, and `free` gives those of a large array back: a program
+that only writes its result would spend most of its time there.  So the memory of a large array that
+was dropped is kept for the next array of about its size.
 """
 
 from __future__ import annotations
@@ -17,77 +17,78 @@ import numpy as np
 __all__ = ["address", "empty"]
 
 MIN_BYTES = 1 << 20
-"""Below, the C library's own heap does as well, and at less cost."""
+"""Smaller arrays are left to the C library, whose heap keeps their memory itself."""
 
 MAX_KEPT_BYTES = 1 << 28
 MAX_KEPT = 32
-"""What is kept without an owner, at most."""
+"""The most bytes and blocks on the free list."""
 
 _GRAIN = 1 << 16
+"""Sizes are multiples of this, so that arrays of about the same size fit the same blocks."""
 
 _address_of, _start_of = ctypes.addressof, ctypes.c_char.from_buffer
 
-_kept: dict[int, np.ndarray] = {}
-"""By address, oldest first.  A lease may end anywhere, in another thread or amid these functions, so
-they rely on single operations of a dict, and on no lock."""
+_free: dict[int, np.ndarray] = {}
+"""By address, oldest first.  An array may be dropped at any point, in another thread or amid these functions;
+so they use no lock, in which a thread could meet itself, but single operations of a dict."""
 
 
 class _Lease:
-    """What an array and all its views keep alive; at its end the memory may be taken again."""
+    """The base of an array and all its views; when the last of them is dropped, it frees the memory."""
 
     __slots__ = ("__array_interface__", "address", "memory")
 
     def __init__(self, memory: np.ndarray, count: int, dtype: np.dtype[Any]) -> None:
         self.memory = memory
         self.address: int = memory.ctypes.data
-        place = (self.address, False)
-        self.__array_interface__ = {"version": 3, "shape": (count,), "typestr": dtype.str, "data": place}
+        data = (self.address, False)
+        self.__array_interface__ = {"version": 3, "shape": (count,), "typestr": dtype.str, "data": data}
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():
-            _keep(self.address, self.memory)
+            _release(self.address, self.memory)
 
 
 def empty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """A flat array that holds anything; raises as `np.empty` does."""
-    wanted = count * dtype.itemsize
-    if wanted < MIN_BYTES:
+    """An uninitialised flat array.  Raises what `np.empty` does."""
+    needed = count * dtype.itemsize
+    if needed < MIN_BYTES:
         return np.empty(count, dtype)
-    size = -(-wanted // _GRAIN) * _GRAIN
-    memory = _taken(size)
+    size = -(-needed // _GRAIN) * _GRAIN
+    memory = _reuse(size)
     if memory is None:
         try:
             memory = np.empty(size, np.uint8)
-        except MemoryError:  # what is kept may be what is missing
-            _kept.clear()
+        except MemoryError:  # the free list may hold what is missing
+            _free.clear()
             memory = np.empty(size, np.uint8)
     return np.asarray(_Lease(memory, count, dtype))
 
 
 def address(array: Any) -> int:
-    """`array.ctypes.data`, which takes three times as long, of a flat array that may be written."""
+    """The address of a flat array: `array.ctypes.data`, which takes three times as long."""
     try:
         return _address_of(_start_of(array))
-    except (TypeError, ValueError):  # it may not, or is empty
+    except (TypeError, ValueError):  # ctypes takes no array that is empty or read-only
         return int(array.ctypes.data)
 
 
-def _taken(size: int) -> np.ndarray | None:
-    """Kept memory of that size, the latest first: it may still be in a cache."""
-    for address in reversed(tuple(_kept)):
-        memory = _kept.get(address)
-        if memory is not None and len(memory) == size and _kept.pop(address, None) is not None:
+def _reuse(size: int) -> np.ndarray | None:
+    """A free block of that size, the latest first: it may still be in a CPU cache."""
+    for address in reversed(tuple(_free)):
+        memory = _free.get(address)
+        if memory is not None and len(memory) == size and _free.pop(address, None) is not None:
             return memory
     return None
 
 
-def _keep(address: int, memory: np.ndarray) -> None:
-    """Keep memory; the oldest goes where that is too much."""
-    _kept[address] = memory
-    addresses = tuple(_kept)
-    total = sum(len(found) for address in addresses if (found := _kept.get(address)) is not None)
+def _release(address: int, memory: np.ndarray) -> None:
+    """Put a block on the free list; the oldest ones go where that makes it too long."""
+    _free[address] = memory
+    addresses = tuple(_free)
+    total = sum(len(block) for address in addresses if (block := _free.get(address)) is not None)
     for number, oldest in enumerate(addresses):
         if total <= MAX_KEPT_BYTES and len(addresses) - number <= MAX_KEPT:
             return
-        dropped = _kept.pop(oldest, None)
+        dropped = _free.pop(oldest, None)
         total -= 0 if dropped is None else len(dropped)

@@ -1,8 +1,7 @@
 """The threads that share a dispatch with its caller.
 
-Where there are POSIX semaphores (Linux) a thread stays in machine code from job to job, so that
-neither waking it nor its work takes Python's lock; see crew_work, crew_wait and crew_share.
-Elsewhere an executor's threads make one call a job.
+On Linux a thread stays in machine code from job to job (see `thread_pool_ir`), so that neither waking
+it nor its work takes Python's lock.  Elsewhere the threads of an executor make one call for each job.
 """
 
 from __future__ import annotations
@@ -25,45 +24,51 @@ import numpy as np
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from ..cache.store import default_store
 from . import jit, object_cache, output_memory
-from .pool_layout import (
+from .thread_pool_ir import (
     ARGS,
     CODE,
     END,
+    MAX_CHUNK,
     MEMBERS,
     NEXT,
     RECORD_WORDS,
     RECORDS,
-    ROOMS,
-    SEAT_BYTES,
-    SIZE,
+    SCRATCH,
+    SLOT_BYTES,
     SPREAD,
     STOP,
     STRIDE,
     YIELD,
+    linux_ir,
+    worker_ir,
 )
-from .pool_submit import sharing_text
-from .pool_wait import waiting_text
-from .pool_worker import working_text
 
-__all__ = ["FOREVER", "ThreadPool", "Job", "available", "copy_code", "crew", "work_function"]
+__all__ = ["FOREVER", "ThreadPool", "Job", "available", "copy_code", "thread_pool", "work_function"]
 
-MAX_SEATS = 1024
+MAX_SLOTS = 1024
 SPIN_NS = 200_000
-"""How long a thread without work looks for some before it sleeps: some calls' time, so that one call after
-the other finds it awake; waking it takes 50 us and more."""
+"""How long an idle thread spins before it sleeps: the time of some calls, so that calls that follow one
+another find it awake.  Waking it takes 50 us and more."""
 
 WAIT_NS = 50_000_000
-"""How long a caller waits for the others before it looks for signals."""
+"""How long a caller waits for the workers before it lets Python handle signals."""
 
 FOREVER = (1 << 63) - 1
-_ALIGN = 64
+SCRATCH_ALIGN = 64
 _BYTE = np.dtype(np.uint8)
-WORKING: tuple[str, ...] = ("vyre_work", "vyre_copy")
-WAITING = ("vyre_seat", "vyre_quit", "vyre_worker", "vyre_start", "vyre_finish", "vyre_abandon")
+_WORK_SYMBOLS: tuple[str, ...] = ("vyre_work", "vyre_copy")
+_LINUX_SYMBOLS = (
+    "vyre_init_slot",
+    "vyre_quit_slot",
+    "vyre_worker",
+    "vyre_start",
+    "vyre_finish",
+    "vyre_abandon",
+)
 
 
 def available() -> int:
-    """CPUs that this process may use."""
+    """The number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -71,25 +76,26 @@ def available() -> int:
 
 @lru_cache(maxsize=1)
 def _yield_address() -> int:
-    """Of the system's function with which a thread lets others run."""
+    """The address of the system's function that yields the CPU to other threads."""
     if sys.platform == "win32":
-        found = ctypes.WinDLL("kernel32").SwitchToThread
+        function = ctypes.WinDLL("kernel32").SwitchToThread
     else:
-        found = ctypes.CDLL(None).sched_yield
-    address = ctypes.cast(found, ctypes.c_void_p).value
+        function = ctypes.CDLL(None).sched_yield
+    address = ctypes.cast(function, ctypes.c_void_p).value
     assert address
     return address
 
 
 class Job:
-    """Workgroups up to `workgroups`, for up to `threads` threads; `begin` says from which on, each time anew.
+    """A range of workgroups that up to `threads` threads share; it may run many times, after `begin` each time.
 
-    `code`: the address of its function; `args` and `room_bytes`: what that takes (see lowering.host).
-    `records`: a fault record of RECORD_WORDS words for each thread.
+    `code`: the address of the program's function.  `args` and `scratch_bytes`: the arguments and the
+    scratch memory that it takes, a thread (see lowering.host).  `words`: see `thread_pool_ir`.
+    `records`: the index in `words` of the fault records, RECORD_WORDS words for each thread.
     """
 
     def __init__(
-        self, code: int, args: array[int], workgroups: int, threads: int = 1, room_bytes: int = 0
+        self, code: int, args: array[int], workgroups: int, threads: int = 1, scratch_bytes: int = 0
     ) -> None:
         self.records = records = MEMBERS + threads
         self.words = words = array("Q", bytes(8 * (records + threads * RECORD_WORDS)))
@@ -101,67 +107,71 @@ class Job:
         words[RECORDS] = address + 8 * records
         words[records + STOP_WORD] = address + 8 * STOP
         words[records + YIELD_WORD] = words[YIELD]
-        if room_bytes:
-            stride = -(-room_bytes // _ALIGN) * _ALIGN
-            # what is in it means nothing, as it does for every workgroup after a thread's first
-            self.rooms = output_memory.empty(threads * stride + _ALIGN, _BYTE)
-            start = output_memory.address(self.rooms)
-            words[ROOMS], words[STRIDE] = start + -start % _ALIGN, stride
+        if scratch_bytes:
+            stride = -(-scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN
+            # not cleared: every workgroup after a thread's first finds what the one before it left, anyway
+            self.scratch = output_memory.empty(threads * stride + SCRATCH_ALIGN, _BYTE)
+            start = output_memory.address(self.scratch)
+            words[SCRATCH], words[STRIDE] = start + -start % SCRATCH_ALIGN, stride
 
-    def begin(self, first: int, size: int) -> None:
-        """Threads are to take stretches of up to `size` workgroups, from `first` on; none has one now."""
+    def begin(self, first: int, max_chunk: int) -> None:
+        """Prepare a run from workgroup `first` on, in chunks of up to `max_chunk`; no thread is in the job now."""
         words = self.words
-        words[NEXT], words[SIZE], words[STOP] = first, size, 0
+        words[NEXT], words[MAX_CHUNK], words[STOP] = first, max_chunk, 0
 
     def run(self, loaded: jit.Loaded, first: int, last: int) -> None:
-        """Run workgroups in this thread, as number 0."""
+        """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""
         words = self.words
-        loaded.call(words[ARGS], first, last, words[ROOMS], words[RECORDS])
+        loaded.call(words[ARGS], first, last, words[SCRATCH], words[RECORDS])
 
-    def shrink(self, part: float) -> None:
-        """Stretches of a part of what they are now at most, while threads take them."""
-        now = min(self.words[SIZE], self.words[NEXT] // self.words[SPREAD])
-        self.words[SIZE] = max(1, int(now * part))
+    def shrink(self, factor: float) -> None:
+        """Make the chunks that are still to be taken smaller; other threads may be taking some."""
+        current = min(self.words[MAX_CHUNK], self.words[NEXT] // self.words[SPREAD])
+        self.words[MAX_CHUNK] = max(1, int(current * factor))
 
     def is_at_fault(self, thread: int) -> bool:
         return self.words[self.records + thread * RECORD_WORDS] != 0
 
     def fault(self) -> list[int] | None:
-        """The record of the first workgroup at fault."""
+        """The record of the first workgroup at fault, if any is."""
         if not any(self.words[self.records :: RECORD_WORDS]):
             return None
-        found = [
+        records = [
             self.words[at : at + len(FAULT_WORDS)].tolist()
             for at in range(self.records, len(self.words), RECORD_WORDS)
             if self.words[at]
         ]
-        return min(found, key=itemgetter(FAULT_WORDS.index("workgroup")))
+        return min(records, key=itemgetter(FAULT_WORDS.index("workgroup")))
 
 
 class ThreadPool(Protocol):
-    """What runs jobs beside their caller."""
+    """The threads that run a job beside its caller."""
 
-    def start(self, job: Job, wanted: int) -> None:
-        """Up to `wanted` others, fewer than the job's threads, begin to take stretches."""
+    def start(self, job: Job, workers: int) -> None:
+        """Let up to `workers` threads take chunks of the job; they are fewer than `job.threads`."""
 
     def finish(self, job: Job) -> bool:
-        """After the caller's own part: whether all others have left; False after a while, or a signal."""
+        """Wait until all workers have left the job, once the caller itself finds no more chunks.
+
+        False if some have not after WAIT_NS, or when a signal comes.
+        """
 
     def abandon(self, address: int, /) -> Any:
-        """Stop the job at an address, if it is not finished; return once no other thread may touch it."""
+        """Stop the job at an address, unless it is finished; return once no worker may touch it."""
 
 
-_crews: dict[int, ThreadPool] = {}
+_pools: dict[int, ThreadPool] = {}
+"""By process id."""
 
 
-def crew() -> ThreadPool:
-    """This process's threads; a forked child has none of its parent's."""
+def thread_pool() -> ThreadPool:
+    """The pool of this process; a forked child has none of its parent's threads."""
     process = os.getpid()
-    found = _crews.get(process)
-    if found is None:
-        made: ThreadPool = _Waiting(process) if sys.platform == "linux" else _Executor()
-        found = _crews.setdefault(process, made)
-    return found
+    pool = _pools.get(process)
+    if pool is None:
+        pool = _SemaphorePool(process) if sys.platform == "linux" else _ExecutorPool()
+        pool = _pools.setdefault(process, pool)  # another thread may have been faster
+    return pool
 
 
 # --- machine code
@@ -172,33 +182,32 @@ _LOCK = threading.Lock()
 
 
 def _library() -> Any:
-    """Addresses by name.  There is one, for good: threads are in its code."""
+    """The pool's machine code: addresses by symbol.  It is never unloaded, since threads are running in it."""
     with _LOCK:
         if not _libraries:
             host = jit.Host.this(1)
-            text, names = working_text(host.triple, host.layout), WORKING
+            text, symbols = worker_ir(host.triple, host.layout), _WORK_SYMBOLS
             if sys.platform == "linux":
-                text, names = text + waiting_text(host.triple) + sharing_text(), (*WORKING, *WAITING)
-            _libraries.append(jit.link(object_cache.object_of(text, host, default_store()), *names))
+                text, symbols = text + linux_ir(host.triple), (*_WORK_SYMBOLS, *_LINUX_SYMBOLS)
+            _libraries.append(jit.link(object_cache.object_of(text, host, default_store()), *symbols))
         return _libraries[0]
 
 
-def _function(name: str, parameters: int) -> Callable[..., int]:
+def _function(symbol: str, parameters: int) -> Callable[..., int]:
     """A function of 64-bit words; Python's lock is free while it runs."""
-    found: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * parameters)(
-        _library()[name]
-    )
-    return found
+    signature = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * parameters)
+    function: Callable[..., int] = signature(_library()[symbol])
+    return function
 
 
 @lru_cache(maxsize=1)
 def work_function() -> Callable[[int, int, int], int]:
-    """(address of a job, number of the thread, stretches) -> whether nothing is left; else so many are done."""
+    """vyre_work: (address of a job, number of the thread, chunks) -> 1 if none is left, 0 if it ran so many."""
     return _function("vyre_work", 3)
 
 
 def copy_code() -> int:
-    """The address of a program's function that copies; its arguments are to, from, and bytes."""
+    """The address of vyre_copy, for a `Job`; its arguments are the addresses of target and source, and bytes."""
     address: int = _library()["vyre_copy"]
     return address
 
@@ -206,96 +215,101 @@ def copy_code() -> int:
 # --- threads
 
 
-class _Waiting:
-    """Threads that wait in `vyre_worker`, made when they are first wanted."""
+class _SemaphorePool:
+    """Threads that wait in `vyre_worker`, created when they are first needed.
+
+    `slots`: the address of the first of MAX_SLOTS slots; thread k waits at slot k.
+    """
 
     abandon: Callable[[int], Any]
 
     def __init__(self, process: int) -> None:
-        room = np.zeros(MAX_SEATS * SEAT_BYTES + SEAT_BYTES, np.uint8)
-        # a thread may look at its seat for as long as the process lives
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(room))
-        start: int = room.ctypes.data
-        self.seats = start + -start % SEAT_BYTES
+        memory = np.zeros(MAX_SLOTS * SLOT_BYTES + SLOT_BYTES, np.uint8)
+        # never freed: a thread may look at its slot for as long as the process lives
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        start: int = memory.ctypes.data
+        self.slots = start + -start % SLOT_BYTES
         self.process = process
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
         self.abandon = _function("vyre_abandon", 1)
         self._start = _function("vyre_start", 4)
         self._finish = _function("vyre_finish", 2)
-        atexit.register(self._leave)
+        atexit.register(self._quit)
 
-    def start(self, job: Job, wanted: int) -> None:
-        if len(self.threads) < wanted:
-            self._grow(min(wanted, MAX_SEATS))
-        self._start(job.address, self.seats, len(self.threads), wanted)
+    def start(self, job: Job, workers: int) -> None:
+        if len(self.threads) < workers:
+            self._grow(min(workers, MAX_SLOTS))
+        self._start(job.address, self.slots, len(self.threads), workers)
 
     def finish(self, job: Job) -> bool:
         return bool(self._finish(job.address, WAIT_NS))
 
-    def _grow(self, wanted: int) -> None:
-        make, worker = _function("vyre_seat", 1), _function("vyre_worker", 2)
+    def _grow(self, count: int) -> None:
+        """Create threads until there are `count`, or as many as the system allows."""
+        init_slot, worker = _function("vyre_init_slot", 1), _function("vyre_worker", 2)
         cpus = available()
         with self.lock:
-            while len(self.threads) < wanted:
+            while len(self.threads) < count:
                 number = len(self.threads)
-                seat = self.seats + number * SEAT_BYTES
-                # looking for work in vain is for a CPU that nobody else needs
+                slot = self.slots + number * SLOT_BYTES
+                # a spinning thread must not take a CPU that the caller, or anybody else, could use
                 spin = SPIN_NS if cpus > 2 and number < cpus - 1 else 0
                 thread = threading.Thread(
-                    target=worker, args=(seat, spin), name=f"vyre-cpu-{number}", daemon=True
+                    target=worker, args=(slot, spin), name=f"vyre-cpu-{number}", daemon=True
                 )
                 try:
-                    if make(seat):
+                    if init_slot(slot):
                         raise OSError("no semaphore")
                     thread.start()
-                except (OSError, RuntimeError):  # the system has no more of them: go on with fewer
+                except (OSError, RuntimeError):  # the system's limit: go on with fewer
                     return
                 self.threads.append(thread)
 
-    def _leave(self) -> None:
-        """End the threads before the interpreter does; one with work is not waited for."""
-        if os.getpid() != self.process:
+    def _quit(self) -> None:
+        """End the threads before the interpreter ends; wait 0.2 s at most for those that are in a job."""
+        if os.getpid() != self.process:  # a forked child: the threads are its parent's
             return
-        leave = _function("vyre_quit", 1)
+        quit_slot = _function("vyre_quit_slot", 1)
         with self.lock:
             for number in range(len(self.threads)):
-                leave(self.seats + number * SEAT_BYTES)
-            latest = time.monotonic() + 0.2
+                quit_slot(self.slots + number * SLOT_BYTES)
+            deadline = time.monotonic() + 0.2
             for thread in self.threads:
-                thread.join(max(0.0, latest - time.monotonic()))
+                thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class _Executor:
-    """Threads of an executor, for systems without semaphores that machine code can wait for."""
+class _ExecutorPool:
+    """The threads of an executor, for systems without semaphores that machine code can wait for."""
 
     def __init__(self) -> None:
-        self.pool = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
-        self.out: dict[int, tuple[Job, list[Future[int]]]] = {}
+        self.executor = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
+        self.running: dict[int, tuple[Job, list[Future[int]]]] = {}
+        """By a job's address."""
 
-    def start(self, job: Job, wanted: int) -> None:
+    def start(self, job: Job, workers: int) -> None:
         futures: list[Future[int]] = []
-        self.out[job.address] = (job, futures)
-        numbers = range(1, wanted + 1)
-        futures.extend(self.pool.submit(work_function(), job.address, n, FOREVER) for n in numbers)
+        self.running[job.address] = (job, futures)
+        numbers = range(1, workers + 1)
+        futures.extend(self.executor.submit(work_function(), job.address, n, FOREVER) for n in numbers)
 
     def finish(self, job: Job) -> bool:
-        """One that has not begun finds nothing left."""
-        _, futures = self.out[job.address]
+        """Workers that have not begun are cancelled: they would find no chunk."""
+        _, futures = self.running[job.address]
         for future in futures:
             future.cancel()
         if wait(futures, WAIT_NS * 1e-9).not_done:
             return False
-        del self.out[job.address]
+        del self.running[job.address]
         return True
 
     def abandon(self, address: int) -> None:
-        job, _ = self.out.get(address, (None, None))
+        job, _ = self.running.get(address, (None, None))
         while job is not None:
             try:
                 job.words[STOP] = 1
                 while not self.finish(job):
                     pass
                 return
-            except KeyboardInterrupt:  # again: it must wait all the same
+            except KeyboardInterrupt:  # a second one must not keep it from waiting
                 pass

@@ -1,7 +1,8 @@
-"""Workgroups over threads: as many as the work is worth, each taking the next stretch until none is left.
+"""Runs a program's workgroups on as many threads as they are worth, each taking chunks until none is left.
 
-What a workgroup takes nobody knows before: where the bytes do not promise enough work for all threads,
-the caller begins alone, and calls as many others as the time of its first workgroups asks for.
+How long a workgroup takes is not known before it runs.  Where the buffers are too small to promise
+enough work for all threads, the caller begins alone, and from the time of its first workgroups decides
+how many others to call.
 """
 
 from __future__ import annotations
@@ -15,117 +16,119 @@ import numpy as np
 
 from . import output_memory
 from .jit import Loaded
-from .pool_worker import COPIED_BYTES
-from .thread_pool import SPIN_NS, Job, available, copy_code, crew, work_function
+from .thread_pool import SPIN_NS, Job, available, copy_code, thread_pool, work_function
+from .thread_pool_ir import COPY_GROUP_BYTES
 
-__all__ = ["Runs", "Work", "available", "copy", "copy_to", "share"]
+__all__ = ["GridRunner", "WorkgroupCode", "available", "copy", "copy_to", "share"]
 
-BYTES_PER_THREAD, DRAWN_BYTES_PER_THREAD = 1 << 18, 1 << 17
+BYTES_PER_THREAD, TICKET_BYTES_PER_THREAD = 1 << 18, 1 << 17
 SECONDS_PER_THREAD = 1.5e-5
-"""Work that is worth a thread: several times what one costs that is awake."""
+"""Work that is worth another thread: several times what it costs to call one that is awake."""
 
-SHORT, SHORT_AWAKE = 1e-4, 4e-5
-"""Seconds of work that are left to one thread: the others may be asleep, and would come too late for it.
-Less is left to it soon after a call: they are awake, or it pays to wake them for the calls to come."""
+ALONE_SECONDS, ALONE_SECONDS_AWAKE = 1e-4, 4e-5
+"""Work that is left to one thread: the others may be asleep, and would come too late.  The second holds
+soon after another call: then they are awake, or it pays to wake them for the calls to come."""
 
-CALL = 1e-6
-"""Seconds of a call in any case."""
+CALL_SECONDS = 1e-6
+"""What a call of machine code takes, whatever it does."""
 
-FIRST_INVOCATIONS, NEXT_PART = 1 << 12, 8
-"""One thread tries so many, a 64th of all at most, then NEXT_PART times as many, and so on."""
+FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
+"""One thread begins with so many (or a 64th of all, if that is less), then takes TRIAL_GROWTH times as many, ..."""
 
-STRETCHES_PER_THREAD = 8
-STRETCH_INVOCATIONS = 1 << 16
-STRETCH_BYTES = 1 << 23
-"""At most so much in a stretch, which nothing interrupts."""
+CHUNKS_PER_THREAD = 8
+CHUNK_INVOCATIONS = 1 << 16
+CHUNK_BYTES = 1 << 23
+"""The most in a chunk, which nothing interrupts."""
 
-SLICE = 0.02
-"""Seconds that the caller works before it looks for signals."""
+SIGNAL_SECONDS = 0.02
+"""How long the caller is to stay in machine code at most, since Python handles no signals meanwhile."""
 
-AT_ONCE = 4
-"""Stretches that the caller takes then; they grow with what is done, so more could take far longer."""
+CALLER_CHUNKS = 4
+"""Chunks that the caller runs in a call; since chunks grow with what is done, more could take far longer."""
 
 MIN_COPY_BYTES = 1 << 21
 
+REMEMBERED_RUNS = 64
+"""So many runs are shared out by the time that one alone took; then that is measured again."""
 
-LEARNED_RUNS = 64
-"""Runs that are shared by what one alone took; then it is looked at again."""
-
-_ended = 0.0
-"""When the last call did."""
+_last_call = 0.0
+"""When the last call ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What runs of a function have in common on any grid.
+class WorkgroupCode:
+    """A program's function, and what holds for its runs on any grid.
 
-    `lanes`: invocations of a workgroup.  `room_bytes`: see lowering.host.  `at_once`: one call does the
-    whole grid.  `draws`, `is_steady`: see `pace`.
+    `lanes`: invocations of a workgroup.  `scratch_bytes`: see lowering.host.  `whole_grid`: one call runs
+    the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`: see `loop_analysis`.
     """
 
     loaded: Loaded
     lanes: int
-    room_bytes: int
-    at_once: bool
-    draws: bool
-    is_steady: bool
+    scratch_bytes: int
+    whole_grid: bool
+    has_ticket_loop: bool
+    has_fixed_trip_counts: bool
 
 
-class Runs:
-    """Runs of a function over one grid, one after the other: what each needs anew is addresses.
+class GridRunner:
+    """Runs a function over one grid again and again; only the addresses of the buffers change.
 
-    `args`: see lowering.host; a run's addresses come into its first words.  `touched`: bytes of the
-    largest buffer.  `workers`: threads at most.
+    `args`: see lowering.host; a run's addresses go into its first words.  `touched`: bytes of the
+    largest buffer.  `workers`: the most threads, the caller among them.
     """
 
-    def __init__(self, work: Work, args: array[int], workgroups: int, touched: int, workers: int) -> None:
-        self.work, self.args = work, args
+    def __init__(
+        self, code: WorkgroupCode, args: array[int], workgroups: int, touched: int, workers: int
+    ) -> None:
+        self.code, self.args = code, args
         self.workgroups, self.touched, self.workers = workgroups, touched, workers
-        self.room_bytes = work.room_bytes * (workgroups if work.at_once else 1)
-        self.threads = 1 if work.at_once else min(workers, workgroups)
-        self.is_tried = False
-        if work.draws and touched >= 2 * DRAWN_BYTES_PER_THREAD:
-            # the first workgroup would do everything, and show nothing
-            self.threads = min(self.threads, touched // DRAWN_BYTES_PER_THREAD)
+        self.scratch_bytes = code.scratch_bytes * (workgroups if code.whole_grid else 1)
+        self.threads = 1 if code.whole_grid else min(workers, workgroups)
+        self.begins_alone = False
+        if code.has_ticket_loop and touched >= 2 * TICKET_BYTES_PER_THREAD:
+            # the first workgroup would take all tickets, so its time would say nothing of the others'
+            self.threads = min(self.threads, touched // TICKET_BYTES_PER_THREAD)
         elif touched // BYTES_PER_THREAD < self.threads:
-            self.is_tried = workgroups > 1 and not work.at_once
+            self.begins_alone = workgroups > 1 and not code.whole_grid
         self.jobs: dict[int, Job] = {}
         self.expected: float | None = None
-        """Seconds of a run alone, where all take about as long."""
+        """The seconds of a run in one thread, where all runs take about as long."""
         self.left = 0
+        """Runs until `expected` is measured again."""
 
     def __call__(self, addresses: Iterable[int]) -> list[int] | None:
-        """Run all workgroups; the fault record of the first that has any.
+        """Run all workgroups; the fault record of the first one at fault, if any is.
 
-        Those before one at fault are run, those after it may not be.
+        All workgroups before that one have run; those after it may not have.
         """
-        global _ended
+        global _last_call
         args = self.args
-        for place, address in enumerate(addresses):
-            args[place] = address
-        job = self._try() if self.is_tried else self._share(0, self.threads)
-        _ended = perf_counter()
+        for index, address in enumerate(addresses):
+            args[index] = address
+        job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
+        _last_call = perf_counter()
         return job.fault()
 
     @property
     def kept_bytes(self) -> int:
-        """Of scratch memory."""
-        return self.room_bytes * sum(self.jobs)
+        """Scratch memory of the jobs that are kept."""
+        return self.scratch_bytes * sum(self.jobs)
 
-    def _try(self) -> Job:
-        """Alone for what little time that takes, then with as many others as the rest is worth."""
+    def _run_measured(self) -> Job:
+        """Run in this thread alone while that takes little time, then with as many as the rest is worth."""
         begun = perf_counter()
-        short = SHORT_AWAKE if begun - _ended < SPIN_NS * 1e-9 else SHORT
+        alone = ALONE_SECONDS_AWAKE if begun - _last_call < SPIN_NS * 1e-9 else ALONE_SECONDS
         if self.expected is None or not self.left:
-            job, done, seconds = self._begin_alone(short)
+            job, done, seconds = self._begin_alone(alone)
             if done == self.workgroups:
-                self._learn(perf_counter() - begun)
+                self._remember(perf_counter() - begun)
                 return job
-            self._learn(seconds * self.workgroups / (self.workgroups - done))
-        elif self.expected <= short:
+            self._remember(seconds * self.workgroups / (self.workgroups - done))
+        elif self.expected <= alone:
             job = self._job(1)
-            job.run(self.work.loaded, 0, self.workgroups)
-            self._learn(perf_counter() - begun)
+            job.run(self.code.loaded, 0, self.workgroups)
+            self._remember(perf_counter() - begun)
             return job
         else:
             done, seconds = 0, self.expected
@@ -134,88 +137,89 @@ class Runs:
             done, min(self.workers, self.workgroups - done, 1 + int(seconds / SECONDS_PER_THREAD))
         )
 
-    def _learn(self, seconds: float) -> None:
-        """One run that was held up must not stand for those to come."""
-        if self.work.is_steady:
+    def _remember(self, seconds: float) -> None:
+        """Expect as much of the next runs; at most twice what was expected, since this one may have been held up."""
+        if self.code.has_fixed_trip_counts:
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
-            self.left = LEARNED_RUNS
+            self.left = REMEMBERED_RUNS
 
-    def _begin_alone(self, short: float) -> tuple[Job, int, float]:
-        """Run workgroups in this thread, few first, for as long as the rest seems to take little time.
+    def _begin_alone(self, alone: float) -> tuple[Job, int, float]:
+        """Run workgroups in this thread, few first, while the rest is expected to take `alone` seconds or less.
 
-        How many are done, all after a fault, and the seconds that the rest may take.
+        Returns the job, how many workgroups are done (all after a fault), and the seconds that the
+        rest is expected to take.
         """
-        job, loaded, workgroups = self._job(1), self.work.loaded, self.workgroups
-        done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.work.lanes))
+        job, loaded, workgroups = self._job(1), self.code.loaded, self.workgroups
+        done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
         while True:
             begun = perf_counter()
             job.run(loaded, done, done + part)
             done += part
             if done == workgroups or job.is_at_fault(0):
                 return job, workgroups, 0.0
-            left = (perf_counter() - begun - CALL) / part * (workgroups - done)
-            if left > short:
-                return job, done, left
-            part = min(NEXT_PART * part, workgroups - done)
+            rest = (perf_counter() - begun - CALL_SECONDS) / part * (workgroups - done)
+            if rest > alone:
+                return job, done, rest
+            part = min(TRIAL_GROWTH * part, workgroups - done)
 
     def _share(self, first: int, threads: int) -> Job:
-        """The workgroups from `first` on, in stretches."""
+        """Run the workgroups from `first` on, in chunks."""
         job, workgroups = self._job(threads), self.workgroups
-        if workgroups == 1 or self.work.at_once:
-            job.run(self.work.loaded, first, workgroups)
+        if workgroups == 1 or self.code.whole_grid:
+            job.run(self.code.loaded, first, workgroups)
             return job
-        per_group = self.touched // workgroups
+        group_bytes = self.touched // workgroups
         largest = min(
-            STRETCH_INVOCATIONS // self.work.lanes, STRETCH_BYTES // per_group if per_group else workgroups
+            CHUNK_INVOCATIONS // self.code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups
         )
-        job.begin(first, max(1, min((workgroups - first) // (threads * STRETCHES_PER_THREAD), largest)))
+        job.begin(first, max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), largest)))
         share(job)
         return job
 
     def _job(self, threads: int) -> Job:
-        """One is kept for this thread alone, and one of the latest number of several."""
-        found = self.jobs.get(threads)
-        if found is None:
+        """The job for so many threads.  Only that for one and the latest for several are kept."""
+        job = self.jobs.get(threads)
+        if job is None:
             self.jobs = {1: self.jobs[1]} if 1 in self.jobs else {}
-            address, rooms = self.work.loaded.address, self.room_bytes
-            found = self.jobs[threads] = Job(address, self.args, self.workgroups, threads, rooms)
-        return found
+            address, scratch = self.code.loaded.address, self.scratch_bytes
+            job = self.jobs[threads] = Job(address, self.args, self.workgroups, threads, scratch)
+        return job
 
 
 def share(job: Job) -> None:
-    """Run a job with others.  When it returns or raises, none of them may touch it any more."""
-    others, work, address = crew(), work_function(), job.address
-    abandon, is_left = others.abandon, False
+    """Run a job with others.  When it returns or raises, no other thread may touch the job any more."""
+    pool, work, address = thread_pool(), work_function(), job.address
+    abandon, is_finished = pool.abandon, False
     try:
         if job.threads > 1:
-            others.start(job, job.threads - 1)
+            pool.start(job, job.threads - 1)
         begun = perf_counter()
-        while not work(address, 0, AT_ONCE):
+        while not work(address, 0, CALLER_CHUNKS):
             now = perf_counter()
-            if now - begun > SLICE:
-                job.shrink(SLICE / (now - begun))
+            if now - begun > SIGNAL_SECONDS:
+                job.shrink(SIGNAL_SECONDS / (now - begun))
             begun = now
-        while job.threads > 1 and not others.finish(job):
+        while job.threads > 1 and not pool.finish(job):
             pass
-        is_left = True  # a signal before this costs a call that finds nothing to do
+        is_finished = True  # a signal before this only costs a call of `abandon` that finds nothing to do
     finally:
-        if not is_left:
+        if not is_finished:
             abandon(address)  # one call of machine code, so that no second signal comes between
 
 
-def copy(given: np.ndarray, workers: int) -> np.ndarray:
+def copy(source: np.ndarray, workers: int) -> np.ndarray:
     """A copy of a flat array; a large one is made by several threads, which share its page faults."""
-    if given.nbytes < MIN_COPY_BYTES:
-        return given.copy()
-    made = output_memory.empty(given.size, given.dtype)
-    copy_to(made, given, workers)
-    return made
+    if source.nbytes < MIN_COPY_BYTES:
+        return source.copy()
+    target = output_memory.empty(source.size, source.dtype)
+    copy_to(target, source, workers)
+    return target
 
 
-def copy_to(made: np.ndarray, given: np.ndarray, workers: int) -> None:
+def copy_to(target: np.ndarray, source: np.ndarray, workers: int) -> None:
     """Copy the bytes of a contiguous array to another."""
-    args = array("Q", [made.ctypes.data, given.ctypes.data, given.nbytes])
-    threads = min(max(1, given.nbytes // BYTES_PER_THREAD), workers)
-    job = Job(copy_code(), args, -(-given.nbytes // COPIED_BYTES), threads)
+    args = array("Q", [target.ctypes.data, source.ctypes.data, source.nbytes])
+    threads = min(max(1, source.nbytes // BYTES_PER_THREAD), workers)
+    job = Job(copy_code(), args, -(-source.nbytes // COPY_GROUP_BYTES), threads)
     job.begin(0, 1)
     share(job)

@@ -1,9 +1,8 @@
-"""Pipelines, run: one planner, and a runner for each target.
+"""Running pipelines.
 
-    entry       a pipeline as a function of arrays
-    plan        lengths known: kernels expanded, grids worked out, everything checked
-    host        runs a plan on NumPy arrays: ref and cpu
-    watch       who sees host reads, and the time of launches
+    steps          plans: what is to run, in order (`vyre_opt.driver.pipeline_plan` makes them)
+    host_runner    runs a plan on NumPy arrays, for ref and cpu
+    watch          observers of host reads and of the time of launches
 
 `vyre_opt.cuda.pipeline` runs a plan on a GPU.
 """

@@ -1,4 +1,4 @@
-"""Runs plans in main memory: each buffer is one array, on which all launches work in place."""
+"""Runs plans in main memory: each buffer is an array, and all launches work on it in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..inputs import Empty
-from .steps import AnyStep, Plan, Read, Step, is_given_back, steps_of
+from .steps import AnyStep, Plan, Read, Step, is_returned, steps_of
 from .watch import Watch
 
 __all__ = ["HostRunner", "Memory", "located"]
@@ -21,10 +21,10 @@ __all__ = ["HostRunner", "Memory", "located"]
 
 @dataclass(slots=True)
 class Memory:
-    """A buffer between launches.
+    """The storage of a pipeline's buffer.
 
-    `array`: flat over scalars.  `written`: a bool for each scalar, whether it holds a value; None
-    where all do, or nobody asks.
+    `array`: flat over scalars.  `written`: for each scalar, whether it is initialised; None if all
+    are, or if that is not tracked.
     """
 
     array: np.ndarray
@@ -32,21 +32,21 @@ class Memory:
 
 
 Rounds = tuple[tuple[int, int], ...]
-"""Which round of how many, of the repeats around a step, from the outermost in."""
+"""(round, number of rounds) of each repeat around a step, from the outermost in; rounds count from 1."""
 
 InPlace = Callable[[Program, Mapping[str, Memory], Dim3, Module, Scratch], Callable[[], None]]
-"""(program, its bound buffers by name, grid, module, storage for the others) -> what runs it once.
+"""(program, its bound buffers by name, grid, module, storage for the others) -> a function that runs it once.
 
-All is checked and compiled before; a run works on the memory itself, and raises ProgramError.
+Everything is checked and compiled before it returns.  A run works on the memory itself, and raises ProgramError.
 """
 
 
 class HostRunner:
-    """`in_place`: the target's launches.
+    """Runs a plan, any number of times.
 
-    `empty`: makes memory that holds anything.  `tracked`: whether `Memory.written` is kept.
-    `poison`: whether what holds nothing yet is filled with bytes of 1, so that nobody takes it for
-    zero.
+    `in_place`: how the target launches a program.  `empty`: allocates uninitialised memory.
+    `tracked`: whether to keep `Memory.written`.  `poison`: whether to fill uninitialised memory with
+    bytes of 1, so that nobody takes it for zeros.
     """
 
     def __init__(
@@ -64,83 +64,86 @@ class HostRunner:
         self.tracked = tracked
         self.poison = poison
 
-    def run(self, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
-        """The outputs by name, of shape (count,) or (count, lanes), none of them the caller's own.
+    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
+        """The outputs by name, of shape (count,) or (count, lanes); none is an array of the caller.
 
-        `given`: for each buffer that takes one a flat array, which is not changed, or `OutputAlloc`.
+        `inputs`: for each buffer that takes an input a flat array, which is not changed, or `OutputAlloc`.
         """
-        return _Session(self, given, watch, scratch).outputs()
+        return _HostRun(self, inputs, watch, scratch).outputs()
 
 
-class _Session:
-    """One run."""
+class _HostRun:
+    """One run of a plan.
 
-    def __init__(self, runner: HostRunner, given: Mapping[str, Any], watch: Watch, scratch: Scratch) -> None:
+    `read_copies`: what the host read of buffers that later steps write again, by name.
+    """
+
+    def __init__(self, runner: HostRunner, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> None:
         self.runner, self.plan, self.watch = runner, runner.plan, watch
-        self.given = given
-        self.kept: dict[str, np.ndarray] = {}
-        """What the host read of buffers that were written again."""
+        self.inputs = inputs
+        self.read_copies: dict[str, np.ndarray] = {}
         try:
             self.memory = {
-                name: self._memory(buffer, given.get(name), scratch)
+                name: self._memory(buffer, inputs.get(name), scratch)
                 for name, buffer in self.plan.buffers.items()
             }
-        except (MemoryError, ValueError) as short:  # ValueError: beyond the address space
-            raise BackendError(f"pipeline @{self.plan.pipeline.name}: not enough memory: {short}") from None
-        self.launches = self._launches()
+        except (MemoryError, ValueError) as error:  # ValueError: beyond the address space
+            raise BackendError(f"pipeline @{self.plan.pipeline.name}: not enough memory: {error}") from None
+        self.launches = self._prepared_launches()
 
-    def _memory(self, buffer: Buffer, given: Any, scratch: Scratch) -> Memory:
-        """Storage for a buffer: the caller's own where no launch writes it."""
-        holds = isinstance(given, np.ndarray)
-        if not holds:
-            array = self._room(buffer, None if is_given_back(buffer) else scratch)
-        elif buffer.name in self.plan.written or not given.flags.aligned:
-            array = given.copy()
+    def _memory(self, buffer: Buffer, value: Any, scratch: Scratch) -> Memory:
+        """Storage for a buffer: the caller's own array if no launch writes it."""
+        if not isinstance(value, np.ndarray):
+            array = self._allocate(buffer, None if is_returned(buffer) else scratch)
+        elif buffer.name in self.plan.written or not value.flags.aligned:
+            array = value.copy()
         else:
-            array = given
-        starts_written = buffer.access is AccessMode.READ or buffer.live_in
-        tracks = self.runner.tracked and not starts_written
+            array = value
+        is_initialised = buffer.access is AccessMode.READ or buffer.live_in
+        tracks = self.runner.tracked and not is_initialised
         return Memory(array, np.zeros(len(array), np.bool_) if tracks else None)
 
-    def _room(self, buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
-        """Storage that holds nothing yet, kept in `scratch` where there is one."""
+    def _allocate(self, buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
+        """Uninitialised storage, kept in `scratch` if there is one."""
         stored = storage_type(buffer.dtype)
         assert stored is not None
         scalars = (buffer.count or 0) * buffer.dtype.lanes
-        made = None if scratch is None else scratch.storage.get(buffer.name)
-        if not isinstance(made, np.ndarray) or len(made) != scalars or made.dtype != stored:
-            make = (
-                np.zeros if stored == np.bool_ else self.runner.empty
-            )  # other bytes than 0 and 1 are no bool
-            made = make(scalars, stored)
+        array = None if scratch is None else scratch.storage.get(buffer.name)
+        if not isinstance(array, np.ndarray) or len(array) != scalars or array.dtype != stored:
+            # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
+            make = np.zeros if stored == np.bool_ else self.runner.empty
+            array = make(scalars, stored)
             if scratch is not None:
-                scratch.storage[buffer.name] = made
+                scratch.storage[buffer.name] = array
         if self.runner.poison:
-            made.view(np.uint8).fill(1)
-        return made
+            array.view(np.uint8).fill(1)
+        return array
 
-    def _launches(self) -> dict[Step, Callable[[], None]]:
-        made: dict[Step, Callable[[], None]] = {}
-        own: dict[Program, Scratch] = {}
+    def _prepared_launches(self) -> dict[Step, Callable[[], None]]:
+        launches: dict[Step, Callable[[], None]] = {}
+        scratches: dict[Program, Scratch] = {}
         for step in steps_of(self.plan.steps):
             if isinstance(step, Step):
                 formals = step.program.bound_buffers
                 memory = {f.name: self.memory[name] for f, name in zip(formals, step.buffers, strict=True)}
-                scratch = own.setdefault(step.program, Scratch())
-                made[step] = self.runner.in_place(step.program, memory, step.grid, self.plan.module, scratch)
-        return made
+                scratch = scratches.setdefault(step.program, Scratch())
+                launches[step] = self.runner.in_place(
+                    step.program, memory, step.grid, self.plan.module, scratch
+                )
+        return launches
 
     def outputs(self) -> dict[str, np.ndarray]:
         self._walk(self.plan.steps, ())
-        found = {}
+        outputs = {}
         for buffer in self.plan.outputs:
             array = self.memory[buffer.name].array
-            if buffer.name in self.kept:
-                found[buffer.name] = self.kept[buffer.name]
+            if buffer.name in self.read_copies:
+                outputs[buffer.name] = self.read_copies[buffer.name]
             else:
-                own = is_given_back(buffer) and array is not self.given.get(buffer.name)
-                found[buffer.name] = _shaped(buffer, array if own else array.copy())
-        return found
+                # neither the caller's array nor one that stays in the scratch may be handed out
+                is_new = is_returned(buffer) and array is not self.inputs.get(buffer.name)
+                outputs[buffer.name] = _shaped(buffer, array if is_new else array.copy())
+        return outputs
 
     def _walk(self, steps: list[AnyStep], rounds: Rounds) -> None:
         for step in steps:
@@ -170,27 +173,24 @@ class _Session:
             f"which nothing has written{_in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
         )
         help = "write every element before the host reads the buffer, or declare it live_in"
-        found = Diagnostic("error", message, read.stage.loc, help=help)
-        raise ProgramError("uninitialised", found.note(f"@{buffer.name} is declared here", buffer.loc))
+        diagnostic = Diagnostic("error", message, read.stage.loc, help=help)
+        raise ProgramError("uninitialised", diagnostic.note(f"@{buffer.name} is declared here", buffer.loc))
 
     def _read(self, read: Read) -> None:
         buffer = self.plan.buffers[read.buffer]
-        self.kept.pop(read.buffer, None)
-        again = not read.settled and not is_given_back(buffer)
-        if self.watch.on_read is None and not again:
+        self.read_copies.pop(read.buffer, None)
+        is_overwritten = not read.settled and not is_returned(buffer)
+        if self.watch.on_read is None and not is_overwritten:
             return
-        seen = _shaped(buffer, self.memory[read.buffer].array.copy())
-        if again:
-            self.kept[read.buffer] = seen
+        contents = _shaped(buffer, self.memory[read.buffer].array.copy())
+        if is_overwritten:
+            self.read_copies[read.buffer] = contents
         if self.watch.on_read is not None:
-            self.watch.on_read(read, seen.copy() if again else seen)
+            self.watch.on_read(read, contents.copy() if is_overwritten else contents)
 
 
 def located(fault: ProgramError, plan: Plan, step: Step, rounds: Rounds = ()) -> ProgramError:
-    """A fault of a program, with the launch at which it happened.
-
-    `rounds`: which one of how many, of the repeats around it.
-    """
+    """The fault, with a note that says which launch it happened in."""
     where = f"launched here by pipeline @{plan.pipeline.name}{_in_round(rounds)}"
     fault.diagnostic.note(where, step.launch.loc)
     return fault

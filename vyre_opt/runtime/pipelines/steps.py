@@ -1,4 +1,4 @@
-"""A pipeline at some lengths: launches over numbers, host reads and loops, which every target runs.
+"""A plan: the launches, host reads and repeats of a pipeline for given lengths, which every target runs.
 
 `vyre_opt.driver.pipeline_plan` makes plans, and checks them.
 """
@@ -12,12 +12,12 @@ from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 
-__all__ = ["AnyStep", "Loop", "Plan", "Read", "Step", "is_given_back", "steps_of"]
+__all__ = ["AnyStep", "Plan", "Read", "RepeatStep", "Step", "is_returned", "steps_of"]
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A launch; `buffers` are the pipeline's, in the order of the program's bindings."""
+    """A launch.  `buffers`: names of the pipeline's buffers, in the order of the program's bindings."""
 
     launch: Launch
     program: Program
@@ -26,7 +26,7 @@ class Step:
 
     @property
     def written(self) -> list[str]:
-        """The buffers that it may write."""
+        """The pipeline's buffers that it may write."""
         bound = zip(self.buffers, self.program.bound_buffers, strict=True)
         return [name for name, formal in bound if formal.access is not AccessMode.READ]
 
@@ -44,21 +44,21 @@ class Read:
 
 
 @dataclass(slots=True, eq=False)
-class Loop:
+class RepeatStep:
     times: int
     steps: list[AnyStep]
 
 
-AnyStep = Step | Read | Loop
+AnyStep = Step | Read | RepeatStep
 
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """A pipeline at some lengths.
+    """A pipeline for given lengths.
 
-    `buffers`: all, those that expanded kernels need included, each with its count.  `steps`: in
-    order.  `written`: the buffers that some step may write.  `outputs`: those given back, in order
-    of declaration.
+    `buffers`: all of them, also those that expanded kernels need, each with its count.  `written`:
+    the buffers that some step may write.  `outputs`: the buffers that it returns, in order of
+    declaration.
     """
 
     pipeline: Pipeline
@@ -79,17 +79,17 @@ class Plan:
         return (buffer.count or 0) * buffer.dtype.lanes * stored.itemsize
 
 
-def is_given_back(buffer: Buffer) -> bool:
-    """Whether a pipeline gives its final contents back, host reads aside."""
+def is_returned(buffer: Buffer) -> bool:
+    """Whether a pipeline returns its final contents, not only what the host reads of it."""
     return buffer.live_out or buffer.access is AccessMode.WRITE
 
 
 def steps_of(steps: Iterable[AnyStep]) -> Iterator[Step | Read]:
     """All launches and host reads, each once, in order."""
-    waiting = list(steps)[::-1]
-    while waiting:
-        step = waiting.pop()
-        if isinstance(step, Loop):
-            waiting += step.steps[::-1]
+    stack = list(steps)[::-1]
+    while stack:
+        step = stack.pop()
+        if isinstance(step, RepeatStep):
+            stack += step.steps[::-1]
         else:
             yield step

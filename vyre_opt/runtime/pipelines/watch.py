@@ -1,4 +1,4 @@
-"""Who watches a pipeline run: for what the host reads, and for how long its launches take."""
+"""Observers of a run of a pipeline: of what the host reads, and of how long launches take."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Times", "Watch", "label_of"]
 
 
 @dataclass(slots=True)
-class Row:
-    """`what` ran `count` times, in `seconds`; `loc` is of its stage."""
+class LaunchTime:
+    """A launch, described by `what`, that ran `count` times in `seconds` in all; `loc` is its stage's."""
 
     what: str
     loc: Location | None = None
@@ -27,45 +27,45 @@ class Row:
 
 @dataclass(slots=True)
 class Times:
-    """Seconds by launch, in the order of the first runs; `notes` say what is special about them."""
+    """The times of launches, in the order of their first runs.  `notes`: remarks for the reader of the times."""
 
-    rows: dict[Any, Row] = field(default_factory=dict)
+    rows: dict[Any, LaunchTime] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, key: Any, what: str, seconds: float, loc: Location | None = None) -> None:
-        row = self.rows.setdefault(key, Row(what, loc))
+        row = self.rows.setdefault(key, LaunchTime(what, loc))
         row.count += 1
         row.seconds += seconds
 
     def of(self, step: Step) -> AbstractContextManager[Any]:
-        return _Lap(self, step)
+        return _Timed(self, step)
 
 
-class _Lap:
-    """The time that a launch takes, on this machine."""
+class _Timed:
+    """Adds the time of its body, by this machine's clock, to a launch's."""
 
     def __init__(self, times: Times, step: Step) -> None:
         self.times, self.step = times, step
 
     def __enter__(self) -> None:
-        self.started = perf_counter()
+        self.start = perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        seconds = perf_counter() - self.started
+        seconds = perf_counter() - self.start
         self.times.add(self.step, label_of(self.step), seconds, self.step.launch.loc)
 
 
 def label_of(step: Step) -> str:
-    """`@scale over 16 workgroups`."""
+    """A name for a launch, such as `@scale over 16 workgroups`."""
     x, y, z = step.grid
     return f"@{step.program.name} over {x * y * z} workgroup{'s' if x * y * z > 1 else ''}"
 
 
 @dataclass(slots=True)
 class Watch:
-    """`on_read(read, array)`: called at every host read, in order, with an array of its own."""
+    """`on_read(read, array)`: called at every host read, in order, with a copy of the buffer."""
 
     on_read: Callable[[Read, Any], None] | None = None
     times: Times | None = None

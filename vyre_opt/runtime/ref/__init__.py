@@ -1,8 +1,8 @@
 """The reference interpreter: what every other backend is compared with.
 
-It runs many workgroups in lock step over NumPy arrays, does each op in the plainest way
-that is right, and finds races, accesses out of bounds, reads of memory that nothing has
-written, and barriers that part of a workgroup does not reach.
+It runs many workgroups in lock step over NumPy arrays, and computes each op in the simplest
+correct way.  It detects races, accesses out of bounds, reads of uninitialised memory, and barriers
+that only part of a workgroup reaches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.program import Dim3, Module, Program
 from ..dispatcher import BackendError, Scratch
-from ..inputs import Checked, check_call, check_program
+from ..inputs import CheckedCall, check_call, check_program
 from .machine import Machine
 from .table import TABLE
 
@@ -28,10 +28,10 @@ __all__ = ["RefDispatcher"]
 class RefDispatcher:
     """Dispatches to the interpreter.
 
-    `checks=False` leaves out the detection of races, of reads of memory that nothing has
-    written (it reads as zeros), and of divergence; bounds are always checked.
-    `max_steps` bounds the ops run, an op of a batch counting once: a program that needs more
-    is at fault (`limit`), so that none can run forever.
+    `checks=False` turns off the detection of races, of reads of uninitialised memory (it reads
+    as zeros), and of divergence; bounds are always checked.  `max_steps` limits the number of ops
+    run, counting an op once for a whole batch of workgroups: a program that needs more is at
+    fault (`limit`), so that none can run forever.
     """
 
     name = "ref"
@@ -50,7 +50,7 @@ class RefDispatcher:
         specs: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
-        """See `Dispatcher.dispatch`.  An orderly program gives the same bits on every run."""
+        """See `Dispatcher.dispatch`.  A program that is free of races gives the same bits on every run."""
         call = check_call(program, inputs, grid, module, specs)
         machine = self._run(program, call, module, scratch or Scratch(), {})
         outputs = []
@@ -68,22 +68,22 @@ class RefDispatcher:
         module: Module,
         scratch: Scratch,
     ) -> Callable[[], None]:
-        """See `HostRunner`.  What a launch wrote counts as written in those after it.
+        """See `HostRunner`.  What a launch writes is initialised for the launches after it.
 
-        What it leaves in a transient buffer does not, nor does what was there before.
+        Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
         checked, specs = check_program(program, grid, module, None)
-        call = Checked(checked, {}, specs)
+        call = CheckedCall(checked, {}, specs)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
-            for name, held in memory.items():
+            for name, buffer in memory.items():
                 if self.checks and program.buffers[name].is_transient:
-                    held.written = np.zeros(len(held.array), np.bool_)
+                    buffer.written = np.zeros(len(buffer.array), np.bool_)
                     continue
                 written = machine.storages[name].written
-                if held.written is not None and written is not None and written is not held.written:
-                    held.written |= written
+                if buffer.written is not None and written is not None and written is not buffer.written:
+                    buffer.written |= written
 
         return run
 
@@ -97,16 +97,16 @@ class RefDispatcher:
     ) -> dict[str, np.ndarray]:
         """Run some workgroups of a dispatch, by linear number, in place on `memory`.
 
-        Returns, for each bound buffer that the program writes, a bool for each scalar: whether they
-        wrote it.
+        Returns, for each bound buffer that the program writes, a bool for each scalar: whether these
+        workgroups wrote it.
         """
         checked, specs = check_program(program, grid, module, None)
-        machine = self._run(program, Checked(checked, {}, specs), module, Scratch(), memory, workgroups)
+        machine = self._run(program, CheckedCall(checked, {}, specs), module, Scratch(), memory, workgroups)
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 
     def pipeline(self, plan: Plan) -> HostRunner:
-        """What runs a pipeline; see `Runner`."""
+        """A runner of the pipeline; see `Runner`."""
         from ..pipelines.host_runner import HostRunner
 
         return HostRunner(plan, self.in_place, tracked=self.checks, poison=True)
@@ -114,7 +114,7 @@ class RefDispatcher:
     def _run(
         self,
         program: Program,
-        call: Checked,
+        call: CheckedCall,
         module: Module | None,
         scratch: Scratch,
         memory: Mapping[str, Memory],
@@ -123,8 +123,8 @@ class RefDispatcher:
         try:
             machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
             machine.run(workgroups or [range(call.workgroups)])
-        except MemoryError as short:
+        except MemoryError as error:
             raise BackendError(
-                f"program @{program.name}: not enough memory to interpret it: {short}"
-            ) from short
+                f"program @{program.name}: not enough memory to interpret it: {error}"
+            ) from error
         return machine

@@ -1,9 +1,9 @@
 """Atomics: as if the lanes came one after the other, in the order of their invocations.
 
-Lanes that meet at one element are grouped, in lane order.  For an associative op on
-integers the value that a lane finds is the element's, combined with a running total
-over the lanes before it.  Compare-exchange and float addition are not associative, so
-their lanes take turns: first all that are first at their element, then the second, ...
+Lanes are grouped by the element that they access, in lane order.  For an associative op on integers
+the old value of a lane is the element's value combined with a running total over the lanes before it.
+Compare-exchange and float addition are not associative, so their lanes go in rounds: in round k
+the lane number k of each element.
 """
 
 from __future__ import annotations
@@ -24,74 +24,77 @@ Array = np.ndarray
 
 
 def atomic(machine: Machine, frame: Frame, op: Op) -> None:
-    """Any of the atomic ops; gives the old value."""
+    """Any of the atomic ops; its result is the old value."""
     dtype, index = op.operands[1].type, frame.get(op.operands[0])
-    storage, at = locate(machine, frame, op, index, dtype)
-    check_written(machine, frame, op, storage, at, index)
-    at = frame.spread(at)
+    storage, offsets = locate(machine, frame, op, index, dtype)
+    check_written(machine, frame, op, storage, offsets, index)
+    offsets = frame.spread(offsets)
     if storage.shadow is not None:
-        found = storage.shadow.atomic(frame, at, machine.number(op))
-        if found is not None:
-            raise machine.race(storage, frame, op, found)
+        collision = storage.shadow.atomic(frame, offsets, machine.number(op))
+        if collision is not None:
+            raise machine.race(storage, frame, op, collision)
     operands = [frame.spread(frame.get(value)) for value in op.operands[1:]]
     name = op.name.removeprefix("atomic_")
-    order = np.argsort(at, kind="stable")
-    places = at[order]
+    order = np.argsort(offsets, kind="stable")
+    sorted_offsets = offsets[order]
     sorted_operands = [operand[order] for operand in operands]
-    rank = _rank(places)
+    rank = _rank(sorted_offsets)
     if name == "compare_exchange" or (dtype.is_float and name == "add"):
-        old = _in_turns(name, storage.data, places, rank, sorted_operands, dtype)
+        old = _in_rounds(name, storage.data, sorted_offsets, rank, sorted_operands, dtype)
     else:
-        old = _combined(name, storage.data, places, rank, sorted_operands[0], dtype)
+        old = _combined(name, storage.data, sorted_offsets, rank, sorted_operands[0], dtype)
     result = np.empty_like(old)
     result[order] = old
     frame.values[op.results[0]] = result
 
 
-def _rank(places: Array) -> Array:
-    """How many lanes come before each one at its element; `places` is sorted."""
-    number = np.arange(len(places))
-    starts = np.concatenate(([True], places[1:] != places[:-1]))
+def _rank(offsets: Array) -> Array:
+    """How many lanes come before each one at its element; `offsets` is sorted."""
+    number = np.arange(len(offsets))
+    starts = np.concatenate(([True], offsets[1:] != offsets[:-1]))
     return number - np.maximum.accumulate(np.where(starts, number, 0))
 
 
-def _combined(name: str, data: Array, places: Array, rank: Array, operand: Array, dtype: DataType) -> Array:
-    """An associative op, by a running total over the lanes of each element."""
+def _combined(name: str, data: Array, offsets: Array, rank: Array, operand: Array, dtype: DataType) -> Array:
+    """The old values of an associative op, by a running total over the lanes of each element.
+
+    The total doubles its distance in each step (Hillis and Steele).
+    """
     step: Callable[[Array, Array], Array]
     if name == "exchange":
         step = lambda earlier, later: later  # noqa: E731
     else:
         step = lambda earlier, later: compute(name, [earlier, later], dtype)  # noqa: E731
-    total, distance, most = operand.copy(), 1, int(rank.max())
-    while distance <= most:
+    total, distance, max_rank = operand.copy(), 1, int(rank.max())
+    while distance <= max_rank:
         far = np.flatnonzero(rank >= distance)
         total[far] = step(total[far - distance], total[far])
         distance *= 2
-    before = from_storage(data[places], dtype)
+    before = from_storage(data[offsets], dtype)
     after = step(before, total)
     old = before.copy()
     later = np.flatnonzero(rank > 0)
     old[later] = after[later - 1]
-    last = np.concatenate((places[1:] != places[:-1], [True]))
-    data[places[last]] = to_storage(after[last], dtype)
+    last = np.concatenate((offsets[1:] != offsets[:-1], [True]))
+    data[offsets[last]] = to_storage(after[last], dtype)
     return old
 
 
-def _in_turns(
-    name: str, data: Array, places: Array, rank: Array, operands: list[Array], dtype: DataType
+def _in_rounds(
+    name: str, data: Array, offsets: Array, rank: Array, operands: list[Array], dtype: DataType
 ) -> Array:
     old = np.empty_like(operands[0])
     by_rank = np.argsort(rank, kind="stable")
     ends = np.cumsum(np.bincount(rank))
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        turn = by_rank[start:end]
-        here = places[turn]
-        found = from_storage(data[here], dtype)
-        old[turn] = found
+        lanes = by_rank[start:end]
+        here = offsets[lanes]
+        current = from_storage(data[here], dtype)
+        old[lanes] = current
         if name == "compare_exchange":
-            expected, new = (operand[turn] for operand in operands)
-            new = np.where(found == expected, new, found)
+            expected, new = (operand[lanes] for operand in operands)
+            new = np.where(current == expected, new, current)
         else:
-            new = compute(name, [found, operands[0][turn]], dtype)
+            new = compute(name, [current, operands[0][lanes]], dtype)
         data[here] = to_storage(new, dtype)
     return old

@@ -1,4 +1,4 @@
-"""Control flow: each op runs its blocks on the lanes that take them."""
+"""Control flow: each op runs its blocks on the lanes that enter them."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ def bind(frame: Frame, values: Sequence[Value], arrays: Sequence[Array]) -> None
 
 
 def if_(machine: Machine, frame: Frame, op: Op) -> None:
-    taken = frame.get(op.operands[0])
-    if taken.all() or not taken.any():
-        block = _branch(op, bool(taken[0]))
+    condition = frame.get(op.operands[0])
+    if condition.all() or not condition.any():
+        block = _branch(op, bool(condition[0]))
         bind(frame, op.results, machine.run_block(frame, block))
         return
-    sides = [(frame.narrow(side), _branch(op, holds)) for holds, side in ((True, taken), (False, ~taken))]
-    given = [machine.run_block(inner, block) for inner, block in sides]
-    for place, result in enumerate(op.results):
+    frames = [frame.narrow(condition), frame.narrow(~condition)]
+    yielded = [
+        machine.run_block(inner, _branch(op, holds))
+        for inner, holds in zip(frames, (True, False), strict=True)
+    ]
+    for index, result in enumerate(op.results):
         merged = empty(frame.size, result)
-        for (inner, _), values in zip(sides, given, strict=True):
-            merged[inner.picked] = values[place]
+        for inner, values in zip(frames, yielded, strict=True):
+            merged[inner.picked] = values[index]
         frame.values[result] = merged
 
 
-def _branch(op: Op, holds: bool) -> Block:
-    if holds:
+def _branch(op: Op, condition: bool) -> Block:
+    if condition:
         return op.regions[0]
     return op.regions[1] if len(op.regions) > 1 else Block()
 
 
 def empty(size: int, value: Value) -> Array:
-    """Room for `value` in each of `size` lanes."""
+    """An uninitialised array of values of `value` in `size` lanes."""
     shape = (size, value.type.lanes) if value.type.is_vec else (size,)
     return np.empty(shape, register_type(value.type))
 
@@ -66,50 +69,63 @@ def call(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def trap(machine: Machine, frame: Frame, op: Op) -> None:
-    raise machine.fault("trap", op, f"trap: {op.attrs['message']}; reached by {machine.who(frame, 0)}")
+    raise machine.fault(
+        "trap", op, f"trap: {op.attrs['message']}; reached by {machine.invocation_at(frame, 0)}"
+    )
 
 
 # --- loops
 
 
-class Loop:
-    """The lanes still in a loop, what they carry, and the results of those that left."""
+class _LoopLanes:
+    """The lanes that are still in a loop, as `frame`, and the values that they carry.
+
+    `results`: of the lanes that have left; None as long as all lanes are still in the loop.
+    """
 
     def __init__(self, frame: Frame, op: Op, carried: list[Array]) -> None:
         self.outer = frame
         self.op = op
         self.frame = frame
         self.carried = carried
-        self.left: list[Array] | None = None
+        self.results: list[Array] | None = None
 
     def keep(self, stays: Array) -> bool:
-        """Let the other lanes go with what they carry.  False if none stays."""
+        """Only the lanes where `stays` holds go on; the others leave.  False if no lane stays."""
         if len(stays) == 1 or stays.all() or not stays.any():
             return bool(stays[0])
         self._leave(~stays)
-        places = np.flatnonzero(stays) if self.frame is self.outer else self.frame.picked[stays]  # type: ignore[index]
+        lanes = self._outer_lanes(stays)
         self.carried = [c if len(c) == 1 else c[stays] for c in self.carried]
-        self.frame = Frame(self.outer.batch, self.outer, places)
+        self.frame = Frame(self.outer.batch, self.outer, lanes)
         return True
 
-    def _leave(self, going: Array) -> None:
-        if self.left is None:
-            self.left = [empty(self.outer.size, result) for result in self.op.results]
-        places = np.flatnonzero(going) if self.frame is self.outer else self.frame.picked[going]  # type: ignore[index]
-        for room, array in zip(self.left, self.carried, strict=False):
-            room[places] = array if len(array) == 1 else array[going]
+    def _outer_lanes(self, selected: Array) -> Array:
+        """The indices, in the outer frame, of the lanes of this frame where `selected` holds."""
+        if self.frame.picked is None or self.frame is self.outer:
+            return np.flatnonzero(selected)
+        lanes: Array = self.frame.picked[selected]
+        return lanes
+
+    def _leave(self, leaves: Array) -> None:
+        if self.results is None:
+            self.results = [empty(self.outer.size, result) for result in self.op.results]
+        lanes = self._outer_lanes(leaves)
+        # the carried values of a `for` end with its counter and bounds, which are no results
+        for result, array in zip(self.results, self.carried, strict=False):
+            result[lanes] = array if len(array) == 1 else array[leaves]
 
     def finish(self) -> None:
-        """All lanes have left: the results are in."""
-        if self.left is not None:
+        """Bind the results, when no lane stays."""
+        if self.results is not None:
             self._leave(np.ones(self.frame.size, np.bool_))
-        results = self.carried if self.left is None else self.left
+        results = self.carried if self.results is None else self.results
         bind(self.outer, self.op.results, results[: len(self.op.results)])
 
 
 def while_(machine: Machine, frame: Frame, op: Op) -> None:
     condition, body = op.regions
-    loop = Loop(frame, op, [frame.get(value) for value in inits(op)])
+    loop = _LoopLanes(frame, op, [frame.get(value) for value in inits(op)])
     while True:
         bind(loop.frame, condition.args, loop.carried)
         (stays,) = machine.run_block(loop.frame, condition)
@@ -123,7 +139,8 @@ def while_(machine: Machine, frame: Frame, op: Op) -> None:
 def for_(machine: Machine, frame: Frame, op: Op) -> None:
     """Counts lower, lower + step, ... while less than upper; stops where the sum would wrap.
 
-    The counter, the upper bound and the step travel with the lanes behind the carried values.
+    The counter, the upper bound and the step may differ between lanes, so they are carried too, behind
+    the loop's own values.
     """
     body = op.regions[0]
     variable = body.args[0].type
@@ -136,25 +153,25 @@ def for_(machine: Machine, frame: Frame, op: Op) -> None:
     _check_step(machine, frame, op, step)
     carried = [frame.get(value) for value in inits(op)]
     count = len(carried)
-    loop = Loop(frame, op, [*carried, lower, upper, step])
+    loop = _LoopLanes(frame, op, [*carried, lower, upper, step])
     stays = lower < upper
     while loop.keep(stays):
         counter, upper, step = loop.carried[count:]
         bind(loop.frame, body.args, [counter, *loop.carried[:count]])
         yielded = machine.run_block(loop.frame, body)
-        following = counter + step
-        stays = (following < upper) & (following > counter)
-        loop.carried = [*yielded, following, upper, step]
+        next_counter = counter + step
+        stays = (next_counter < upper) & (next_counter > counter)
+        loop.carried = [*yielded, next_counter, upper, step]
     loop.finish()
 
 
 def _check_step(machine: Machine, frame: Frame, op: Op, step: Array) -> None:
-    stuck = step <= 0
-    if stuck.any():
-        lane = int(np.argmax(stuck))
+    invalid = step <= 0
+    if invalid.any():
+        lane = int(np.argmax(invalid))
         raise machine.fault(
             "step",
             op,
-            f"the {BOUND_NAMES[2]} of this for is {int(step[lane])}, by {machine.who(frame, lane)}",
+            f"the {BOUND_NAMES[2]} of this for is {int(step[lane])}, by {machine.invocation_at(frame, lane)}",
             help="a for counts up: its step is at least 1",
         )

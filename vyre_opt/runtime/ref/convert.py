@@ -13,46 +13,46 @@ from .rounding import narrow
 Array = np.ndarray
 
 
-def cast(held: Array, source: DataType, target: DataType) -> Array:
+def cast(values: Array, source: DataType, target: DataType) -> Array:
     """Wraps between integers, rounds to floats, saturates from floats with NaN -> 0."""
     s, t = source.element, target.element
     if s is t:
-        return held
+        return values
     if t.is_bool:
-        return held != 0
+        return values != 0
     if t.is_float:
-        return _float_to_float(held, s, t) if s.is_float else _int_to_float(held, t)
-    return _float_to_int(held, t) if s.is_float else held.astype(register_type(t))
+        return _float_to_float(values, s, t) if s.is_float else _int_to_float(values, t)
+    return _float_to_int(values, t) if s.is_float else values.astype(register_type(t))
 
 
-def _float_to_float(held: Array, s: DataType, t: DataType) -> Array:
+def _float_to_float(values: Array, s: DataType, t: DataType) -> Array:
     if t is DataType.BF16 and s is DataType.F16:
-        held = held.astype(np.float32)  # exact
-    return narrow(held, t)
+        values = values.astype(np.float32)  # exact
+    return narrow(values, t)
 
 
-def _int_to_float(held: Array, t: DataType) -> Array:
+def _int_to_float(values: Array, t: DataType) -> Array:
     """NumPy rounds an integer to f32 and f64 once; to the narrower types it goes through f32."""
     if t is DataType.F32 or t is DataType.F64:
-        return held.astype(register_type(t))
-    return narrow(_exact_enough(held), t)
+        return values.astype(register_type(t))
+    return narrow(_exact_enough(values), t)
 
 
-def _exact_enough(held: Array) -> Array:
-    """An integer as f64, the bits that do not fit replaced by one that says whether any was set."""
-    if held.dtype.itemsize < 8:
-        return held.astype(np.float64)
-    magnitude = np.abs(held).view(np.uint64) if held.dtype.kind == "i" else held
-    cut = np.uint64((1 << 11) - 1)
-    sticky = np.where(magnitude & cut != 0, np.uint64(1 << 11), np.uint64(0))
-    kept = np.where(magnitude >> np.uint64(53) != 0, (magnitude & ~cut) | sticky, magnitude)
-    number = kept.astype(np.float64)
-    return np.where(held < 0, -number, number)
+def _exact_enough(values: Array) -> Array:
+    """An integer as f64.  The bits that do not fit are replaced by a sticky bit, so that the next rounding is right."""
+    if values.dtype.itemsize < 8:
+        return values.astype(np.float64)
+    magnitude = np.abs(values).view(np.uint64) if values.dtype.kind == "i" else values
+    low_bits = np.uint64((1 << 11) - 1)
+    sticky = np.where(magnitude & low_bits != 0, np.uint64(1 << 11), np.uint64(0))
+    exact = np.where(magnitude >> np.uint64(53) != 0, (magnitude & ~low_bits) | sticky, magnitude)
+    number = exact.astype(np.float64)
+    return np.where(values < 0, -number, number)
 
 
-def _float_to_int(held: Array, t: DataType) -> Array:
+def _float_to_int(values: Array, t: DataType) -> Array:
     low, high = arith.int_range(t)
-    wide = held.astype(np.float64)
+    wide = values.astype(np.float64)
     kind = register_type(t).type
     below, above = wide <= low, wide >= float(high)
     inside = ~(below | above | np.isnan(wide))
@@ -60,13 +60,13 @@ def _float_to_int(held: Array, t: DataType) -> Array:
     return np.where(below, kind(low), np.where(above, kind(high), whole))
 
 
-def bitcast(held: Array, source: DataType, target: DataType) -> Array:
+def bitcast(values: Array, source: DataType, target: DataType) -> Array:
     """The same bits as another type; between vectors the first lane is the lowest."""
-    stored = np.ascontiguousarray(to_storage(held, source))
+    stored = np.ascontiguousarray(to_storage(values, source))
     raw = stored.reshape(len(stored), -1).view(np.uint8)
     if target.element.is_bool:
-        found = (raw & np.uint8(1)) != 0
+        result = (raw & np.uint8(1)) != 0
     else:
         scalar = to_storage(np.empty(0, register_type(target)), target).dtype
-        found = from_storage(raw.view(scalar), target)
-    return found if target.is_vec else found.reshape(len(stored))
+        result = from_storage(raw.view(scalar), target)
+    return result if target.is_vec else result.reshape(len(stored))

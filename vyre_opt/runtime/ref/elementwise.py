@@ -1,8 +1,8 @@
 """Ops on values alone: arithmetic, compare, select, convert, vectors.
 
-Those that the type decides (integer or float) are looked up in two tables of functions
-`(operands..., scalar type) -> array`.  They apply lane by lane, and to a vector element
-by element, with no more ado: the vector's axis comes last.
+Arithmetic is looked up in two tables, for integers and for floats, of functions
+`(operands..., scalar type) -> array`.  They work element by element, so they need not know of
+vectors, whose axis comes last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 def _plain(compute: Callable[..., Array]) -> Callable[..., Array]:
-    """A NumPy function that does what the op does, for each type it takes."""
+    """The entry for a NumPy function that is right for every type of the op."""
 
     def run(*arguments: Any) -> Array:
         return compute(*arguments[:-1])
@@ -47,7 +47,7 @@ INT_OPS: dict[str, Callable[..., Array]] = {
     "add_sat": integers.add_sat,
     "sub_sat": integers.sub_sat,
     "mul_sat": integers.mul_sat,
-    "and": _plain(np.bitwise_and),  # of bools too
+    "and": _plain(np.bitwise_and),  # also for bools
     "or": _plain(np.bitwise_or),
     "xor": _plain(np.bitwise_xor),
     "not": _plain(np.bitwise_not),
@@ -89,10 +89,10 @@ def compare(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def select(machine: Machine, frame: Frame, op: Op) -> None:
-    chosen, a, b = (frame.get(value) for value in op.operands)
-    if chosen.ndim < a.ndim:  # one bool for a whole vector
-        chosen = chosen[:, None]
-    frame.values[op.results[0]] = np.where(chosen, a, b)
+    condition, a, b = (frame.get(value) for value in op.operands)
+    if condition.ndim < a.ndim:  # one bool for a whole vector
+        condition = condition[:, None]
+    frame.values[op.results[0]] = np.where(condition, a, b)
 
 
 def convert(machine: Machine, frame: Frame, op: Op) -> None:
@@ -119,7 +119,7 @@ def extract(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def insert(machine: Machine, frame: Frame, op: Op) -> None:
-    scalar, whole = (frame.get(value) for value in op.operands)
-    changed = np.array(np.broadcast_to(whole, (max(len(scalar), len(whole)), whole.shape[1])))
-    changed[:, op.attrs["index"]] = scalar
-    frame.values[op.results[0]] = changed
+    scalar, old = (frame.get(value) for value in op.operands)
+    result = np.array(np.broadcast_to(old, (max(len(scalar), len(old)), old.shape[1])))
+    result[:, op.attrs["index"]] = scalar
+    frame.values[op.results[0]] = result

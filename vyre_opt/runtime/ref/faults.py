@@ -1,4 +1,4 @@
-"""What an interpreted program did wrong, as a located message."""
+"""Errors of an interpreted program, as located messages."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def fault(
     help: str | None = None,
 ) -> ProgramError:
     """An error of `program` at `op`; `other` is the op that it collides with."""
-    found = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
+    diagnostic = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
     if other is not None and other is not op:
-        found.note(f"the other access, {describe(other)}, is here", other.loc)
+        diagnostic.note(f"the other access, {describe(other)}, is here", other.loc)
     buffer = program.buffers.get(op.attrs.get("buffer", ""))
     if buffer is not None:
-        found.note(f"@{buffer.name} is declared here", buffer.loc)
-    return ProgramError(kind, found)
+        diagnostic.note(f"@{buffer.name} is declared here", buffer.loc)
+    return ProgramError(kind, diagnostic)
 
 
 def describe(op: Op) -> str:
-    """`store @y`."""
+    """An op in words, such as `store @y`."""
     name = op.attrs.get("buffer")
     return f"{op.name} @{name}" if name else op.name

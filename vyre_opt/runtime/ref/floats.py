@@ -15,7 +15,7 @@ FloatOp = Callable[..., Array]
 
 
 def rounded(compute: Callable[..., Array]) -> FloatOp:
-    """Computed in the wide type, where `compute` rounds as IEEE says, then rounded once."""
+    """An op computed by `compute` in the wide type (see `rounding`), correctly rounded, then rounded once more."""
 
     def run(*arguments: Array | DataType) -> Array:
         *operands, t = arguments
@@ -26,7 +26,7 @@ def rounded(compute: Callable[..., Array]) -> FloatOp:
 
 
 def approximate(compute: Callable[[Array], Array]) -> FloatOp:
-    """Computed in f64: exact enough that the result is within an ulp of the true value."""
+    """An op computed in f64, so that the result is within an ulp of the exact value."""
 
     def run(a: Array, t: DataType) -> Array:
         return narrow(compute(a.astype(np.float64)), t)
@@ -35,7 +35,7 @@ def approximate(compute: Callable[[Array], Array]) -> FloatOp:
 
 
 def exact(compute: Callable[..., Array]) -> FloatOp:
-    """An op whose result is always one of the type's values, so that nothing rounds."""
+    """An op whose result is always a value of the type, so that nothing is rounded."""
 
     def run(*arguments: Array | DataType) -> Array:
         result: Array = compute(*arguments[:-1])
@@ -45,12 +45,12 @@ def exact(compute: Callable[..., Array]) -> FloatOp:
 
 
 def minimum(a: Array, b: Array, t: DataType) -> Array:
-    """A NaN operand is ignored, a signalling one too (not so by np.fmin); -0.0 is smaller than 0.0."""
+    """Ignores a NaN operand, even a signalling one, which np.fmin does not; -0.0 is smaller than 0.0."""
     return np.where((a < b) | ((a == b) & np.signbit(a)) | np.isnan(b), a, b)
 
 
 def maximum(a: Array, b: Array, t: DataType) -> Array:
-    """A NaN operand is ignored, a signalling one too; 0.0 is larger than -0.0."""
+    """Ignores a NaN operand, even a signalling one; 0.0 is larger than -0.0."""
     return np.where((a > b) | ((a == b) & ~np.signbit(a)) | np.isnan(b), a, b)
 
 

@@ -2,10 +2,10 @@
 """a * b + c with one rounding, for every float type.
 
 The product of two f16, bf16 or f32 values is exact in f64.  TwoSum (Knuth) gives the
-sum and its error; rounding that to odd keeps what the final rounding must know.  For
+sum and its error; rounding that to odd keeps what the final rounding depends on.  For
 f64 the product has an error too (Dekker), and the three parts are added as Boldo and
 Melquiond prove correct (Emulation of FMA and correctly rounded sums, 2008).  Operands
-so large or small that an intermediate value could overflow or lose bits go through
+so large or small that an intermediate value could overflow or lose bits are computed with
 exact rationals, one by one.
 """
 
@@ -51,6 +51,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
+    """a = high + low, each with at most 26 significand bits (Veltkamp)."""
     scaled = a * _SPLITTER
     high = scaled - (scaled - a)
     return high, a - high
@@ -79,9 +80,9 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
 
 
 def _exactly(x: float, y: float, z: float) -> float:
-    """One value through a rational; Python rounds the quotient of two ints correctly."""
+    """x * y + z by rationals: converting a Fraction to float rounds correctly."""
     if math.isfinite(x) and math.isfinite(y) and not math.isfinite(z):
-        return z  # whatever the product overflows to
+        return z  # the product is finite, even if x * y overflows
     if not all(map(math.isfinite, (x, y, z))):
         return x * y + z
     exact = Fraction(x) * Fraction(y) + Fraction(z)

@@ -10,8 +10,8 @@ no op needs a mask.
       frame    all lanes
         frame    the lanes of an `if`   looks outer values up in its parent
 
-A value is an array with one entry for each lane of its frame, or with a single entry
-where all lanes agree.  A vector has a trailing axis of lanes of the vector.
+A value is an array with one entry for each lane of its frame, or with a single entry if it is
+uniform.  A vector has a further axis for its elements, the last one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Dim3, Value
 
 
-class Batch:
+class WorkgroupBatch:
     """Workgroups `first` to `first + rows` of a dispatch, in linear order (x fastest)."""
 
     def __init__(self, first: int, rows: int, workgroup: Dim3, grid: Dim3) -> None:
@@ -42,15 +42,15 @@ class Batch:
         return self.rows * self.lanes_per_row
 
     def per_lane(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """An array over all lanes, made when it is first asked for."""
-        found = self._ids.get(name)
-        if found is None:
-            found = self._ids[name] = make()
-        return found
+        """A cached array over all lanes; `make` computes it at the first call with that name."""
+        array = self._ids.get(name)
+        if array is None:
+            array = self._ids[name] = make()
+        return array
 
     @cached_property
     def row_of_lane(self) -> np.ndarray:
-        """Row of each lane, counted from this batch's first workgroup."""
+        """The row of each lane; 0 is this batch's first workgroup."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), self.lanes_per_row)
 
     @cached_property
@@ -66,18 +66,20 @@ class Batch:
 
     @cached_property
     def subgroup_of_lane(self) -> np.ndarray:
-        """Subgroup of each lane, counted over the batch."""
+        """The subgroup of each lane, numbered over the whole batch."""
         return self.row_of_lane * self.subgroups_per_row + self.local_of_lane // SUBGROUP_SIZE
 
 
 class Frame:
-    """The lanes that run a block together, `size` of them.
+    """The `size` lanes that run a block together.
 
-    `ids` are their places in the batch, ascending; None stands for all.  `picked` are
-    their places in the parent frame.
+    `ids`: their indices in the batch, ascending; None for all lanes.  `picked`: their indices in
+    the parent frame.
     """
 
-    def __init__(self, batch: Batch, parent: Frame | None = None, picked: np.ndarray | None = None) -> None:
+    def __init__(
+        self, batch: WorkgroupBatch, parent: Frame | None = None, picked: np.ndarray | None = None
+    ) -> None:
         self.batch = batch
         self.parent = parent
         self.picked = picked
@@ -89,29 +91,29 @@ class Frame:
             self.size = len(picked)
 
     def get(self, value: Value) -> np.ndarray:
-        """What the lanes of this frame hold for a value of this block or an outer one."""
-        found = self.values.get(value)
-        if found is not None:
-            return found
+        """The array of a value of this block or an outer one, for the lanes of this frame."""
+        array = self.values.get(value)
+        if array is not None:
+            return array
         assert self.parent is not None, f"{value!r} is used before it is computed"
-        found = self.parent.get(value)
-        if len(found) != 1:
-            found = found[self.picked]
-        self.values[value] = found
-        return found
+        array = self.parent.get(value)
+        if len(array) != 1:
+            array = array[self.picked]
+        self.values[value] = array
+        return array
 
     def narrow(self, stays: np.ndarray) -> Frame:
         """A frame of the lanes where `stays`, a bool for each lane, holds."""
         return Frame(self.batch, self, np.flatnonzero(stays))
 
     def spread(self, array: np.ndarray) -> np.ndarray:
-        """A value with an entry for every lane, also where all agree."""
+        """A value with an entry for every lane, even if it is uniform."""
         if len(array) == self.size:
             return array
         return np.broadcast_to(array, (self.size, *array.shape[1:]))
 
     def of_lanes(self, per_lane: np.ndarray) -> np.ndarray:
-        """The entries of an array over the batch for the lanes of this frame."""
+        """Of an array over all lanes of the batch, the entries for this frame."""
         return per_lane if self.ids is None else per_lane[self.ids]
 
     @cached_property
@@ -132,7 +134,7 @@ class Frame:
 
     @cached_property
     def whole_rows(self) -> bool:
-        """Whether each workgroup is here with all of its invocations, or with none."""
+        """Whether each workgroup is in the frame with all of its invocations, or with none."""
         if self.ids is None:
             return True
         present = np.bincount(self.rows, minlength=self.batch.rows)
@@ -140,7 +142,7 @@ class Frame:
 
     @cached_property
     def whole_subgroups(self) -> bool:
-        """Whether each subgroup is here with all of its invocations, or with none."""
+        """Whether each subgroup is in the frame with all of its invocations, or with none."""
         if self.ids is None:
             return True
         count = self.batch.rows * self.batch.subgroups_per_row

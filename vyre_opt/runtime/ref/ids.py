@@ -1,5 +1,5 @@
 # mypy: no-warn-return-any
-"""Constants, and what an invocation knows of its place."""
+"""Constants, and the ids and sizes of the dispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Dim3, Op
-from .frame import Batch, Frame
+from .frame import Frame, WorkgroupBatch
 from .machine import Machine
 from .registers import constant_register
 
@@ -32,22 +32,22 @@ def _along(linear: Array, extents: Dim3, axis: int) -> Array:
     return (linear // below) % extents[axis]
 
 
-def _local(batch: Batch, axis: int) -> Array:
+def _local(batch: WorkgroupBatch, axis: int) -> Array:
     return _along(batch.local_of_lane, batch.workgroup, axis)
 
 
-def _workgroup(batch: Batch, axis: int) -> Array:
-    """All lanes agree where the batch is a single workgroup."""
+def _workgroup(batch: WorkgroupBatch, axis: int) -> Array:
+    """Uniform if the batch is a single workgroup."""
     if batch.rows == 1:
         return _along(np.array([batch.first], np.int64), batch.grid, axis)
     return _along(batch.row_of_lane + batch.first, batch.grid, axis)
 
 
-def _global(batch: Batch, axis: int) -> Array:
+def _global(batch: WorkgroupBatch, axis: int) -> Array:
     return _workgroup(batch, axis) * batch.workgroup[axis] + _local(batch, axis)
 
 
-_IDS: dict[str, Callable[[Batch, int], Array]] = {
+_IDS: dict[str, Callable[[WorkgroupBatch, int], Array]] = {
     "global_id": _global,
     "local_id": _local,
     "workgroup_id": _workgroup,
@@ -60,11 +60,9 @@ _IDS: dict[str, Callable[[Batch, int], Array]] = {
     "num_subgroups": lambda batch, axis: np.array([batch.subgroups_per_row]),
 }
 
-ID_OPS = tuple(_IDS)
 
-
-def place(machine: Machine, frame: Frame, op: Op) -> None:
-    """Any of ID_OPS, as u32."""
+def id_or_size(machine: Machine, frame: Frame, op: Op) -> None:
+    """Any of the ops in _IDS, as u32."""
     batch, axis = frame.batch, AXES.index(op.attrs.get("axis", "x"))
-    whole = batch.per_lane(f"{op.name} {axis}", lambda: _IDS[op.name](batch, axis).astype(np.uint32))
-    frame.values[op.results[0]] = whole if len(whole) == 1 else frame.of_lanes(whole)
+    ids = batch.per_lane(f"{op.name} {axis}", lambda: _IDS[op.name](batch, axis).astype(np.uint32))
+    frame.values[op.results[0]] = ids if len(ids) == 1 else frame.of_lanes(ids)

@@ -1,4 +1,4 @@
-"""A named kernel in a program's body: done once for the dispatch, as between two grid barriers."""
+"""A named kernel in a program's body: runs once for the whole dispatch, as if between two grid barriers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
     values = [from_storage(s.data, s.buffer.dtype) for s in read]
     try:
         result = KERNELS[op.name](*values, **row.semantic_params(op.attrs["params"]))
-    except ValueError as wrong:
-        raise machine.fault("kernel", op, f"{op.name}: {wrong}") from None
+    except ValueError as error:
+        raise machine.fault("kernel", op, f"{op.name}: {error}") from None
     if len(result) > len(written.data):
         raise machine.fault(
             "bounds",

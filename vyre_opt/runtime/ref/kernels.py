@@ -1,9 +1,8 @@
 # mypy: no-warn-return-any
 """The named kernels, computed directly on whole arrays.
 
-Each takes its buffers in the order of its roles and its parameters by name, and
-returns what it writes, from the first element on.  ValueError says why sizes or
-contents do not fit.
+Each takes the buffers that it reads in the order of its roles, and its parameters by name.  It returns
+the elements that it writes, from the first on, or raises ValueError if sizes or contents do not fit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
 def base64(text: Array) -> Array:
     """RFC 4648; up to two '=' at the very end are padding, other characters count as 0 bits.
 
-    Of a last group of 2 or 3 characters come 1 or 2 bytes, of a single one none.
+    A last group of 2 or 3 characters gives 1 or 2 bytes, a single character none.
     """
     last = text[-2:] == ord("=")
     padding = 0 if not last[-1:].any() else 2 if len(last) == 2 and last[0] else 1
@@ -39,15 +38,16 @@ def base64(text: Array) -> Array:
 
 
 def hex(text: Array) -> Array:
-    """Two digits a byte, either case; another character counts as 0, a last odd one is left out."""
+    """Two digits a byte, in either case; other characters count as 0, and an odd last one is ignored."""
     digits = _NIBBLES[text[: len(text) // 2 * 2]]
     return (digits[0::2] << np.uint8(4)) | digits[1::2]
 
 
 def dfa(text: Array, table: Array, accept: Array, warmup: int) -> Array:
-    """For each byte the accepting number of the state after it, 0 for none.
+    """The accepting number of the state after each byte, 0 if that state accepts nothing.
 
-    The DFA starts in state 0, `warmup` bytes before; `table[state * 256 + byte]` is the next.
+    For each byte the DFA starts in state 0, `warmup` bytes before it; `table[state * 256 + byte]` is the
+    next state.
     """
     if warmup < 0:
         raise ValueError(f"warmup is {warmup}, not a number of bytes")
@@ -73,7 +73,7 @@ def prefix(x: Array) -> Array:
 
 
 def softmax(x: Array, columns: int) -> Array:
-    """exp(x - max) / sum of them, over rows; computed in f64."""
+    """exp(x - max) / sum(exp(x - max)) of each row; computed in f64."""
     if columns < 1 or len(x) % columns:
         raise ValueError(f"{len(x)} elements are not rows of {columns}")
     rows = x.astype(np.float64).reshape(-1, columns)
@@ -93,19 +93,19 @@ def _signed(x: Array) -> Array:
 
 
 def _fixed_sum(products: Array, axis: int, like: Array) -> Array:
-    """16.16 products, each shifted back, summed modulo 2^32."""
+    """The sum modulo 2^32 of products of 16.16 numbers, each shifted back to 16.16."""
     return (products >> 16).sum(axis=axis).astype(np.uint32).view(like.dtype)
 
 
 def matvec_fixed(m: Array, x: Array) -> Array:
-    """y_i = sum_j m_ij * x_j, m in rows."""
+    """y_i = sum_j m_ij * x_j in 16.16, m row-major."""
     if len(x) == 0 or len(m) % len(x):
         raise ValueError(f"a matrix of {len(m)} elements has no rows of {len(x)}")
     return _fixed_sum(_signed(m).reshape(-1, len(x)) * _signed(x), 1, m)
 
 
 def contract_step(acc: Array, core: Array) -> Array:
-    """out_j = sum_i acc_i * core_ij, core in rows; f32 is summed in f64 and rounded once."""
+    """out_j = sum_i acc_i * core_ij, core row-major; f32 is summed in f64 and rounded once."""
     if len(acc) == 0 or len(core) % len(acc):
         raise ValueError(f"a core of {len(core)} elements has no {len(acc)} rows")
     rows = core.reshape(len(acc), -1)
@@ -115,7 +115,7 @@ def contract_step(acc: Array, core: Array) -> Array:
 
 
 def chain(acc: Array, cores: Array, steps: int, rank: int, first: int = 0, last: int = 0) -> Array:
-    """acc times `steps` matrices, one after the other in `cores`; f32 in f64, rounded once."""
+    """acc times `steps` matrices, which follow one another in `cores`; f32 is computed in f64 and rounded once."""
     if steps < 1:
         raise ValueError("a chain has at least one core")
     ranks = [first or rank, *[rank] * (steps - 1), last or rank]

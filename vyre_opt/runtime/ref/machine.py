@@ -8,39 +8,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
-from ..arrays import storage_type
+from ...ir.types import DataType
+from ..arrays import storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
-from ..inputs import Checked, is_initialised
+from ..inputs import CheckedCall, is_initialised
 from .faults import describe, fault, invocation_name
-from .frame import Batch, Frame
+from .frame import Frame, WorkgroupBatch
 from .memory import OutOfBounds, Storage
-from .races import Clock, Collision, Shadow
+from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
     from ..pipelines.host_runner import Memory
 
 Array = np.ndarray
-Run = Callable[["Machine", Frame, Op], None]
+Handler = Callable[["Machine", Frame, Op], None]
+"""Runs an op: reads its operands from the frame and puts its results there."""
 
 MAX_LANES = 1 << 16
-MAX_VALUE_BYTES = 1 << 28  # of all SSA values of a batch, at most
+MAX_VALUE_BYTES = 1 << 28  # of all SSA values of a batch
 MAX_WORKGROUP_SCALARS = 1 << 20
 
 
 class Machine:
     """One dispatch of one program.
 
-    `table` maps an op's name to what runs it: it reads operands from the frame and puts
-    results into it.  `memory`: of bound buffers that are not in the call, used in place.
+    `table`: the handlers of ops by name.  `memory`: storage of bound buffers that are not in the
+    call, to be used in place.
     """
 
     def __init__(
         self,
         program: Program,
-        call: Checked,
+        call: CheckedCall,
         module: Module | None,
         scratch: Scratch,
-        table: dict[str, Run],
+        table: dict[str, Handler],
         checks: bool,
         max_steps: int | None = None,
         memory: Mapping[str, Memory] | None = None,
@@ -54,7 +56,7 @@ class Machine:
         self.max_steps = max_steps
         self.steps = 0
         self.call_depth = 0
-        self.clock = Clock()
+        self.clock = LogicalClock()
         self.ops: list[Op] = []
         self.op_numbers: dict[int, int] = {}
         self.invocations = call.workgroups * program.lanes
@@ -73,35 +75,36 @@ class Machine:
     # --- buffers
 
     def _storage(self, buffer: Buffer, scratch: Scratch) -> Storage:
-        given = self.call.arrays.get(buffer.name)
-        held = self.memory.get(buffer.name)
-        if held is not None:
-            data = held.array
-        elif given is None:
-            data = _transient(buffer, scratch)
+        array = self.call.arrays.get(buffer.name)
+        memory = self.memory.get(buffer.name)
+        if memory is not None:
+            data = memory.array
+        elif array is None:
+            data = transient_storage(buffer, scratch)
         elif buffer.name in self.call.fresh:
-            data = given
-            data.view(np.uint8).fill(1)
+            data = array
+            data.view(np.uint8).fill(1)  # not 0, so that nobody counts on zeros
         else:
             changes = buffer.name in self.written_buffers or buffer.is_output
-            data = given.copy() if changes else given
-        found = Storage(buffer, data, len(data), per_row=False)
-        self._watch(found, starts_written=is_initialised(buffer))
-        if self.checks and held is not None and is_initialised(buffer):
-            found.written = held.written
-        return found
+            data = array.copy() if changes else array
+        storage = Storage(buffer, data, len(data), per_row=False)
+        self._track(storage, initialised=is_initialised(buffer))
+        if self.checks and memory is not None and is_initialised(buffer):
+            storage.written = memory.written
+        return storage
 
-    def _workgroup_storage(self, buffer: Buffer, batch: Batch) -> Storage:
+    def _workgroup_storage(self, buffer: Buffer, batch: WorkgroupBatch) -> Storage:
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         data = np.zeros(scalars * batch.rows, storage_type(buffer.dtype))
-        found = Storage(buffer, data, scalars, per_row=True)
-        self._watch(found, starts_written=False)
-        return found
+        storage = Storage(buffer, data, scalars, per_row=True)
+        self._track(storage, initialised=False)
+        return storage
 
-    def _watch(self, storage: Storage, starts_written: bool) -> None:
+    def _track(self, storage: Storage, initialised: bool) -> None:
+        """Set up what the checks need."""
         if not self.checks:
             return
-        if not starts_written:
+        if not initialised:
             storage.written = np.zeros(len(storage.data), np.bool_)
         if storage.buffer.name in self.written_buffers:
             storage.shadow = Shadow(len(storage.data), self.clock, self.invocations)
@@ -109,12 +112,12 @@ class Machine:
     # --- running
 
     def run(self, workgroups: Sequence[range]) -> None:
-        """Run these workgroups, by linear number.  Raises ProgramError where the program is at fault."""
+        """Run the workgroups of these linear numbers.  Raises ProgramError if the program is at fault."""
         rows = self._rows_per_batch()
         tiles = [b for b in self.program.buffers.values() if b.is_workgroup]
         with np.errstate(all="ignore"):
             for first, count in ((at, min(rows, w.stop - at)) for w in workgroups for at in w[::rows]):
-                batch = Batch(first, count, self.program.workgroup, self.call.grid)
+                batch = WorkgroupBatch(first, count, self.program.workgroup, self.call.grid)
                 self.clock.enter(batch)
                 for tile in tiles:
                     self.storages[tile.name] = self._workgroup_storage(tile, batch)
@@ -130,7 +133,7 @@ class Machine:
         return max(1, min(rows, MAX_WORKGROUP_SCALARS // max(1, scalars)))
 
     def run_block(self, frame: Frame, block: Block) -> list[Array]:
-        """Run the ops of a block; the values that its terminator gives."""
+        """Run the ops of a block; gives the operands of its terminator."""
         table = self.table
         self.steps += len(block.ops)
         if self.max_steps is not None and self.steps > self.max_steps and block.ops:
@@ -142,36 +145,37 @@ class Machine:
         return []
 
     def number(self, op: Op) -> int:
-        """A small number for `op`, by which the race detector remembers it."""
-        found = self.op_numbers.get(id(op))
-        if found is None:
-            found = self.op_numbers[id(op)] = len(self.ops)
+        """A number for `op`, by which the race detector records it; `ops[number]` is the op."""
+        number = self.op_numbers.get(id(op))
+        if number is None:
+            number = self.op_numbers[id(op)] = len(self.ops)
             self.ops.append(op)
-        return found
+        return number
 
     # --- faults
 
-    def who(self, frame: Frame, lane: int) -> str:
-        """The invocation in place `lane` of the frame, in words."""
+    def invocation_at(self, frame: Frame, lane: int) -> str:
+        """The invocation of a lane of the frame, in words."""
         return self.invocation(int(frame.invocations[lane]))
 
     def invocation(self, linear: int) -> str:
+        """An invocation, by its linear id in the dispatch, in words."""
         return invocation_name(linear, self.program.workgroup, self.call.grid)
 
     def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
         return fault(kind, self.program, op, message, **more)
 
     def out_of_bounds(
-        self, storage: Storage, frame: Frame, op: Op, dtype: Any, found: OutOfBounds
+        self, storage: Storage, frame: Frame, op: Op, dtype: DataType, access: OutOfBounds
     ) -> ProgramError:
         name = storage.buffer.name
-        what = f"elements {found.index} to {found.index + dtype.lanes // storage.buffer.dtype.lanes - 1}"
-        extent = what if dtype.lanes > storage.buffer.dtype.lanes else f"index {found.index}"
+        what = f"elements {access.index} to {access.index + dtype.lanes // storage.buffer.dtype.lanes - 1}"
+        extent = what if dtype.lanes > storage.buffer.dtype.lanes else f"index {access.index}"
         return self.fault(
             "bounds",
             op,
             f"{op.name} out of bounds of @{name}: {extent}, length {storage.count}, "
-            f"by {self.who(frame, found.lane)}",
+            f"by {self.invocation_at(frame, access.lane)}",
             help=f"guard the access with a comparison against len @{name}",
         )
 
@@ -184,47 +188,35 @@ class Machine:
             "uninitialised",
             op,
             f"{op.name} of @{buffer.name}, index {index}, length {storage.count}, which nothing has written, "
-            f"by {self.who(frame, lane)}",
+            f"by {self.invocation_at(frame, lane)}",
             help=help,
         )
 
-    def race(self, storage: Storage, frame: Frame, op: Op, found: Collision) -> ProgramError:
-        buffer, other = storage.buffer, self.ops[found.op]
-        index = found.element % max(1, storage.scalars) // buffer.dtype.lanes
+    def race(self, storage: Storage, frame: Frame, op: Op, collision: Collision) -> ProgramError:
+        buffer, other = storage.buffer, self.ops[collision.op]
+        index = collision.element % max(1, storage.scalars) // buffer.dtype.lanes
         scope = (
-            "workgroup" if buffer.access is AccessMode.WORKGROUP or self._one_row(frame, found) else "grid"
+            "workgroup"
+            if buffer.access is AccessMode.WORKGROUP or self._is_in_one_row(frame, collision)
+            else "grid"
         )
         return self.fault(
             "race",
             op,
             f"data race on @{buffer.name}, index {index}, length {storage.count}: "
-            f"{describe(op)} by {self.who(frame, found.lane)} and "
-            f"{describe(other)} by {self.invocation(found.invocation)} are not ordered",
+            f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
+            f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
             help=f"put `barrier {scope}` between them, use atomics, or give each invocation its own element",
         )
 
-    def _one_row(self, frame: Frame, found: Collision) -> bool:
+    def _is_in_one_row(self, frame: Frame, collision: Collision) -> bool:
         per_row = frame.batch.lanes_per_row
-        return int(frame.invocations[found.lane]) // per_row == found.invocation // per_row
-
-
-def _transient(buffer: Buffer, scratch: Scratch) -> Array:
-    """Zeroed storage for an unbound buffer, kept in `scratch` for the next dispatch."""
-    scalars, kind = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
-    kept = scratch.storage.get(buffer.name)
-    if isinstance(kept, np.ndarray) and len(kept) == scalars and kept.dtype == kind:
-        kept.fill(0)
-        return kept
-    try:
-        made = scratch.storage[buffer.name] = np.zeros(scalars, kind)
-    except ValueError as too_large:  # beyond the address space, where NumPy does not even try
-        raise MemoryError(str(too_large)) from None
-    return made
+        return int(frame.invocations[collision.lane]) // per_row == collision.invocation // per_row
 
 
 def _written_buffers(ops: list[Op]) -> set[str]:
-    """The buffers that some op writes; the others need no watch for races."""
+    """The buffers that some op writes; the others cannot have races."""
     written: set[str] = set()
     for op in ops:
         kernel = op.definition.kernel

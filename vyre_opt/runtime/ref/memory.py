@@ -1,7 +1,7 @@
-"""Buffers while a program runs: addresses, bounds, and what has been written.
+"""Buffers while a program runs: offsets, bounds, and which scalars are initialised.
 
-A buffer is a flat array of scalars.  Workgroup memory has one stretch of `scalars` for
-each row of the batch, one after the other; other buffers have one stretch for all.
+A buffer is a flat array of scalars.  Workgroup memory has a section of `scalars` for each row of the
+batch, one after the other; other buffers have one section for all.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Array = np.ndarray
 
 @dataclass(slots=True)
 class Storage:
-    """`written` marks the scalars that hold a value, None where all do.
+    """The storage of a buffer.
 
-    `shadow` is None where no race is possible or none is looked for.
+    `scalars`: of a section.  `per_row`: whether each row has its own.  `written`: which scalars are
+    initialised; None if all are.  `shadow`: None if races are impossible, or not checked.
     """
 
     buffer: Buffer
@@ -35,32 +36,32 @@ class Storage:
 
     @property
     def count(self) -> int:
-        """Elements, of one workgroup's stretch where it has its own."""
+        """Elements of a section."""
         return self.scalars // self.buffer.dtype.lanes
 
 
 @dataclass(slots=True)
 class OutOfBounds:
-    """`lane`: place in the frame of the first access that is out of bounds."""
+    """The first access of a frame that is out of bounds.  `lane`: its lane in the frame."""
 
     lane: int
     index: int
 
 
-def places(
+def scalar_offsets(
     storage: Storage, frame: Frame, op: Op, index: Array, dtype: DataType
 ) -> tuple[Array, OutOfBounds | None]:
-    """The scalars that a value of `dtype` at element `index` covers.
+    """The offsets in `storage.data` of the scalars that a value of `dtype` at element `index` covers.
 
-    Of shape (lanes,), or (lanes, vector lanes); one lane where all agree on the place.
+    Their shape is (lanes,), or (lanes, elements of a vector); lanes is 1 if all lanes access the same.
     """
     per_element = storage.buffer.dtype.lanes
     if dtype.lanes % per_element:
         raise BackendError(
             f"{op.name} of {dtype} does not fit @{storage.buffer.name} of {storage.buffer.dtype}"
         )
-    covered = dtype.lanes // per_element
-    start = index.astype(np.int64)  # an index over 2^63 becomes negative: out of bounds all the same
+    covered = dtype.lanes // per_element  # elements of the buffer
+    start = index.astype(np.int64)  # a u64 of 2^63 or more becomes negative, which is out of bounds as well
     outside = (start < 0) | (start > storage.count - covered)
     if outside.any():
         lane = int(np.argmax(outside))
@@ -74,13 +75,13 @@ def places(
     return start, None
 
 
-def unwritten(storage: Storage, at: Array) -> int | None:
-    """The lane of the first access to a scalar that holds no value yet."""
+def uninitialised_lane(storage: Storage, offsets: Array) -> int | None:
+    """The first lane that accesses an uninitialised scalar, if any does."""
     if storage.written is None:
         return None
-    known = storage.written[at]
-    if known.all():
+    initialised = storage.written[offsets]
+    if initialised.all():
         return None
-    if known.ndim == 2:
-        known = known.all(axis=1)
-    return int(np.argmin(known))
+    if initialised.ndim == 2:
+        initialised = initialised.all(axis=1)
+    return int(np.argmin(initialised))

@@ -1,7 +1,7 @@
 # mypy: no-warn-return-any
-"""Data races: two invocations touch an element, one writes, and nothing orders them.
+"""Data races: two invocations access an element, one of them writes, and nothing orders them.
 
-Time is a clock that each barrier advances.  An access that a lane made at time t is
+Time is logical: each barrier advances it.  An access that a lane made at time t is
 ordered before an access by lane x if
 
     both are one invocation,
@@ -26,13 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.ops import SUBGROUP_SIZE
-from .frame import Batch, Frame
+from .frame import Frame, WorkgroupBatch
 
 Array = np.ndarray
 
 
-class Clock:
-    """The time now, and of the last barrier of the grid and of each workgroup and subgroup of a batch."""
+class LogicalClock:
+    """The time now, and the times of the last barriers of the grid, each workgroup and each subgroup of a batch."""
 
     def __init__(self) -> None:
         self.now = 1
@@ -40,7 +40,8 @@ class Clock:
         self.of_row = np.zeros(0, np.int32)
         self.of_subgroup = np.zeros(0, np.int32)
 
-    def enter(self, batch: Batch) -> None:
+    def enter(self, batch: WorkgroupBatch) -> None:
+        """Begin a batch."""
         self.now += 1
         self.of_row = np.zeros(batch.rows, np.int32)
         self.of_subgroup = np.zeros(batch.rows * batch.subgroups_per_row, np.int32)
@@ -58,7 +59,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """`lane`: place in the frame of an access that races with one of `invocation` made by op number `op`."""
+    """The access of `lane` of the frame races with an earlier one, by `invocation` in op number `op`."""
 
     lane: int
     element: int
@@ -67,78 +68,79 @@ class Collision:
 
 
 class _Accesses:
-    """One set for each element of a buffer."""
+    """For each scalar of a buffer, a set of accesses."""
 
-    def __init__(self, size: int, many: bool) -> None:
-        self.least = np.zeros(size, np.int64 if many else np.int32)
-        self.greatest = np.zeros(size, np.int64 if many else np.int32)
+    def __init__(self, size: int, wide: bool) -> None:
+        self.least = np.zeros(size, np.int64 if wide else np.int32)
+        self.greatest = np.zeros(size, np.int64 if wide else np.int32)
         self.time = np.zeros(size, np.int32)  # 0: never
         self.op = np.zeros(size, np.int32)
 
 
 class Shadow:
-    """The access sets of a buffer of `size` scalars in a dispatch of `invocations`."""
+    """The shadow memory of a buffer of `size` scalars: its accesses, in a dispatch of `invocations`."""
 
-    def __init__(self, size: int, clock: Clock, invocations: int) -> None:
+    def __init__(self, size: int, clock: LogicalClock, invocations: int) -> None:
         self.size = size
         self.clock = clock
-        self.many = invocations >= 1 << 31
+        self.wide = invocations >= 1 << 31
         self.sets: dict[str, _Accesses] = {}
         self.winner = np.empty(0, np.int32)
 
-    def read(self, frame: Frame, places: Array, op: int) -> Collision | None:
-        """Lane i reads `places[i]` (or its entries, for a vector), all at once."""
-        return self._access(frame, places, op, "read", ("write", "atomic"))
+    def read(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
+        """Lane i reads offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once."""
+        return self._access(frame, offsets, op, "read", ("write", "atomic"))
 
-    def write(self, frame: Frame, places: Array, op: int) -> Collision | None:
-        return self._access(frame, places, op, "write", ("read", "write", "atomic"))
+    def write(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
+        return self._access(frame, offsets, op, "write", ("read", "write", "atomic"))
 
-    def atomic(self, frame: Frame, places: Array, op: int) -> Collision | None:
-        return self._access(frame, places, op, "atomic", ("read", "write"))
+    def atomic(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
+        return self._access(frame, offsets, op, "atomic", ("read", "write"))
 
     def written(self) -> Array:
-        """For each scalar, whether anybody wrote it."""
+        """For each scalar, whether it was written."""
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
     def _access(
-        self, frame: Frame, places: Array, op: int, kind: str, against: tuple[str, ...]
+        self, frame: Frame, offsets: Array, op: int, kind: str, against: tuple[str, ...]
     ) -> Collision | None:
         lanes = np.arange(frame.size)
-        if places.ndim == 2:
-            lanes = np.repeat(lanes, places.shape[1])
-            places = places.reshape(-1)
-        who = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
+        if offsets.ndim == 2:
+            lanes = np.repeat(lanes, offsets.shape[1])
+            offsets = offsets.reshape(-1)
+        invocations = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
         for other in against:
             earlier = self.sets.get(other)
             if earlier is not None:
-                racing = self._unordered(earlier, frame, places, lanes, who)
+                racing = self._unordered(earlier, frame, offsets, lanes, invocations)
                 if racing is not None:
-                    return _collision(earlier, frame, places, lanes, int(np.argmax(racing)))
-        mine = self.sets.get(kind)
-        if mine is None:
-            mine = self.sets[kind] = _Accesses(self.size, self.many)
+                    return _collision(earlier, frame, offsets, lanes, int(np.argmax(racing)))
+        own = self.sets.get(kind)
+        if own is None:
+            own = self.sets[kind] = _Accesses(self.size, self.wide)
         if kind == "write":
-            return self._record_writes(mine, frame, places, lanes, who, op)
-        self._record_shared(mine, frame, places, lanes, who, op)
+            return self._record_writes(own, frame, offsets, lanes, invocations, op)
+        self._record_shared(own, frame, offsets, lanes, invocations, op)
         return None
 
     def _unordered(
-        self, earlier: _Accesses, frame: Frame, places: Array, lanes: Array, who: Array
+        self, earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array
     ) -> Array | None:
-        """Where an access collides with one of the set; None for nowhere."""
-        time = earlier.time[places]
-        fresh = time >= self.clock.grid
-        if not fresh.any():
+        """Which accesses are not ordered after all of the set at their offset; None if all are."""
+        # most accesses are ordered by a grid barrier or the invocation itself, so those are ruled out first
+        time = earlier.time[offsets]
+        unordered = time >= self.clock.grid
+        if not unordered.any():
             return None
-        least, greatest = earlier.least[places], earlier.greatest[places]
-        fresh &= (least != who) | (greatest != who)
-        if not fresh.any():
+        least, greatest = earlier.least[offsets], earlier.greatest[offsets]
+        unordered &= (least != invocations) | (greatest != invocations)
+        if not unordered.any():
             return None
-        at = np.flatnonzero(fresh)
-        if len(at) < len(fresh):
-            time, least, greatest = time[at], least[at], greatest[at]
-        lane = lanes[at]
+        indices = np.flatnonzero(unordered)
+        if len(indices) < len(unordered):
+            time, least, greatest = time[indices], least[indices], greatest[indices]
+        lane = lanes[indices]
         per_row = frame.batch.lanes_per_row
         row = frame.rows[lane]
         start = (row + frame.batch.first) * per_row  # the row's first invocation
@@ -150,61 +152,65 @@ class Shadow:
         ordered |= same_subgroup & (time < self.clock.of_subgroup[frame.subgroups[lane]])
         if ordered.all():
             return None
-        fresh[at] = ~ordered
-        return fresh
+        unordered[indices] = ~ordered
+        return unordered
 
     def _record_writes(
-        self, mine: _Accesses, frame: Frame, places: Array, lanes: Array, who: Array, op: int
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> Collision | None:
-        mine.least[places] = who
-        mine.time[places] = self.clock.now
-        mine.op[places] = op
-        written = mine.least[places]
-        clash = written != who
-        if clash.any():  # two lanes of this very op
-            mine.greatest[places] = written
-            return _collision(mine, frame, places, lanes, int(np.argmax(clash)))
-        mine.greatest[places] = who
+        own.least[offsets] = invocations
+        own.time[offsets] = self.clock.now
+        own.op[offsets] = op
+        written = own.least[offsets]
+        clash = written != invocations
+        if clash.any():  # two lanes of this very op write the same scalar
+            own.greatest[offsets] = written
+            return _collision(own, frame, offsets, lanes, int(np.argmax(clash)))
+        own.greatest[offsets] = invocations
         return None
 
     def _record_shared(
-        self, mine: _Accesses, frame: Frame, places: Array, lanes: Array, who: Array, op: int
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> None:
-        """Add the accesses; of several to one element the first and the last say all."""
+        """Add accesses; of several to one offset the least and the greatest invocation are enough."""
         if len(self.winner) != self.size:
             self.winner = np.empty(self.size, np.int32)
-        number = np.arange(len(places), dtype=np.int32)
-        self.winner[places[::-1]] = number[::-1]  # the last assignment stays: the lowest lane
-        first = self.winner[places] == number
+        number = np.arange(len(offsets), dtype=np.int32)
+        self.winner[offsets[::-1]] = number[::-1]  # the last assignment wins: that of the lowest lane
+        first = self.winner[offsets] == number
         if first.all():
-            self._join(mine, frame, places, lanes, who, op)
+            self._merge(own, frame, offsets, lanes, invocations, op)
             return
-        self._join(mine, frame, places[first], lanes[first], who[first], op)
-        self.winner[places] = number
-        last = (self.winner[places] == number) & ~first
-        self._join(mine, frame, places[last], lanes[last], who[last], op)
+        self._merge(own, frame, offsets[first], lanes[first], invocations[first], op)
+        self.winner[offsets] = number
+        last = (self.winner[offsets] == number) & ~first
+        self._merge(own, frame, offsets[last], lanes[last], invocations[last], op)
 
-    def _join(self, mine: _Accesses, frame: Frame, places: Array, lanes: Array, who: Array, op: int) -> None:
-        kept = self._unordered(mine, frame, places, lanes, who)
-        if kept is None:
-            mine.least[places] = mine.greatest[places] = who
+    def _merge(
+        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
+    ) -> None:
+        extends = self._unordered(own, frame, offsets, lanes, invocations)
+        if extends is None:  # all sets are replaced
+            own.least[offsets] = own.greatest[offsets] = invocations
         else:
-            mine.least[places] = np.where(kept, np.minimum(mine.least[places], who), who)
-            mine.greatest[places] = np.where(kept, np.maximum(mine.greatest[places], who), who)
-        mine.time[places] = self.clock.now
-        mine.op[places] = op
+            own.least[offsets] = np.where(extends, np.minimum(own.least[offsets], invocations), invocations)
+            own.greatest[offsets] = np.where(
+                extends, np.maximum(own.greatest[offsets], invocations), invocations
+            )
+        own.time[offsets] = self.clock.now
+        own.op[offsets] = op
 
 
-def _collision(earlier: _Accesses, frame: Frame, places: Array, lanes: Array, at: int) -> Collision:
+def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, index: int) -> Collision:
     """The pair to report: of the set's two ends, the one further from the lane."""
-    lane, element = int(lanes[at]), int(places[at])
-    who, per_row = int(frame.invocations[lane]), frame.batch.lanes_per_row
+    lane, element = int(lanes[index]), int(offsets[index])
+    invocation, per_row = int(frame.invocations[lane]), frame.batch.lanes_per_row
 
     def distance(other: int) -> tuple[bool, bool, bool]:
         row, local = divmod(other, per_row)
-        mine_row, mine_local = divmod(who, per_row)
-        subgroup = local // SUBGROUP_SIZE != mine_local // SUBGROUP_SIZE
-        return row != mine_row, subgroup, other != who
+        own_row, own_local = divmod(invocation, per_row)
+        subgroup = local // SUBGROUP_SIZE != own_local // SUBGROUP_SIZE
+        return row != own_row, subgroup, other != invocation
 
     ends = int(earlier.least[element]), int(earlier.greatest[element])
     return Collision(lane, element, max(ends, key=distance), int(earlier.op[element]))

@@ -1,7 +1,7 @@
-"""How a value is held while it is computed with, and how it is stored.
+"""The NumPy types of values in registers, and conversions from and to storage.
 
-Both forms agree except for bf16: a register holds it as the float32 of the same value,
-storage as its 16 bits.
+Registers and storage differ only for bf16: a register has the float32 of the same value, storage the
+16 bits.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def register_type(dtype: DataType) -> np.dtype[Any]:
     """The NumPy type of a register's scalars."""
     if dtype.element is DataType.BF16:
         return np.dtype(np.float32)
-    found = storage_type(dtype)
-    assert found is not None, f"no register holds {dtype}"
-    return found
+    scalar = storage_type(dtype)
+    assert scalar is not None, f"no register holds {dtype}"
+    return scalar
 
 
 def from_storage(stored: np.ndarray, dtype: DataType) -> np.ndarray:
@@ -29,10 +29,10 @@ def from_storage(stored: np.ndarray, dtype: DataType) -> np.ndarray:
     return stored
 
 
-def to_storage(held: np.ndarray, dtype: DataType) -> np.ndarray:
+def to_storage(values: np.ndarray, dtype: DataType) -> np.ndarray:
     if dtype.element is DataType.BF16:
-        return (np.ascontiguousarray(held).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-    return held
+        return (np.ascontiguousarray(values).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return values
 
 
 def constant_register(value: Any, dtype: DataType) -> np.ndarray:

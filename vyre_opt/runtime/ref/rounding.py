@@ -15,12 +15,12 @@ from ...ir.types import DataType
 _QUIET_BF16 = np.uint32(0x7FC00000)
 
 
-def widen(held: np.ndarray, dtype: DataType) -> np.ndarray:
+def widen(values: np.ndarray, dtype: DataType) -> np.ndarray:
     """A register's value in the type that ops on it compute in."""
     name = dtype.element.name
     if name == "f16":
-        return held.astype(np.float32)
-    return held.astype(np.float64) if name == "bf16" else held
+        return values.astype(np.float32)
+    return values.astype(np.float64) if name == "bf16" else values
 
 
 def narrow(computed: np.ndarray, dtype: DataType) -> np.ndarray:

@@ -1,8 +1,8 @@
 # mypy: no-warn-return-any
 """Barriers, and ops across the 32 lanes of a subgroup.
 
-The lanes of a frame are laid out as a table with a row for each subgroup of the batch
-and a column for each of its 32 places; `present` says which places hold a lane.
+The lanes of a frame are arranged in a table with a row for each subgroup of the batch and 32 columns;
+`present` says which cells have a lane.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
 
 
 class _Table:
-    """The lanes of a frame by subgroup and place."""
+    """The lanes of a frame by subgroup and lane of the subgroup.  `slots`: the cell of each lane."""
 
     def __init__(self, machine: Machine, frame: Frame, op: Op) -> None:
         if machine.checks and not frame.whole_subgroups:
@@ -72,13 +72,13 @@ class _Table:
         self.rows = frame.batch.rows * frame.batch.subgroups_per_row
         self.lane = frame.locals % SUBGROUP_SIZE
         self.slots = frame.subgroups * SUBGROUP_SIZE + self.lane
-        self.present = self.lay(np.ones(frame.size, np.bool_))
+        self.present = self.arrange(np.ones(frame.size, np.bool_))
 
-    def lay(self, held: Array) -> Array:
-        """(lanes, ...) -> (subgroups, 32, ...); absent places hold zeros."""
-        table = np.zeros((self.rows * SUBGROUP_SIZE, *held.shape[1:]), held.dtype)
-        table[self.slots] = held
-        return table.reshape(self.rows, SUBGROUP_SIZE, *held.shape[1:])
+    def arrange(self, values: Array) -> Array:
+        """(lanes, ...) -> (subgroups, 32, ...), with zeros for absent lanes."""
+        table = np.zeros((self.rows * SUBGROUP_SIZE, *values.shape[1:]), values.dtype)
+        table[self.slots] = values
+        return table.reshape(self.rows, SUBGROUP_SIZE, *values.shape[1:])
 
     def take(self, table: Array) -> Array:
         """(subgroups, 32, ...) -> (lanes, ...)."""
@@ -87,7 +87,7 @@ class _Table:
 
 def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
     table = _Table(machine, frame, op)
-    held, operand = (frame.spread(frame.get(value)) for value in op.operands)
+    values, operand = (frame.spread(frame.get(value)) for value in op.operands)
     amount = operand.astype(np.int64)
     mode = op.attrs["mode"]
     lane = table.lane
@@ -96,15 +96,15 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
     source = np.where(inside, source, lane)
     from_slot = table.slots - lane + source
     source_present = table.present.reshape(-1)[from_slot]
-    flat = table.lay(held).reshape(-1, *held.shape[1:])
+    flat = table.arrange(values).reshape(-1, *values.shape[1:])
     moved = flat[np.where(source_present, from_slot, table.slots)]
     frame.values[op.results[0]] = moved
 
 
 def reduce(machine: Machine, frame: Frame, op: Op) -> None:
     table = _Table(machine, frame, op)
-    held = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, held, op.attrs["combine"], op.operands[0].type)
+    values = frame.spread(frame.get(op.operands[0]))
+    running = _running(table, values, op.attrs["combine"], op.operands[0].type)
     total = np.repeat(running[:, -1:], SUBGROUP_SIZE, axis=1)
     frame.values[op.results[0]] = table.take(total)
 
@@ -113,8 +113,8 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     """Inclusive, or exclusive: then the first lane gets the combiner's identity."""
     table = _Table(machine, frame, op)
     dtype, combine = op.operands[0].type, op.attrs["combine"]
-    held = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, held, combine, dtype)
+    values = frame.spread(frame.get(op.operands[0]))
+    running = _running(table, values, combine, dtype)
     if op.attrs["mode"] == "exclusive":
         before = np.empty_like(running)
         before[:, 0] = identity(combine, dtype)
@@ -125,22 +125,22 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(table: _Table, held: Array, combine: str, dtype: DataType) -> Array:
+def _running(table: _Table, values: Array, combine: str, dtype: DataType) -> Array:
     """Entry (s, k) combines the present lanes 0 to k of subgroup s, from left to right."""
-    laid = table.lay(held)
-    running = laid.copy()
+    arranged = table.arrange(values)
+    running = arranged.copy()
     started = table.present[:, 0].copy()
     for k in range(1, SUBGROUP_SIZE):
-        shape = (-1, *(1,) * (held.ndim - 1))
+        shape = (-1, *(1,) * (values.ndim - 1))
         here, before = table.present[:, k].reshape(shape), started.reshape(shape)
-        both = compute(combine, [running[:, k - 1], laid[:, k]], dtype)
-        running[:, k] = np.where(here & before, both, np.where(here, laid[:, k], running[:, k - 1]))
+        both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
+        running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
         started |= table.present[:, k]
     return running
 
 
 def identity(combine: str, dtype: DataType) -> Any:
-    """What changes nothing when combined with: a scalar of the register type."""
+    """The neutral element of a combiner, as a scalar of the register type."""
     scalar = dtype.element
     kind = register_type(scalar).type
     if scalar.is_float:
@@ -153,7 +153,7 @@ def identity(combine: str, dtype: DataType) -> Any:
 
 def ballot(machine: Machine, frame: Frame, op: Op) -> None:
     table = _Table(machine, frame, op)
-    votes = table.lay(frame.spread(frame.get(op.operands[0]))) & table.present
+    votes = table.arrange(frame.spread(frame.get(op.operands[0]))) & table.present
     weights = np.uint64(1) << np.arange(SUBGROUP_SIZE, dtype=np.uint64)
     mask = (votes * weights).sum(axis=1, dtype=np.uint64).astype(np.uint32)
     frame.values[op.results[0]] = table.take(np.repeat(mask[:, None], SUBGROUP_SIZE, axis=1))

@@ -1,27 +1,27 @@
-"""Op name -> what runs it.  Every op of the language has an entry."""
+"""Op name -> its handler.  Every op of the language has an entry."""
 
 from __future__ import annotations
 
 from ...ir.ops import OPS
 from . import atomics, control, elementwise, ids, kernel_ops, memory_ops, subgroups
-from .machine import Run
+from .machine import Handler
 
 TERMINATORS = ("yield", "condition")
-"""Ops that `Machine.run_block` itself ends a block at."""
+"""Ops that `Machine.run_block` handles itself."""
 
-_BY_FORMAT: dict[str, Run] = {
+_BY_FORMAT: dict[str, Handler] = {
     "unary": elementwise.arithmetic,
     "binary": elementwise.arithmetic,
     "ternary": elementwise.arithmetic,
     "compare": elementwise.compare,
     "convert": elementwise.convert,
-    "id": ids.place,
-    "size": ids.place,
+    "id": ids.id_or_size,
+    "size": ids.id_or_size,
     "atomic": atomics.atomic,
     "kernel": kernel_ops.kernel,
 }
 
-_BY_NAME: dict[str, Run] = {
+_BY_NAME: dict[str, Handler] = {
     "const": ids.const,
     "spec": ids.spec,
     "len": memory_ops.length,
@@ -45,7 +45,7 @@ _BY_NAME: dict[str, Run] = {
     "trap": control.trap,
 }
 
-TABLE: dict[str, Run] = {
+TABLE: dict[str, Handler] = {
     **{row.name: _BY_FORMAT[row.format] for row in OPS.values() if row.format in _BY_FORMAT},
     **_BY_NAME,
 }

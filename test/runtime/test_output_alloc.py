@@ -1,4 +1,4 @@
-"""Room in the place of an input: a length without contents, on every target that runs here."""
+"""OutputAlloc in the place of an input: a length without contents, on every target that runs here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_its_elements_count_as_unwritten() -> None:
 
 
 @pytest.mark.parametrize("target", ["ref", "cpu"])
-def test_bounds_are_those_of_the_room(target: str) -> None:
+def test_bounds_are_those_of_the_allocation(target: str) -> None:
     with pytest.raises(ProgramError, match="out of bounds of @y: index 3, length 3"):
         run(SOME, [X, OutputAlloc(3)], target)
 
@@ -82,7 +82,7 @@ def test_bounds_are_those_of_the_room(target: str) -> None:
         ),
     ],
 )
-def test_bad_room(text: str, inputs: list, said: str) -> None:
+def test_bad_counts(text: str, inputs: list, said: str) -> None:
     with pytest.raises(BadInputs, match=said):
         run(text, inputs)
 
@@ -94,7 +94,7 @@ def test_no_memory_for_it(target: str) -> None:
 
 
 def test_nothing_is_copied() -> None:
-    """An output of room for 4 GiB, of which a few elements are written, takes no time and hardly any memory."""
+    """An OutputAlloc of 4 GiB, of which a few elements are written, takes no time and hardly any memory."""
     y = run(SOME, [X, OutputAlloc(1 << 30)], "cpu")
     assert y.shape == (1 << 30,)
     np.testing.assert_array_equal(y[:4], X)

@@ -1,0 +1,54 @@
+"""What a program's loops tell of its time: whether workgroups take alike, and one run as long as the next."""
+
+from __future__ import annotations
+
+from ...ir.loops import BOUND_NAMES
+from ...ir.program import Op, Program, Value
+
+__all__ = ["has_fixed_trip_counts", "has_ticket_loop"]
+
+MAX_SOURCES = 64
+"""How many values a loop's bounds are traced back through."""
+
+
+def has_ticket_loop(program: Program) -> bool:
+    """Whether a loop uses the result of an atomic op inside it, such as a ticket.
+
+    Then one workgroup may go on until nothing is left for the others to do.
+    """
+    return any(map(_uses_own_atomic, program.body.walk()))
+
+
+def _uses_own_atomic(loop: Op) -> bool:
+    if loop.name not in ("for", "while"):
+        return False
+    ops = [op for block in loop.regions for op in block.walk()]
+    used = {operand for op in ops for operand in op.operands}
+    return any(op.definition.format == "atomic" and op.result in used for op in ops)
+
+
+def has_fixed_trip_counts(program: Program) -> bool:
+    """Whether all loops have the same trip counts in every run on the same grid and lengths.
+
+    They have where no bound depends on the contents of memory; then all runs take about as long.
+    """
+    ops = list(program.body.walk())
+    return not any(
+        op.name in ("while", "call") or (op.name == "for" and _is_data_dependent(op)) for op in ops
+    )
+
+
+def _is_data_dependent(loop: Op) -> bool:
+    """Whether the bounds of a `for` may come out of memory."""
+    dynamic = sum(loop.attrs[name] is None for name in BOUND_NAMES)
+    worklist, seen = list(loop.operands[:dynamic]), set[Value]()
+    while worklist:
+        value = worklist.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if not isinstance(owner, Op) or owner.regions or owner.definition.effects or len(seen) > MAX_SOURCES:
+            return True
+        worklist += owner.operands
+    return False

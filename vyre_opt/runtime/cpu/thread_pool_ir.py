@@ -1,0 +1,592 @@
+"""The machine code of the thread pool, as LLVM IR: how threads share a job, and how they wait for one.
+
+A *job* is a dispatch that several threads share: a range of workgroups, of which each thread takes a
+chunk at a time until none is left.  A *slot* is where a worker thread waits for jobs.
+
+    caller                                          worker thread, in vyre_worker
+    ------                                          -----------------------------
+    vyre_start:                                     spin on slot.JOB, then sleep on slot.WAKE
+      slot.JOB: FREE -> CLAIMED  (each slot)
+      job.RUNNING = 1 + slots claimed
+      slot.JOB: CLAIMED -> job -------------------> slot.JOB: job -> job | BEGUN
+      post slot.WAKE of 2 that sleep -------------> post slot.WAKE of 2 more that sleep
+    vyre_work: run chunks                           vyre_work: run chunks
+    vyre_finish:                                    slot.JOB: job | BEGUN -> FREE
+      slot.JOB: job -> FREE of each worker          job.RUNNING -= 1
+        that has not begun                          if it is 0 now: post job.DONE
+      job.RUNNING -= 1 + slots taken back                 |
+      if it is 0 now: done                                |
+      spin on job.RUNNING, then wait for job.DONE <-------+
+
+So the caller never waits for a thread that is still asleep: it takes the job back, and the thread wakes
+up for nothing.  Waking a sleeping thread is slow (50 us and more), so the caller wakes WAKE_FANOUT of
+them and each of those wakes as many; one that is spinning sees its slot change, and needs no post.
+
+Both structures are arrays of 64-bit words.  A job (words that threads change at the same time lie in
+cache lines of their own):
+
+    END, MAX_CHUNK   the number of workgroups; the most in a chunk
+    SPREAD           a chunk is at most 1/SPREAD of the workgroups taken so far (at least 1), so that
+                     chunks stay small at first, when nobody knows how long a workgroup takes
+    CODE, ARGS       the function of the program (see lowering.host) and its arguments
+    SCRATCH, STRIDE  scratch memory of the first thread; bytes from one thread's to the next one's
+    RECORDS          fault records, RECORD_WORDS a thread: what lowering.host calls status
+    NEXT             the first workgroup that no thread has taken; chunks are taken in order
+    STOP             not 0 once no more chunks are to be taken: a fault, or the caller gave up
+    RUNNING          the number of threads that may touch the job, the caller among them
+    DONE             a semaphore, posted by the last of them unless that is the caller
+    YIELD            the address of a function that lets other threads run
+    STATE            ALONE, SHARED (between start and finish) or LEFT (the caller's own part is done);
+                     only the caller reads or writes it
+    COUNT, MEMBERS   the slots of the workers that share the job: member k is its thread k + 1
+
+A slot:
+
+    JOB              FREE, CLAIMED (a caller is about to publish a job), the address of a job, or that
+                     address | BEGUN (jobs are 8-byte aligned, so the bits are free)
+    NUMBER           the number of its thread in the job
+    QUIT             not 0 once its thread is to return
+    ASLEEP           1 from before its thread waits for WAKE until somebody exchanges it for 0: a waker,
+                     which then posts WAKE, or the thread itself
+    WAKE             a semaphore; one post for each sleep, so that none is left over
+"""
+
+from __future__ import annotations
+
+from ...lowering.host.abi import STOP_WORD, YIELD_WORD
+
+__all__ = ["COPY_GROUP_BYTES", "linux_ir", "worker_ir"]
+
+END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
+NEXT, STOP, RUNNING, DONE, YIELD, STATE, COUNT, MEMBERS = 8, 16, 24, 32, 40, 41, 42, 43
+RECORD_WORDS = 8
+ALONE, SHARED, LEFT = range(3)
+
+JOB, NUMBER, QUIT, ASLEEP, WAKE = range(5)
+FREE, BEGUN, CLAIMED = range(3)
+SLOT_BYTES = 128
+
+COPY_GROUP_BYTES = 1 << 16
+"""What `vyre_copy` takes for a workgroup."""
+
+WAKE_FANOUT = 2
+
+LINGER_NS = 50_000
+"""How long a caller spins until the workers are done, before it sleeps."""
+
+
+def worker_ir(triple: str, layout: str) -> str:
+    """For every system:
+
+    vyre_work(job, thread, most): run up to `most` chunks as that thread; 1 if nothing is left to take.
+    vyre_copy(args, first, last, ...): a function such as lowering.host makes, which copies memory;
+        its arguments are the target, the source, and the number of bytes.
+    """
+    return f'''target datalayout = "{layout}"
+target triple = "{triple}"
+
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+{_work()}
+{_copy()}'''
+
+
+def linux_ir(triple: str) -> str:
+    """For Linux, whose C library has the semaphores and clocks; to follow `worker_ir`:
+
+    vyre_init_slot(slot): prepare it; not 0 if there is no semaphore.
+    vyre_quit_slot(slot): let its thread return.
+    vyre_worker(slot, spin): what its thread does; it looks for jobs for `spin` ns before it sleeps.
+    vyre_start(job, slots, count, wanted): give the job to up to `wanted` of the first `count` slots.
+    vyre_finish(job, ns): to be called after the caller's part: 1 when all workers have left the job,
+        0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
+    vyre_abandon(job): stop all workers, and wait until they have left; nothing where they have.
+    """
+    parts = (
+        _libc(),
+        _spin(triple),
+        _init_and_quit(),
+        _wake_members(),
+        _worker(),
+        _sleep(),
+        _start(),
+        _reclaim(),
+        _finish(),
+        _abandon(),
+    )
+    return "".join(parts)
+
+
+def _address(name: str, word: int, base: str = "job") -> str:
+    """LLVM IR for the address %<name>.at of a word of %<base>."""
+    return f"  %{name}.at = getelementptr i64, ptr %{base}, i64 {word}"
+
+
+def _load(name: str, kind: str, word: int) -> str:
+    """LLVM IR for the value %<name> of a word of %job that no thread changes."""
+    return f"{_address(name, word)}\n  %{name} = load {kind}, ptr %{name}.at"
+
+
+# --- running chunks
+
+
+def _work() -> str:
+    return f"""
+define i64 @vyre_work(ptr %job, i64 %thread, i64 %most) nounwind {{
+entry:
+{_load("end", "i64", END)}
+{_address("max.chunk", MAX_CHUNK)}
+{_load("spread", "i64", SPREAD)}
+{_load("code", "ptr", CODE)}
+{_load("args", "ptr", ARGS)}
+{_load("scratches", "ptr", SCRATCH)}
+{_load("stride", "i64", STRIDE)}
+{_load("records", "ptr", RECORDS)}
+{_address("stop", STOP)}
+{_address("next", NEXT)}
+  %scratch.offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %scratches, i64 %scratch.offset
+  %record.offset = mul i64 %thread, {RECORD_WORDS}
+  %record = getelementptr i64, ptr %records, i64 %record.offset
+{_address("record.stop", STOP_WORD, "record")}
+  store ptr %stop.at, ptr %record.stop.at
+{_load("yield", "ptr", YIELD)}
+{_address("record.yield", YIELD_WORD, "record")}
+  store ptr %yield, ptr %record.yield.at
+  br label %head
+head:
+  %count = phi i64 [ 0, %entry ], [ %count.next, %following ]
+  %enough = icmp uge i64 %count, %most
+  br i1 %enough, label %some.left, label %look
+look:
+  %stop = load atomic i64, ptr %stop.at monotonic, align 8
+  %stopped = icmp ne i64 %stop, 0
+  br i1 %stopped, label %none.left, label %take
+take:
+  %max.chunk = load atomic i64, ptr %max.chunk.at monotonic, align 8
+  ; another thread may take a chunk between this load and the addition: the size is only a guide
+  %so.far = load atomic i64, ptr %next.at monotonic, align 8
+  %part = udiv i64 %so.far, %spread
+  %capped = call i64 @llvm.umin.i64(i64 %part, i64 %max.chunk)
+  %size = call i64 @llvm.umax.i64(i64 %capped, i64 1)
+  %first = atomicrmw add ptr %next.at, i64 %size monotonic
+  %some = icmp ult i64 %first, %end
+  br i1 %some, label %run, label %none.left
+run:
+  %sum = add i64 %first, %size
+  %last = call i64 @llvm.umin.i64(i64 %sum, i64 %end)
+  call void %code(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %record)
+  %kind = load i64, ptr %record
+  %faulty = icmp ne i64 %kind, 0
+  br i1 %faulty, label %fault, label %following
+following:
+  %count.next = add i64 %count, 1
+  br label %head
+fault:
+  store atomic i64 1, ptr %stop.at monotonic, align 8
+  ret i64 1
+some.left:
+  ret i64 0
+none.left:
+  ret i64 1
+}}
+"""
+
+
+def _copy() -> str:
+    return f"""
+define void @vyre_copy(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %record) nounwind {{
+  %to = load ptr, ptr %args
+  %from.at = getelementptr i64, ptr %args, i64 1
+  %from = load ptr, ptr %from.at
+  %bytes.at = getelementptr i64, ptr %args, i64 2
+  %bytes = load i64, ptr %bytes.at
+  %start = mul i64 %first, {COPY_GROUP_BYTES}
+  %beyond = mul i64 %last, {COPY_GROUP_BYTES}
+  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %bytes)
+  %length = sub i64 %end, %start
+  %target = getelementptr i8, ptr %to, i64 %start
+  %source = getelementptr i8, ptr %from, i64 %start
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %length, i1 false)
+  ret void
+}}
+"""
+
+
+# --- waiting for jobs
+
+
+def _libc() -> str:
+    """The C library's functions, and vyre.now(): nanoseconds of CLOCK_MONOTONIC (1)."""
+    return """
+declare i32 @sem_init(ptr, i32, i32)
+declare i32 @sem_post(ptr)
+declare i32 @sem_wait(ptr)
+declare i32 @sem_timedwait(ptr, ptr)
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @vyre.now() nounwind {
+  %time = alloca [2 x i64], align 16
+  %failed = call i32 @clock_gettime(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}
+"""
+
+
+def _spin(triple: str) -> str:
+    """vyre.spin(word, other, until_zero, ns): for up to `ns`, until the word is 0 if `until_zero`,
+    else until it is neither 0 nor `other`.  It looks at the clock in every 32nd round."""
+    declaration, pause = _pause(triple)
+    return f"""
+{declaration}
+define internal void @vyre.spin(ptr %word, i64 %other, i1 %until.zero, i64 %ns) nounwind {{
+entry:
+  %none = icmp eq i64 %ns, 0
+  br i1 %none, label %end, label %begin
+begin:
+  %start = call i64 @vyre.now()
+  br label %look
+look:
+  %rounds = phi i64 [ 0, %begin ], [ %round, %again ], [ 0, %clock ]
+  %value = load atomic i64, ptr %word acquire, align 8
+  %some = icmp ne i64 %value, 0
+  %changed = icmp ne i64 %value, %other
+  %both = and i1 %some, %changed
+  %zero = icmp eq i64 %value, 0
+  %met = select i1 %until.zero, i1 %zero, i1 %both
+  br i1 %met, label %end, label %rest
+rest:
+{pause}
+  %round = add i64 %rounds, 1
+  %long = icmp uge i64 %round, 32
+  br i1 %long, label %clock, label %again
+again:
+  br label %look
+clock:
+  %now = call i64 @vyre.now()
+  %elapsed = sub i64 %now, %start
+  %late = icmp uge i64 %elapsed, %ns
+  br i1 %late, label %end, label %look
+end:
+  ret void
+}}
+"""
+
+
+def _pause(triple: str) -> tuple[str, str]:
+    """The CPU's hint that a thread only spins: its declaration, and the call."""
+    if triple.startswith(("x86", "i686")):
+        return "declare void @llvm.x86.sse2.pause()", "  call void @llvm.x86.sse2.pause()"
+    if triple.startswith(("aarch64", "arm64")):
+        return "declare void @llvm.aarch64.hint(i32)", "  call void @llvm.aarch64.hint(i32 1)"
+    return "", "  fence acquire"
+
+
+def _init_and_quit() -> str:
+    return f"""
+define i64 @vyre_init_slot(ptr %slot) nounwind {{
+{_address("wake", WAKE, "slot")}
+  %failed = call i32 @sem_init(ptr %wake.at, i32 0, i32 0)
+  %wide = sext i32 %failed to i64
+  ret i64 %wide
+}}
+
+define void @vyre_quit_slot(ptr %slot) nounwind {{
+{_address("quit", QUIT, "slot")}
+{_address("wake", WAKE, "slot")}
+  store atomic i64 1, ptr %quit.at release, align 8
+  %failed = call i32 @sem_post(ptr %wake.at)
+  ret void
+}}
+"""
+
+
+def _wake_members() -> str:
+    """vyre.wake_members(job, thread): post WAKE of those that sleep of the WAKE_FANOUT members that
+    this thread is to wake.
+
+    The fence comes between the store to a slot's JOB and the load of its ASLEEP; in vyre.sleep one
+    comes between the store to ASLEEP and the load of JOB.  So one of the two sees the other's store.
+    """
+    return f"""
+define internal void @vyre.wake_members(ptr %job, i64 %thread) nounwind {{
+entry:
+  fence seq_cst
+{_load("count", "i64", COUNT)}
+  %begin = mul i64 %thread, {WAKE_FANOUT}
+  %full = add i64 %begin, {WAKE_FANOUT}
+  %end = call i64 @llvm.umin.i64(i64 %full, i64 %count)
+{_address("members", MEMBERS)}
+  br label %head
+head:
+  %k = phi i64 [ %begin, %entry ], [ %k.next, %step ]
+  %more = icmp ult i64 %k, %end
+  br i1 %more, label %look, label %done
+look:
+  %member.at = getelementptr i64, ptr %members.at, i64 %k
+  %slot = load ptr, ptr %member.at
+{_address("asleep", ASLEEP, "slot")}
+  %asleep = load atomic i64, ptr %asleep.at monotonic, align 8
+  %sleeps = icmp ne i64 %asleep, 0
+  br i1 %sleeps, label %claim, label %step
+claim:
+  %was = atomicrmw xchg ptr %asleep.at, i64 0 acq_rel
+  %ours = icmp ne i64 %was, 0
+  br i1 %ours, label %post, label %step
+post:
+{_address("wake", WAKE, "slot")}
+  %failed = call i32 @sem_post(ptr %wake.at)
+  br label %step
+step:
+  %k.next = add i64 %k, 1
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+def _worker() -> str:
+    return f"""
+define void @vyre_worker(ptr %slot, i64 %spin) nounwind {{
+entry:
+{_address("job", JOB, "slot")}
+{_address("number", NUMBER, "slot")}
+{_address("quit", QUIT, "slot")}
+  br label %head
+head:
+  %word = load atomic i64, ptr %job.at acquire, align 8
+  switch i64 %word, label %begin [ i64 {FREE}, label %idle  i64 {CLAIMED}, label %idle ]
+begin:
+  ; fails if the caller has taken the job back
+  %begun = or i64 %word, {BEGUN}
+  %pair = cmpxchg ptr %job.at, i64 %word, i64 %begun acq_rel acquire
+  %ours = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %ours, label %run, label %head
+run:
+  %job = inttoptr i64 %word to ptr
+  %thread = load i64, ptr %number.at
+  call void @vyre.wake_members(ptr %job, i64 %thread)
+  %over = call i64 @vyre_work(ptr %job, i64 %thread, i64 -1)
+  store atomic i64 {FREE}, ptr %job.at release, align 8
+{_address("running", RUNNING)}
+{_address("done", DONE)}
+  ; the job may be gone after this, unless this thread is the last: then its caller waits for the post
+  %before = atomicrmw sub ptr %running.at, i64 1 acq_rel
+  %last = icmp eq i64 %before, 1
+  br i1 %last, label %post, label %head
+post:
+  %failed = call i32 @sem_post(ptr %done.at)
+  br label %head
+idle:
+  %quit = load atomic i64, ptr %quit.at acquire, align 8
+  %quits = icmp ne i64 %quit, 0
+  br i1 %quits, label %leave, label %wait
+wait:
+  call void @vyre.spin(ptr %job.at, i64 {CLAIMED}, i1 false, i64 %spin)
+  %again = load atomic i64, ptr %job.at acquire, align 8
+  switch i64 %again, label %head [ i64 {FREE}, label %sleep  i64 {CLAIMED}, label %sleep ]
+sleep:
+  call void @vyre.sleep(ptr %slot)
+  br label %head
+leave:
+  ret void
+}}
+"""
+
+
+def _sleep() -> str:
+    """vyre.sleep(slot): wait for a post to WAKE, or return at once if a job has come meanwhile."""
+    return f"""
+define internal void @vyre.sleep(ptr %slot) nounwind {{
+entry:
+{_address("job", JOB, "slot")}
+{_address("asleep", ASLEEP, "slot")}
+{_address("wake", WAKE, "slot")}
+  store atomic i64 1, ptr %asleep.at monotonic, align 8
+  fence seq_cst
+  %word = load atomic i64, ptr %job.at acquire, align 8
+  switch i64 %word, label %awake [ i64 {FREE}, label %doze  i64 {CLAIMED}, label %doze ]
+awake:
+  ; if a waker was faster, its post is on the way, and must be used up here
+  %was = atomicrmw xchg ptr %asleep.at, i64 0 acq_rel
+  %ours = icmp ne i64 %was, 0
+  br i1 %ours, label %end, label %doze
+doze:
+  %failed = call i32 @sem_wait(ptr %wake.at)
+  %signal = icmp ne i32 %failed, 0
+  br i1 %signal, label %doze, label %end
+end:
+  ret void
+}}
+"""
+
+
+# --- the caller of a job
+
+
+def _start() -> str:
+    """Slots are claimed before any of them gets the job, since RUNNING and MEMBERS must be whole by then."""
+    return f"""
+define i64 @vyre_start(ptr %job, ptr %slots, i64 %count, i64 %wanted) nounwind {{
+entry:
+{_address("members", MEMBERS)}
+{_address("count", COUNT)}
+{_address("running", RUNNING)}
+{_address("state", STATE)}
+{_address("done", DONE)}
+  %failed = call i32 @sem_init(ptr %done.at, i32 0, i32 0)
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %step ]
+  %n = phi i64 [ 0, %entry ], [ %n.next, %step ]
+  %more = icmp ult i64 %k, %count
+  %short = icmp ult i64 %n, %wanted
+  %going = and i1 %more, %short
+  br i1 %going, label %ask, label %claimed
+ask:
+  %offset = mul i64 %k, {SLOT_BYTES}
+  %slot = getelementptr i8, ptr %slots, i64 %offset
+  %pair = cmpxchg ptr %slot, i64 {FREE}, i64 {CLAIMED} acq_rel monotonic
+  %ours = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %ours, label %claim, label %step
+claim:
+  %member.at = getelementptr i64, ptr %members.at, i64 %n
+  store ptr %slot, ptr %member.at
+  %thread = add i64 %n, 1
+{_address("number", NUMBER, "slot")}
+  store i64 %thread, ptr %number.at
+  br label %step
+step:
+  %n.next = phi i64 [ %n, %ask ], [ %thread, %claim ]
+  %k.next = add i64 %k, 1
+  br label %head
+claimed:
+  store i64 %n, ptr %count.at
+  %all = add i64 %n, 1
+  store atomic i64 %all, ptr %running.at monotonic, align 8
+  store i64 {SHARED}, ptr %state.at
+  %job.word = ptrtoint ptr %job to i64
+  br label %next
+next:
+  %m = phi i64 [ 0, %claimed ], [ %m.next, %publish ]
+  %left = icmp ult i64 %m, %n
+  br i1 %left, label %publish, label %wake
+publish:
+  %one.at = getelementptr i64, ptr %members.at, i64 %m
+  %one = load ptr, ptr %one.at
+  store atomic i64 %job.word, ptr %one release, align 8
+  %m.next = add i64 %m, 1
+  br label %next
+wake:
+  call void @vyre.wake_members(ptr %job, i64 0)
+  ret i64 %n
+}}
+"""
+
+
+def _reclaim() -> str:
+    """vyre.reclaim(job): free the slots of workers that have not begun; their number, plus 1 for the caller."""
+    return f"""
+define internal i64 @vyre.reclaim(ptr %job) nounwind {{
+entry:
+{_address("members", MEMBERS)}
+{_load("count", "i64", COUNT)}
+  %job.word = ptrtoint ptr %job to i64
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %ask ]
+  %out = phi i64 [ 1, %entry ], [ %out.next, %ask ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %ask, label %end
+ask:
+  %member.at = getelementptr i64, ptr %members.at, i64 %k
+  %slot = load ptr, ptr %member.at
+  %pair = cmpxchg ptr %slot, i64 %job.word, i64 {FREE} acq_rel monotonic
+  %ours = extractvalue {{ i64, i1 }} %pair, 1
+  %one = zext i1 %ours to i64
+  %out.next = add i64 %out, %one
+  %k.next = add i64 %k, 1
+  br label %head
+end:
+  ret i64 %out
+}}
+"""
+
+
+def _finish() -> str:
+    """That RUNNING is 0 does not end the wait: the last worker still posts DONE, in the job's memory."""
+    return f"""
+define i64 @vyre_finish(ptr %job, i64 %ns) nounwind {{
+entry:
+  %time = alloca [2 x i64], align 16
+{_address("state", STATE)}
+{_address("running", RUNNING)}
+{_address("done", DONE)}
+  %state = load i64, ptr %state.at
+  switch i64 %state, label %gone [ i64 {SHARED}, label %leave  i64 {LEFT}, label %wait ]
+leave:
+  %out = call i64 @vyre.reclaim(ptr %job)
+  %before = atomicrmw sub ptr %running.at, i64 %out acq_rel
+  store i64 {LEFT}, ptr %state.at
+  %last = icmp eq i64 %before, %out
+  br i1 %last, label %end, label %watch
+watch:
+  call void @vyre.spin(ptr %running.at, i64 0, i1 true, i64 {LINGER_NS})
+  br label %wait
+wait:
+  %forever = icmp eq i64 %ns, 0
+  br i1 %forever, label %sleep, label %slice
+sleep:
+  %failed = call i32 @sem_wait(ptr %done.at)
+  %signal = icmp ne i32 %failed, 0
+  br i1 %signal, label %sleep, label %end
+slice:
+  ; sem_timedwait takes a time of CLOCK_REALTIME (0): now plus ns, in seconds and nanoseconds
+  %no.clock = call i32 @clock_gettime(i32 0, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %sum = add i64 %rest, %ns
+  %carry = icmp uge i64 %sum, 1000000000
+  %carried = zext i1 %carry to i64
+  %whole = add i64 %seconds, %carried
+  %excess = select i1 %carry, i64 1000000000, i64 0
+  %left = sub i64 %sum, %excess
+  store i64 %whole, ptr %time
+  store i64 %left, ptr %rest.at
+  %late = call i32 @sem_timedwait(ptr %done.at, ptr %time)
+  %unmet = icmp ne i32 %late, 0
+  br i1 %unmet, label %not.yet, label %end
+not.yet:
+  ret i64 0
+end:
+  store i64 {ALONE}, ptr %state.at
+  ret i64 1
+gone:
+  ret i64 1
+}}
+"""
+
+
+def _abandon() -> str:
+    return f"""
+define void @vyre_abandon(ptr %job) nounwind {{
+{_load("state", "i64", STATE)}
+  %alone = icmp eq i64 %state, {ALONE}
+  br i1 %alone, label %end, label %stop
+stop:
+{_address("stop", STOP)}
+  store atomic i64 1, ptr %stop.at monotonic, align 8
+  %finished = call i64 @vyre_finish(ptr %job, i64 0)
+  br label %end
+end:
+  ret void
+}}
+"""
