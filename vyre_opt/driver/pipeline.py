@@ -167,4 +167,4 @@ def _count(buffer: Buffer, operand: Any) -> int:
         return buffer.count
     from math import prod
 
-    return prod(operand.shape) // buffer.dtype.lanes
+    return int(prod(operand.shape)) // buffer.dtype.lanes
