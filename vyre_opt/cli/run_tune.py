@@ -28,8 +28,7 @@ def autotune_kernels(
 
     A table for each kernel goes to stderr, the picture to the file `plot`.
     """
-    from ..tuning.module_tuning import Settings as TuningOptions
-    from ..tuning.module_tuning import tune_kernels
+    from ..tuning.module_tuning import TuningOptions, tune_kernels
     from ..tuning.plot import svg
 
     signature = executable.signature
