@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..driver.binding import Wording, by_name
+from ..driver.binding import CallSyntax, check_names
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
@@ -24,7 +24,7 @@ __all__ = ["SHELL", "arguments", "compile_entry", "disable_cache", "rebind", "wr
 
 Pairs = Sequence[tuple[str, str]]
 
-SHELL = Wording(
+SHELL = CallSyntax(
     entry="--entry",
     input="--in {name}",
     give_input="--in {name}=FILE",
@@ -60,10 +60,10 @@ def arguments(
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
     signature = executable.signature
-    by_name(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
-    files = by_name(signature, _once(inputs, "--in"), signature.given, SHELL.input, signature.noun)
+    check_names(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
+    files = check_names(signature, _once(inputs, "--in"), signature.parameters, SHELL.input, signature.noun)
     counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
-    buffers = {b.name: b for b in signature.given}
+    buffers = {b.name: b for b in signature.parameters}
     arrays = {name: _read(buffers[name], path) for name, path in files.items()}
     bound = executable.arguments(arrays, counts)
     return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
