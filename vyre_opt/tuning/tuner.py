@@ -77,20 +77,7 @@ def autotune(
             return cached
     bar = ProgressBar(f"tuning {task.name}", total) if progress else None
     with bar or nullcontext():
-        bench = task.bench()
-        on_progress = bar.update if bar else None
-        spending = Budget(bench, len(task.space), total, rounds, on_progress, anchored=measure is None)
-        path: list[PathPoint] = []
-        rng = np.random.default_rng(seed)
-        search(spending, rng, task.space, strategy, task.backend, task.start, path.append)
-        best = spending.best
-        if best is None:
-            reason = next(iter(bench.failures.values()), "nothing was measured")
-            raise BackendError(f"{task.name}: no configuration could be measured: {reason}")
-        best = _compare_with_default(
-            bench, spending, best, task.start if task.default is None else task.default
-        )
-    result = _result(task, spending, best, strategy, seed, path)
+        result = _tune(task, strategy, total, rounds, seed, bar.update if bar else None)
     if results is not None:
         result_cache.save(results, task.key, result)
     return result
@@ -181,6 +168,28 @@ STRATEGIES: dict[str, Callable[..., None]] = {
     "random": random_search,
     "halving": successive_halving,
 }
+
+
+def _tune(
+    task: _Task,
+    strategy: str,
+    total: int,
+    rounds: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None,
+) -> Tuning:
+    """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
+    bench = task.bench()
+    budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
+    path: list[PathPoint] = []
+    rng = np.random.default_rng(seed)
+    search(budget, rng, task.space, strategy, task.backend, task.start, path.append)
+    best = budget.best
+    if best is None:
+        reason = next(iter(bench.failures.values()), "nothing was measured")
+        raise BackendError(f"{task.name}: no configuration could be measured: {reason}")
+    best = _compare_with_default(bench, budget, best, task.start if task.default is None else task.default)
+    return _result(task, budget, best, strategy, seed, path)
 
 
 def _compare_with_default(bench: Bench, budget: Budget, best: int, default: int | None) -> int:
