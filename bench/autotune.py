@@ -39,13 +39,13 @@ STARTS, NEAR = 100, 1.05
 def outcome(recording: Recording, strategy: str, seed: int) -> tuple[float, float, int]:
     """The choice's cost over the best of the space, as judged and as shown; the configurations compiled."""
     count, rounds = len(recording.space), recording.rounds
-    ledger = Budget(RecordedBench(recording), count, max(1, count // 4) * rounds, rounds)
-    search(ledger, np.random.default_rng(seed), recording.space, strategy)
-    best = ledger.best
+    budget = Budget(RecordedBench(recording), count, max(1, count // 4) * rounds, rounds)
+    search(budget, np.random.default_rng(seed), recording.space, strategy)
+    best = budget.best
     if best is None:
-        return INFINITE, INFINITE, len(ledger.order)
+        return INFINITE, INFINITE, len(budget.order)
     seen = shown(recording)
-    return recording.truth[best] / recording.best, seen[best] / min(seen), len(ledger.order)
+    return recording.truth[best] / recording.best, seen[best] / min(seen), len(budget.order)
 
 
 def shown(recording: Recording) -> list[float]:

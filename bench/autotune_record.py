@@ -30,7 +30,7 @@ from vyre_opt.tuning.workload import Workload
 
 
 def make_dispatcher(target: str) -> Dispatcher:
-    from vyre_opt import dispatcher
+    from vyre_opt.runtime.dispatcher import dispatcher
 
     return dispatcher(target, bounds="none") if target == "cuda" else dispatcher(target, workers=1)
 

@@ -39,7 +39,7 @@ def has_torch() -> bool:
 
 def numpy_softmax(x: np.ndarray) -> np.ndarray:
     """In as few passes and arrays as NumPy allows."""
-    y = x - x.max(-1, keepdims=True)
+    y: np.ndarray = x - x.max(-1, keepdims=True)
     np.exp(y, out=y)
     y /= y.sum(-1, keepdims=True)
     return y

@@ -15,7 +15,7 @@ def seconds(run: Run, rounds: int = 1) -> float:
     """Seconds a launch, by events around ten; the median of `rounds`."""
     import torch
 
-    times = []
+    times: list[float] = []
     run()
     for _ in range(rounds):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

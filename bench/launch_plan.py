@@ -57,7 +57,7 @@ def textbook(stages: Sequence[LaunchFusionStage], budget: int) -> tuple[int, int
 
 def cut_bytes(stages: Sequence[LaunchFusionStage], plan: LaunchFusionPlan) -> int:
     """Of hand-offs that a plan leaves in memory."""
-    return sum(stage.input_bytes for stage in stages[1:]) - plan.avoided_intermediate_bytes
+    return int(sum(stage.input_bytes for stage in stages[1:]) - plan.avoided_intermediate_bytes)
 
 
 def seconds(run: Callable[[], object]) -> float:

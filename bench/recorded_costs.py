@@ -1,7 +1,7 @@
-"""Recorded costs: every configuration of a space, measured once and for all on some device.
+"""Recorded costs: every configuration of a space, as measured on some device.
 
-A recording has several rounds, in each of which every configuration ran, in turn.  What a tuner is
-shown are the odd rounds; it is judged by the even ones, so that luck in what it saw does not count.
+A recording has several rounds, in each of which every configuration ran, in turn.  A tuner
+is shown the odd rounds, and judged by the even ones, so that luck in what it saw does not count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from vyre_opt.runtime.dispatcher import BadInputs
 from vyre_opt.tuning.measure import INFINITE, Bench
@@ -27,7 +26,7 @@ FORMAT = 1
 @dataclass(frozen=True, eq=False)
 class Recording:
     """`samples`: seconds of each configuration in each round; none where it failed, for the reason in
-    `failures`.  `default`: the place of the one that is taken where nobody tunes."""
+    `failures`.  `default`: the index of the configuration that is used without tuning."""
 
     workload: str
     device: str
@@ -55,7 +54,7 @@ class Recording:
 
     @property
     def rounds(self) -> int:
-        """That a tuner is shown of a configuration."""
+        """How many rounds of a configuration a tuner is shown."""
         return max(map(len, self.shown))
 
     def to_json(self) -> str:
@@ -82,32 +81,32 @@ class Recording:
 def load_recording(path: Path) -> Recording:
     """Raises BadInputs for a file that is no recording."""
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        if read["format"] != FORMAT:
-            raise BadInputs(f"{path}: format {read['format']} is not {FORMAT}")
-        names = read["factors"]
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise BadInputs(f"{path}: format {document['format']} is not {FORMAT}")
+        names = document["factors"]
         configs = [
             {n: value for n, value in zip(names, values, strict=True) if value is not None}
-            for values, _ in read["configs"]
+            for values, _ in document["configs"]
         ]
-        samples = [[ns / 1e9 for ns in rounds] for _, rounds in read["configs"]]
-        failures = {int(k): why for k, why in read["failures"].items()}
+        samples = [[ns / 1e9 for ns in rounds] for _, rounds in document["configs"]]
+        failures = {int(k): why for k, why in document["failures"].items()}
         space = Space([{name: (value,) for name, value in config.items()} for config in configs])
         return Recording(
-            read["workload"],
-            read["device"],
-            read["target"],
-            read["date"],
+            document["workload"],
+            document["device"],
+            document["target"],
+            document["date"],
             space,
             samples,
             failures,
-            read["default"],
-            read["versions"],
+            document["default"],
+            document["versions"],
         )
-    except (OSError, KeyError, TypeError, ValueError) as wrong:
-        if isinstance(wrong, BadInputs):
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadInputs):
             raise
-        raise BadInputs(f"{path} is not a recording: {type(wrong).__name__}: {wrong}") from None
+        raise BadInputs(f"{path} is not a recording: {type(error).__name__}: {error}") from None
 
 
 def recordings(folder: Path = RECORDINGS) -> Iterator[Recording]:
@@ -116,28 +115,26 @@ def recordings(folder: Path = RECORDINGS) -> Iterator[Recording]:
         yield load_recording(path)
 
 
-def record(bench: Bench, space: Space, rounds: int, least_of: int = 1, told: Any = None) -> list[list[float]]:
-    """Samples of every configuration, exhaustively; `told(done, of)` hears how far it is.
+def record(bench: Bench, space: Space, rounds: int, least_of: int = 1) -> list[list[float]]:
+    """Samples of every configuration, exhaustively.
 
-    `least_of`: each sample is the least of so many rounds, for a machine that is never at rest.
+    `least_of`: each sample is the least of so many rounds, for a machine that is never idle.
     """
-    found: list[list[float]] = [[] for _ in space.configs]
-    for number in range(rounds):
+    samples: list[list[float]] = [[] for _ in space.configs]
+    for _ in range(rounds):
         turns = [bench.samples(range(len(space)), 1) for _ in range(least_of)]
-        for place, seconds in enumerate(zip(*turns, strict=True)):
-            found[place] += [min(each[0] for each in seconds)] if all(seconds) else []
-        if told:
-            told(number + 1, rounds)
-    return [[] if place in bench.failures else seconds for place, seconds in enumerate(found)]
+        for pick, seconds in enumerate(zip(*turns, strict=True)):
+            samples[pick] += [min(each[0] for each in seconds)] if all(seconds) else []
+    return [[] if pick in bench.failures else seconds for pick, seconds in enumerate(samples)]
 
 
 class RecordedBench:
-    """Measures by looking up what was recorded; each sample is given out once, then again."""
+    """A bench that returns recorded samples, in order; after the last one, from the first again."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.failures: dict[int, str] = dict(recording.failures)
-        self._given: dict[int, int] = {}
+        self._used: dict[int, int] = {}
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         return [self._next(pick, rounds) for pick in picks]
@@ -146,6 +143,6 @@ class RecordedBench:
         shown = self.recording.shown[pick]
         if not shown:
             return []
-        start = self._given.get(pick, 0)
-        self._given[pick] = start + rounds
+        start = self._used.get(pick, 0)
+        self._used[pick] = start + rounds
         return [shown[(start + k) % len(shown)] for k in range(rounds)]

@@ -1,5 +1,9 @@
 """vyre-run: what goes in and comes out through files, for every kind of element."""
 
+import io
+import sys
+import time
+
 import numpy as np
 import pytest
 from support.quick import quick
@@ -88,13 +92,53 @@ def test_comparison_shows_the_first_difference():
     compare(outputs, [got], [wanted], 0.5)
 
 
-def test_progress_bar_goes_to_and_fro():
-    from vyre_opt.cli.progress import RUNNER, WIDTH, bar
+class Terminal(io.StringIO):
+    """A stderr that is a terminal, until it is closed."""
 
-    shown = [bar(step) for step in range(100)]
-    assert {len(text) for text in shown} == {WIDTH}
-    assert {text.count("=") for text in shown} == {RUNNER}
-    assert len(set(shown)) == WIDTH - RUNNER + 1
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_bar(monkeypatch):
+    """Drawn on a terminal after its delay, with what is done and the seconds; wiped at the end."""
+    from vyre_opt.driver.progress import WIPE, ProgressBar
+
+    monkeypatch.setattr("vyre_opt.driver.progress.PERIOD", 0.01)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with ProgressBar("tuning it", 20, delay=0.0) as bar:
+        bar.update(10)
+        wait_until(lambda: "10/20" in sys.stderr.getvalue())
+    assert f"tuning it [{'=' * 12}{' ' * 12}] 10/20  0." in sys.stderr.getvalue()
+    assert sys.stderr.getvalue().endswith(WIPE)
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with ProgressBar("@scale on ref", delay=0.0):
+        wait_until(lambda: "@scale on ref [" in sys.stderr.getvalue())
+    assert sys.stderr.getvalue().endswith(WIPE)
+
+
+def test_progress_bar_that_nobody_sees(monkeypatch):
+    """Nothing is written before the delay, nor where stderr is no terminal; a closed terminal stops nothing."""
+    from vyre_opt.driver.progress import ProgressBar
+
+    monkeypatch.setattr("vyre_opt.driver.progress.PERIOD", 0.01)
+    for stream, delay in ((Terminal(), 60.0), (io.StringIO(), 0.0)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with ProgressBar("@scale on ref", delay=delay):
+            time.sleep(0.05)
+        assert stream.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with ProgressBar("@scale on ref", delay=0.0):
+        wait_until(sys.stderr.getvalue)
+        sys.stderr.close()
+        time.sleep(0.05)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 PIPELINE = """vyre 1

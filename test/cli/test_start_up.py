@@ -63,3 +63,19 @@ def test_completion_scripts(run_opt, run_run):
             ran = run("--completion", shell)
             assert ran.returncode == 0
             assert name in ran.stdout
+
+
+def test_the_package_runs_as_a_module(run_opt, tmp_path):
+    """`python -m vyre_opt` is vyre-opt, and its messages say how it was called."""
+    path = tmp_path / "p.vyre"
+    path.write_text(PROGRAM)
+
+    def run_module(*args: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "vyre_opt", *args]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    ran, same = run_module("--pass=cse", str(path)), run_opt("--pass=cse", path)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, same.stdout, same.stderr)
+    wrong = run_module("--no-such-option")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("Usage: python -m vyre_opt ")

@@ -58,13 +58,13 @@ def test_default_strategy_ends_near_the_best() -> None:
     for recording in recordings():
         count, rounds = len(recording.space), recording.rounds
         for strategy in near:
-            ledger = Budget(RecordedBench(recording), count, count // 4 * rounds, rounds)
-            search(ledger, np.random.default_rng(500), recording.space, strategy)
-            assert ledger.spent <= count // 4 * rounds
-            assert len(ledger.order) <= max(3, -(-count // 3))
-            assert ledger.best is not None
-            assert len(ledger.taken[ledger.best]) == rounds
-            near[strategy] += recording.truth[ledger.best] <= 1.05 * recording.best
+            budget = Budget(RecordedBench(recording), count, count // 4 * rounds, rounds)
+            search(budget, np.random.default_rng(500), recording.space, strategy)
+            assert budget.spent <= count // 4 * rounds
+            assert len(budget.order) <= max(3, -(-count // 3))
+            assert budget.best is not None
+            assert len(budget.samples[budget.best]) == rounds
+            near[strategy] += recording.truth[budget.best] <= 1.05 * recording.best
     assert len(FILES) >= 6
     assert near[DEFAULT_STRATEGY] >= len(FILES) - 1, near
     assert near[DEFAULT_STRATEGY] > 1.05 * near["random"], near

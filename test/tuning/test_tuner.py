@@ -35,10 +35,10 @@ def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], 
             asked.append(config)
             return bowl_cost_of(config)
 
-        ledger = Budget(FunctionBench(bowl, cost), len(bowl), budget, 5)
-        search(ledger, np.random.default_rng(0), bowl, strategy)
-        assert ledger.spent == len(asked) <= budget
-        assert budget < 5 or ledger.best is not None
+        spending = Budget(FunctionBench(bowl, cost), len(bowl), budget, 5)
+        search(spending, np.random.default_rng(0), bowl, strategy)
+        assert spending.spent == len(asked) <= budget
+        assert budget < 5 or spending.best is not None
 
 
 def test_finds_the_best_of_a_bowl(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
@@ -181,12 +181,12 @@ def test_drift_does_not_count() -> None:
         def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
             return [[(1 + pick) * slow[0]] * rounds for pick in picks]
 
-    ledger = Budget(Drifting(space, None), 8, 80, 5, anchored=True)
-    assert ledger.measure([4, 2]) == [5, 3]
+    spending = Budget(Drifting(space, None), 8, 80, 5, anchored=True)
+    assert spending.measure([4, 2]) == [5, 3]
     slow[0] = 2.0
-    assert ledger.measure([1, 7]) == [2, 8]
-    assert ledger.spent == 20
-    assert ledger.measure([2, 6]) == [3, 7], "the anchor itself among them"
+    assert spending.measure([1, 7]) == [2, 8]
+    assert spending.spent == 20
+    assert spending.measure([2, 6]) == [3, 7], "the anchor itself among them"
 
 
 def test_results_are_kept(store: Store, bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:

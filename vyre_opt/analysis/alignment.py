@@ -57,7 +57,7 @@ class Alignment:
         if op.name == "shl":
             amount = op.operands[1].owner
             if isinstance(amount, Op) and amount.name == "const":
-                shift = amount.attrs["value"] % (value.type.bits or 1)
+                shift: int = amount.attrs["value"] % (value.type.bits or 1)
                 return min(MOST, self.of(op.operands[0], depth - 1) + shift)
             return self.of(op.operands[0], depth - 1)
         if op.name == "cast":

@@ -43,12 +43,12 @@ def info() -> int:
     from ..runtime.cache.store import default_store
 
     store = default_store()
-    found = survey(store)
+    inventory = survey(store)
     lines = [f"folder   {store.folder.parent}", f"limit    {_size(store.limit)}"]
-    lines += [f"{kind:8} {_entries(count, size)}" for kind, (count, size) in found.kinds.items()]
-    lines.append(f"total    {_entries(found.count, found.size)}")
-    if found.tables:
-        lines.append(f"parser   {found.tables} tables of the grammar")
+    lines += [f"{kind:8} {_entries(count, size)}" for kind, (count, size) in inventory.kinds.items()]
+    lines.append(f"total    {_entries(inventory.count, inventory.size)}")
+    if inventory.tables:
+        lines.append(f"parser   {inventory.tables} tables of the grammar")
     errors.write_stdout("\n".join(lines) + "\n")
     return 0
 
@@ -77,20 +77,21 @@ def verify(remove: bool) -> int:
     from ..runtime.cache.store import default_store
 
     store = default_store()
-    whole, damaged = check(store)
+    intact, damaged = check(store)
     for path, reason in damaged:
-        errors.complain(f"{path}: {reason}{_removed(path) if remove else ''}")
-    errors.write_stdout(f"{whole} entries are whole, {len(damaged)} damaged\n")
+        errors.print_error(f"{path}: {reason}{_remove(path) if remove else ''}")
+    errors.write_stdout(f"{intact} entries are whole, {len(damaged)} damaged\n")
     return int(bool(damaged))
 
 
-def _removed(path: str) -> str:
+def _remove(path: str) -> str:
+    """Delete a file; the end of a message that says so, or why not."""
     import os
 
     try:
         os.unlink(path)
-    except OSError as failed:
-        return f"; it cannot be removed: {failed.strerror}"
+    except OSError as error:
+        return f"; it cannot be removed: {error.strerror}"
     return "; removed"
 
 
@@ -99,7 +100,7 @@ def _entries(count: int, size: int) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes as people read them: 12 B, 3.4 KiB, 512 MiB."""
+    """A number of bytes with its unit: 12 B, 3.4 KiB, 512 MiB."""
     amount, unit = float(count), "B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024 or unit == "GiB":
@@ -110,4 +111,4 @@ def _size(count: int) -> str:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-cache script."""
-    return errors.run(command, args)
+    return errors.run_tool(command, args)

@@ -1,9 +1,9 @@
-"""What both tools add to click: options in groups, values that may be left out, completion."""
+"""What the tools add to click: options in groups, options whose value may be left out, checks, completion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -17,33 +17,37 @@ __all__ = [
     "flag",
     "fusion_limits",
     "option",
+    "parse_assignment",
 ]
 
 SHELLS = ("bash", "zsh", "fish")
+
+FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
+"""What click decorates: a function, or the command that was made of one."""
 
 
 class GroupedOption(click.Option):
     """An option listed under `group` in the help."""
 
-    def __init__(self, *args: Any, group: str = "Other", **rest: Any) -> None:
-        super().__init__(*args, **rest)
+    def __init__(self, *args: Any, group: str = "Other", **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
         self.group = group
 
 
 class GroupedCommand(click.Command):
     """A command whose help lists options by group.
 
-    `bare` maps an option to the value that it has when it is given without one; click's
-    own way would take the file name after it for the value.
+    `bare` maps an option to the value that it has when it is given without one.  (click's own optional
+    values would take a file name after the option for its value.)
     """
 
-    def __init__(self, *args: Any, bare: Mapping[str, str] | None = None, **rest: Any) -> None:
-        super().__init__(*args, **rest)
+    def __init__(self, *args: Any, bare: Mapping[str, str] | None = None, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
         self.bare = bare or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        last = args.index("--") if "--" in args else len(args)
-        full = [f"{a}={self.bare[a]}" if a in self.bare and i < last else a for i, a in enumerate(args)]
+        end = args.index("--") if "--" in args else len(args)  # what follows it is no option
+        full = [f"{a}={self.bare[a]}" if a in self.bare and i < end else a for i, a in enumerate(args)]
         return super().parse_args(ctx, full)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -60,31 +64,39 @@ class GroupedCommand(click.Command):
         formatter.write(f"\n{self.epilog}" if self.epilog else "")
 
 
-def option(*names: str, group: str, **rest: Any) -> Any:
-    """A click option in a group of the help."""
-    return click.option(*names, cls=GroupedOption, group=group, **rest)
+def option(*names: str, group: str, **attrs: Any) -> Callable[[FC], FC]:
+    """`click.option`, listed under `group` in the help."""
+    return click.option(*names, cls=GroupedOption, group=group, **attrs)
 
 
-def flag(name: str, help: str, group: str, *dest: str) -> Any:
+def flag(name: str, help: str, group: str, *dest: str) -> Callable[[FC], FC]:
     return option(name, *dest, is_flag=True, help=help, group=group)
 
 
 def checked(check: Callable[[str], Any]) -> Callable[..., Any]:
-    """An option's callback: `check` of its value, or of each; a ValueError becomes a usage error."""
+    """An option's callback that applies `check` to its value, or to each; a ValueError becomes a usage error."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
             if param.multiple:
-                return tuple([check(one) for one in value])
+                return tuple([check(item) for item in value])
             return None if value is None else check(value)
-        except ValueError as wrong:
-            raise click.BadParameter(str(wrong)) from None
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
 
     return callback
 
 
+def parse_assignment(text: str) -> tuple[str, str]:
+    """The two sides of `NAME=VALUE`; the name without a leading @.  Raises ValueError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip("@ ") or not value.strip():
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name.strip().removeprefix("@"), value.strip()
+
+
 def _threshold(text: str) -> float:
-    """A number of elements above zero, `inf` among them.  Raises ValueError."""
+    """A number of elements above zero, which may be `inf`.  Raises ValueError."""
     try:
         threshold = float(text)
     except ValueError:
@@ -94,10 +106,10 @@ def _threshold(text: str) -> float:
     return threshold
 
 
-def fusion_limits(group: str) -> Callable[[Any], Any]:
-    """The options of -O that limit what is fused."""
+def fusion_limits(group: str) -> Callable[[FC], FC]:
+    """Adds the options that limit what -O fuses."""
 
-    def add(command: Any) -> Any:
+    def add(command: FC) -> FC:
         command = option(
             "--max-group-bytes",
             metavar="N",
@@ -116,10 +128,10 @@ def fusion_limits(group: str) -> Callable[[Any], Any]:
     return add
 
 
-def default_passes(given: dict[str, Any]) -> str:
-    """The passes of -O within the limits of `fusion_limits`, which are taken out of `given`; empty without -O."""
-    limits = {name: given.pop(name) for name in ("fusion_threshold", "max_group_bytes")}
-    if not given.pop("optimize"):
+def default_passes(options: dict[str, Any]) -> str:
+    """The passes of -O, with the limits of `fusion_limits`; empty without -O.  Both are removed from `options`."""
+    limits = {name: options.pop(name) for name in ("fusion_threshold", "max_group_bytes")}
+    if not options.pop("optimize"):
         for name, limit in limits.items():
             if limit is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} is of -O")
@@ -133,15 +145,15 @@ def completion_script(command: click.Command, shell: str) -> str:
     """The script that makes `shell` complete the options and values of `command`."""
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
+    completion = get_completion_class(shell)
     name = command.name or ""
-    assert found is not None
+    assert completion is not None
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    return found(command, {}, name, variable).source() + "\n"
+    return completion(command, {}, name, variable).source() + "\n"
 
 
 def complete_passes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
-    """The names of passes that go on from the last one typed."""
+    """Completions of the last pass name in a comma-separated list."""
     from ..passes.pipeline_text import DEFAULT
     from ..passes.registry import pass_names
 

@@ -1,4 +1,4 @@
-"""`--emit`: the forms in which a compiled module leaves the tool."""
+"""`--emit`: the forms in which vyre-opt writes a compiled module."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from ..ir.printer import print_program
 from ..ir.program import Module
-from .settings import Settings
-from .split import MARKER
+from .text_files import MARKER
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
     from ..report.pictures import PipelinePicture
+    from .session import CompileOptions
 
 __all__ = ["FORMS", "check_form", "emit", "join", "pictures_before"]
 
@@ -22,7 +22,7 @@ FORMS = ("vyre", *LOWERED, "json", *REPORTS)
 
 
 def check_form(form: str, target: str | None, version: tuple[int, int] | None, is_split: bool) -> None:
-    """Raises ValueError for a form that the target, or a split input, does not have."""
+    """Raises ValueError for a form that cannot be made for the target, or of a split input."""
     if form == "html" and is_split:
         raise ValueError("--emit=html makes one page of one module; run it without --split-input-file")
     if form in LOWERED:
@@ -31,9 +31,9 @@ def check_form(form: str, target: str | None, version: tuple[int, int] | None, i
         check_lowered(form, target, version)
 
 
-def pictures_before(module: Module, settings: Settings) -> Mapping[str, PipelinePicture]:
-    """The pipelines before any pass, for the forms that show what passes made of them."""
-    if settings.emit not in REPORTS:
+def pictures_before(module: Module, options: CompileOptions) -> Mapping[str, PipelinePicture]:
+    """The pipelines before any pass, by name, for the forms that compare them with those after."""
+    if options.emit not in REPORTS:
         return {}
     from ..report.pictures import pictures
 
@@ -42,34 +42,34 @@ def pictures_before(module: Module, settings: Settings) -> Mapping[str, Pipeline
 
 def emit(
     module: Module,
-    settings: Settings,
+    options: CompileOptions,
     manager: PassManager | None,
     remarks: Sequence[Remark],
     statistics: Mapping[tuple[str, str], int],
     before: Mapping[str, PipelinePicture],
 ) -> str:
-    """The text of a module in the form that the settings ask for; `before` is from `pictures_before`."""
-    if settings.emit in LOWERED:
+    """The text of a module in the form `options.emit`; `before` is from `pictures_before`."""
+    if options.emit in LOWERED:
         from .emit_lowered import lowered
 
-        return lowered(module, settings)
-    if settings.emit == "json":
+        return lowered(module, options)
+    if options.emit == "json":
         from .emit_json import document
 
-        return document(module, settings.target, manager, remarks, statistics)
-    if settings.emit == "dot":
+        return document(module, options.target, manager, remarks, statistics)
+    if options.emit == "dot":
         from .emit_dot import graph
 
         return graph(module, before, remarks)
-    if settings.emit == "html":
+    if options.emit == "html":
         from ..report.page import page
 
         return page(module, before, manager, remarks)
-    return print_program(module, generic=settings.print_generic)
+    return print_program(module, generic=options.print_generic)
 
 
 def join(texts: Sequence[str], form: str, is_split: bool) -> str:
-    """One text of the texts of a split input: a list for json, else parts between markers."""
+    """The texts of a split input as one: a JSON list, or the texts with markers between them."""
     if form == "json" and is_split:
         return f"[\n{','.join(texts).rstrip()}\n]\n"
     return f"{MARKER}\n".join(texts)

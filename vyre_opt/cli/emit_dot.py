@@ -1,8 +1,8 @@
 """`--emit=dot`: a module as a Graphviz graph.
 
-A program or a function is a box of ops with an edge from each value to its use; a
-region is a box inside it.  A pipeline is its launches, with an edge for each hand-off
-between them, and what passes made of them (see report/graph.py).
+A program or a function is a box of ops, with an edge from each value to its uses; a region is a box
+inside it.  A pipeline is its launches, with an edge for each buffer that one hands to another, and
+what passes made of them (see report/graph.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def graph(module: Module, before: Mapping[str, PipelinePicture], remarks: Sequen
     for number, item in enumerate(module.order):
         key = f"{type(item).__name__.lower()}{number}"
         if isinstance(item, Pipeline):
-            was, now = before.get(item.name, after[item.name]), after[item.name]
-            writer.lines += pipeline_graph(key, was, now, decisions(was, now, remarks))
+            old, new = before.get(item.name, after[item.name]), after[item.name]
+            writer.lines += pipeline_graph(key, old, new, decisions(old, new, remarks))
         else:
             writer.item(item, key)
     head = 'digraph module {\n  node [shape=box, fontname="monospace"]\n'
@@ -90,14 +90,14 @@ class _Writer:
             self.nodes[result] = node
 
     def memory(self, op: Op, node: str, key: str) -> None:
-        """Edges from what an op reads, and to what it writes."""
-        named = op.attrs.get("buffer")
-        if isinstance(named, str):
+        """Edges from the buffers that an op reads, and to those that it writes."""
+        buffer = op.attrs.get("buffer")
+        if isinstance(buffer, str):
             effects = op.definition.effects
             if "read" in effects:
-                self.edge(f"{key}@{named}", node)
+                self.edge(f"{key}@{buffer}", node)
             if "write" in effects:
-                self.edge(node, f"{key}@{named}")
+                self.edge(node, f"{key}@{buffer}")
         kernel = op.definition.kernel
         if kernel is not None:
             for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):

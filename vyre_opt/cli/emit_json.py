@@ -1,8 +1,7 @@
-"""`--emit=json`: a module, what passes said of it, and what they counted, as one document.
+"""`--emit=json`: a module, the remarks of its passes and their statistics, as one document.
 
-Values are numbered within their program or function, since names need not be
-unique; constants and the defaults of specs are text as the language writes them,
-so that no reader rounds them.
+Values are numbered within their program or function, since names need not be unique; constants
+and the defaults of specs are text as the language writes it, so that no reader rounds them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["document"]
 
 SCHEMA = 1
-"""Raised when a key changes its meaning or goes; new keys do not raise it."""
+"""Incremented when a key is removed or changes its meaning; not for new keys."""
 
 Json = dict[str, Any]
 
@@ -52,14 +51,14 @@ def document(
 
 
 def _text(value: Any) -> str:
-    """JSON with a line for each member of a list; deeper than that, in one line by the fast encoder."""
+    """JSON with a line for each member of a list; a member is on one line, which json's C encoder writes."""
     if not isinstance(value, list) or not value:
         return json.dumps(value, default=_plain)
     return "[\n    " + ",\n    ".join(json.dumps(member, default=_plain) for member in value) + "\n  ]"
 
 
 def _plain(value: Any) -> Any:
-    """What a certificate may hold besides JSON values: sets, and things that name themselves."""
+    """What a certificate may hold besides JSON values: sets, and objects whose `str` says what they are."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 
@@ -119,8 +118,8 @@ def _stage(stage: Stage) -> Json:
         return {"repeat": stage.times, "stages": [_stage(s) for s in stage.stages], "location": location}
     if isinstance(stage, Launch):
         grid = [extent if isinstance(extent, int) else show_extent(extent) for extent in stage.grid]
-        found = {"launch": stage.program, "grid": grid, "buffers": stage.buffers, "location": location}
-        return {**found, "notes": stage.notes} if stage.notes else found
+        launch = {"launch": stage.program, "grid": grid, "buffers": stage.buffers, "location": location}
+        return {**launch, "notes": stage.notes} if stage.notes else launch
     if isinstance(stage, HostRead):
         return {"host_read": stage.buffer, "location": location}
     return {"kernel": stage.kernel, "buffers": stage.buffers, "params": stage.attrs, "location": location}
@@ -146,7 +145,7 @@ def _spec(spec: Spec) -> Json:
 
 
 class _Ops:
-    """Numbers the values of one body as it meets them."""
+    """Writes the ops of one body, numbering values in the order of their definition."""
 
     def __init__(self) -> None:
         self.numbers: dict[Value, int] = {}
@@ -159,14 +158,14 @@ class _Ops:
         return {"args": [self.define(a) for a in block.args], "ops": [self.op(op) for op in block.ops]}
 
     def op(self, op: Op) -> Json:
-        made: Json = {"op": op.name, "operands": [self.numbers[v] for v in op.operands]}
+        record: Json = {"op": op.name, "operands": [self.numbers[v] for v in op.operands]}
         if op.attrs:
-            made["attrs"] = {key: _attr(op, key, value) for key, value in op.attrs.items()}
+            record["attrs"] = {key: _attr(op, key, value) for key, value in op.attrs.items()}
         if op.regions:
-            made["regions"] = [self.block(block) for block in op.regions]
-        made["results"] = [self.define(v) for v in op.results]
-        made["location"] = _location(op.loc)
-        return made
+            record["regions"] = [self.block(block) for block in op.regions]
+        record["results"] = [self.define(v) for v in op.results]
+        record["location"] = _location(op.loc)
+        return record
 
 
 def _attr(op: Op, key: str, value: Any) -> Any:

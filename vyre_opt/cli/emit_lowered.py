@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ..ir.program import Module, Program
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
-from .settings import Settings
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
+
+    from ..runtime.cpu.jit import Host
+    from .session import CompileOptions
 
 __all__ = ["DEFAULT_GPU", "check_lowered", "lowered"]
 
@@ -24,7 +26,7 @@ DEFAULT_GPU = "sm_80"
 
 
 def check_lowered(form: str, target: str | None, version: tuple[int, int] | None) -> None:
-    """Raises TargetError for a form that the target does not have, or a PTX version it does not take."""
+    """Raises TargetError for a form that the target does not have, or a PTX version that it does not support."""
     name = target or (DEFAULT_GPU if form == "ptx" else "cpu")
     if name == "ref":
         raise TargetError(
@@ -38,34 +40,34 @@ def check_lowered(form: str, target: str | None, version: tuple[int, int] | None
         raise TargetError(f"--ptx-version is for a GPU, not for {name}")
 
 
-def lowered(module: Module, settings: Settings) -> str:
-    """The text of all programs of a module.  Raises DiagnosticError for one that cannot be lowered."""
+def lowered(module: Module, options: CompileOptions) -> str:
+    """The text of all programs of a module.  Raises DiagnosticError or ToolError for one that cannot be lowered."""
     if not module.programs:
         raise ToolError("there is no program here to compile")
-    target = settings.target or (DEFAULT_GPU if settings.emit == "ptx" else "cpu")
-    return _for_gpu(module, settings, target) if target in GPUS else _for_cpu(module, settings)
+    target = options.target or (DEFAULT_GPU if options.emit == "ptx" else "cpu")
+    return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
 
 
-def _for_gpu(module: Module, settings: Settings, target: str) -> str:
+def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
     from ..lowering.nvptx.abi import Unit
     from ..lowering.nvptx.kernel import lower
 
     gpu = GPUS[target]
-    lowered = lower([Unit(p, module) for p in module.programs.values()], gpu, settings.bounds)
-    if settings.emit == "llvm":
+    lowered = lower([Unit(p, module) for p in module.programs.values()], gpu, options.bounds)
+    if options.emit == "llvm":
         return lowered.text
     from ..lowering.nvptx.ptx import emit_ptx
 
     try:
-        return emit_ptx(lowered, gpu, settings.ptx_version)
-    except TargetError as unknown:
-        raise ToolError(str(unknown)) from None
+        return emit_ptx(lowered, gpu, options.ptx_version)
+    except TargetError as error:
+        raise ToolError(str(error)) from None
 
 
 # --- this machine
 
 
-def _for_cpu(module: Module, settings: Settings) -> str:
+def _for_cpu(module: Module, options: CompileOptions) -> str:
     from ..runtime.cpu.compiler import host_code
     from ..runtime.cpu.jit import Host
     from ..runtime.dispatcher import BackendError
@@ -75,12 +77,12 @@ def _for_cpu(module: Module, settings: Settings) -> str:
     for program in module.programs.values():
         try:
             text = host_code(program, module, _specs(program), host).text
-        except BackendError as refused:
-            raise ToolError(str(refused)) from None
-        parts.append(text if settings.emit == "llvm" else _assembly(text, host))
-    mark = ";" if settings.emit == "llvm" else "#"
-    names = (f"{mark} program @{name}\n" for name in module.programs)
-    return "\n".join(head + part for head, part in zip(names, parts, strict=True))
+        except BackendError as error:
+            raise ToolError(str(error)) from None
+        parts.append(text if options.emit == "llvm" else _assembly(text, host))
+    comment = ";" if options.emit == "llvm" else "#"
+    heads = (f"{comment} program @{name}\n" for name in module.programs)
+    return "\n".join(head + part for head, part in zip(heads, parts, strict=True))
 
 
 def _specs(program: Program) -> Mapping[str, Any]:
@@ -89,7 +91,7 @@ def _specs(program: Program) -> Mapping[str, Any]:
     return spec_values(program, {})
 
 
-def _assembly(text: str, host: Any) -> str:
+def _assembly(text: str, host: Host) -> str:
     import llvmlite.binding as llvm
 
     machine = llvm.Target.from_triple(host.triple).create_target_machine(

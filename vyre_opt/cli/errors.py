@@ -1,4 +1,4 @@
-"""How a tool behaves: exit codes, closed pipes, Ctrl-C, and what a bug looks like.
+"""Errors of a command-line tool: exit codes, closed pipes, Ctrl-C, and the report of a bug.
 
 0    done
 1    a diagnosed error: of the input, of a file, of a run
@@ -22,11 +22,10 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, render
 
 __all__ = [
     "ToolError",
-    "command_line",
-    "complain",
-    "report_bug",
-    "run",
-    "show",
+    "print_bug_report",
+    "print_diagnostics",
+    "print_error",
+    "run_tool",
     "use_color",
     "write_stderr",
     "write_stdout",
@@ -37,56 +36,55 @@ DEBUG = "VYRE_DEBUG"
 
 
 class ToolError(Exception):
-    """A diagnosed error without a place in a text.  Its message is for the user."""
+    """An error that is not located in a source text.  Its message is for the user."""
 
 
-def run(command: click.Command, args: Sequence[str] | None = None) -> int:
-    """Run a tool on `args` (of the process, if None) and return its exit code."""
-    gc.disable()  # one short run: what it makes lives to its end, so collecting only costs
+def run_tool(command: click.Command, args: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run a tool on `args` (of the process, if None) and return its exit code.
+
+    `name`: what its messages call it, the name of the command if None.
+    """
+    gc.disable()  # a tool runs for a moment, and most objects live to its end: collecting only costs time
     if hasattr(signal, "SIGPIPE"):
+        # Python turns it into an exception; a tool in a pipe ends quietly, as others do
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    given = sys.argv[1:] if args is None else list(args)
-    atexit.register(gc.freeze)  # nor does the interpreter's last collection find anything worth its time
-    name = command.name or "vyre"
+    argv = sys.argv[1:] if args is None else list(args)
+    atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
+    name = name or command.name or "vyre"
     try:
-        return command.main(list(given), prog_name=name, standalone_mode=False) or 0
-    except click.ClickException as wrong:
-        wrong.show()
-        return wrong.exit_code
-    except ToolError as failed:
-        complain(str(failed))
-    except DiagnosticError as failed:
-        show(failed.diagnostics, use_color("auto"))
+        return command.main(list(argv), prog_name=name, standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except ToolError as error:
+        print_error(str(error))
+    except DiagnosticError as error:
+        print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
         return 130
     except BrokenPipeError:  # where there is no SIGPIPE
-        _drop_stdout()
-    except MemoryError as short:
-        complain(f"out of memory{': ' if str(short) else ''}{short}")
+        _discard_stdout()
+    except MemoryError as error:
+        print_error(f"out of memory{': ' if str(error) else ''}{error}")
     except Exception as bug:
-        report_bug(bug, command_line(name, given))
+        import shlex
+
+        print_bug_report(bug, f"{name} {shlex.join(argv)}")
     return 1
 
 
-def command_line(name: str, args: Sequence[str]) -> str:
-    """The command as a shell reads it."""
-    import shlex
-
-    return shlex.join([name, *args])
-
-
-def show(diagnostics: Iterable[Diagnostic], color: bool) -> None:
-    """Diagnostics on stderr, with their source lines."""
+def print_diagnostics(diagnostics: Iterable[Diagnostic], color: bool) -> None:
+    """Print diagnostics on stderr, with their source lines."""
     write_stderr("".join(f"{render(d, color)}\n" for d in diagnostics))
 
 
-def complain(message: str) -> None:
-    """An error without a place, on stderr."""
+def print_error(message: str) -> None:
+    """Print an error that has no location, on stderr."""
     write_stderr(f"error: {message}\n")
 
 
-def report_bug(bug: Exception, again: str) -> None:
-    """Say in a few lines what went wrong inside, and how to make it happen again."""
+def print_bug_report(bug: Exception, command: str) -> None:
+    """Print the exception and where it was raised in a few lines, and the command that reproduces it."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
         import traceback
 
@@ -102,18 +100,18 @@ def report_bug(bug: Exception, again: str) -> None:
         f"internal error: {type(bug).__name__}{': ' if message else ''}{message}\n"
         + "".join(f"  {note}\n" for note in getattr(bug, "__notes__", ()))
         + f"  at {where}\n"
-        + f"This is a bug, not a fault of the input. To see it again:\n  {again}\n"
+        + f"This is a bug, not a fault of the input. To see it again:\n  {command}\n"
         + f"{DEBUG}=1 shows the whole traceback.\n"
     )
 
 
 def write_stdout(text: str) -> None:
-    """Write the result as UTF-8."""
+    """Write text to stdout as UTF-8."""
     write_stdout_bytes(text.encode())
 
 
 def write_stdout_bytes(content: bytes) -> None:
-    """Write the result: in one call, and flushed, so that an error is seen here."""
+    """Write to stdout in one call, and flush it, so that an error is raised here.  Raises ToolError."""
     if sys.stdout is None:
         raise ToolError("stdout is closed")
     try:
@@ -121,13 +119,13 @@ def write_stdout_bytes(content: bytes) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
-    except OSError as failed:
-        _drop_stdout()
-        raise ToolError(f"cannot write to stdout: {failed.strerror}") from None
+    except OSError as error:
+        _discard_stdout()
+        raise ToolError(f"cannot write to stdout: {error.strerror}") from None
 
 
 def write_stderr(text: str) -> None:
-    """Write a message; where nobody can read it, nothing is said."""
+    """Write a message to stderr; if that is closed, nothing happens."""
     if sys.stderr is not None:
         try:
             sys.stderr.write(text)
@@ -136,8 +134,8 @@ def write_stderr(text: str) -> None:
             pass
 
 
-def _drop_stdout() -> None:
-    """Send what is still buffered nowhere, so that the interpreter's last flush is quiet."""
+def _discard_stdout() -> None:
+    """Redirect stdout to /dev/null: the interpreter flushes it at exit, and would report the error again."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`--verify-diagnostics`: what a text says of its own diagnostics, in comments.
+"""`--verify-diagnostics`: compares diagnostics with the ones that comments in the text expect.
 
     %x = add %a, %b : u32  // expected-error {{type mismatch}}
     // expected-note @-1 {{defined here}}
@@ -31,85 +31,86 @@ _DESIGNATOR = re.compile(
 
 _NEARBY = {"above": -1, "below": 1}
 
-UNPLACED = 0
-"""The line of a message without a place; lines count from 1."""
+NO_LINE = 0
+"""The line of a message without a location; lines count from 1."""
 
 
-ArrayBackend = tuple[str, int]
+Place = tuple[str, int]
 """Kind and line: what a message and its expectation have in common."""
 
 
 @dataclass(slots=True, eq=False)
 class _Expectation:
-    place: ArrayBackend
+    place: Place
     text: str
-    least: int
+    min_count: int
     has_more: bool
     loc: Location
 
 
 def compare(source: Source, produced: list[Diagnostic]) -> list[Diagnostic]:
     """The differences between what `source` expects and what was produced, as errors."""
-    wrong: list[Diagnostic] = []
-    expected: dict[ArrayBackend, list[_Expectation]] = {}
-    for expectation in _expectations(source, wrong):
+    errors: list[Diagnostic] = []
+    expected: dict[Place, list[_Expectation]] = {}
+    for expectation in _expectations(source, errors):
         expected.setdefault(expectation.place, []).append(expectation)
-    messages: dict[ArrayBackend, list[tuple[str, Location | None]]] = {}
+    messages: dict[Place, list[tuple[str, Location | None]]] = {}
     for kind, message, loc in _flat(produced):
-        messages.setdefault((kind, UNPLACED if loc is None else loc.line), []).append((message, loc))
+        messages.setdefault((kind, NO_LINE if loc is None else loc.line), []).append((message, loc))
     for place in {**messages, **expected}:
-        wrong += _differences(place[0], messages.get(place, []), expected.get(place, []))
-    return sorted(wrong, key=lambda d: d.loc.start if d.loc else -1)
+        errors += _differences(place[0], messages.get(place, []), expected.get(place, []))
+    return sorted(errors, key=lambda d: d.loc.start if d.loc else -1)
 
 
 def _differences(
     kind: str, messages: list[tuple[str, Location | None]], expected: list[_Expectation]
 ) -> Iterator[Diagnostic]:
     """What does not fit among the messages and expectations of one kind on one line."""
-    owed = [e for e in expected for _ in range(min(e.least, len(messages) + 1))]
-    taken = _pair([[i for i, e in enumerate(owed) if e.text in message] for message, _ in messages])
-    paired = set(taken.values())
+    # an expectation of N messages has N slots, each for one message
+    slots = [e for e in expected for _ in range(min(e.min_count, len(messages) + 1))]
+    matching = _match([[i for i, e in enumerate(slots) if e.text in message] for message, _ in messages])
+    matched = set(matching.values())
     for number, (message, loc) in enumerate(messages):
-        if number not in paired and not any(e.has_more and e.text in message for e in expected):
+        if number not in matched and not any(e.has_more and e.text in message for e in expected):
             yield Diagnostic("error", f"unexpected {kind}: {message}", loc)
     for expectation in expected:
-        met = sum(owed[slot] is expectation for slot in taken)
-        if met < expectation.least:
-            times = "" if expectation.least == 1 else f", {met} of {expectation.least} times"
+        count = sum(slots[slot] is expectation for slot in matching)
+        if count < expectation.min_count:
+            times = "" if expectation.min_count == 1 else f", {count} of {expectation.min_count} times"
             text = f'expected {kind} "{expectation.text}" was not produced{times}'
             yield Diagnostic("error", text, expectation.loc)
 
 
-def _pair(choices: list[list[int]]) -> dict[int, int]:
-    """Slot -> message, as many pairs as there can be; `choices` are the slots of each message.
+def _match(choices: list[list[int]]) -> dict[int, int]:
+    """Slot -> message: a maximum bipartite matching; `choices` are the slots that each message fits.
 
-    A message takes a free slot, or one whose holder can move on (Kuhn's matching).
+    Kuhn's algorithm: a message takes a free slot, or one whose message can move to another.
     """
-    holder: dict[int, int] = {}
+    matching: dict[int, int] = {}
 
-    def seat(message: int, tried: set[int]) -> bool:
+    def assign(message: int, tried: set[int]) -> bool:
         for slot in choices[message]:
             if slot not in tried:
                 tried.add(slot)
-                if slot not in holder or seat(holder[slot], tried):
-                    holder[slot] = message
+                if slot not in matching or assign(matching[slot], tried):
+                    matching[slot] = message
                     return True
         return False
 
     for message in range(len(choices)):
-        seat(message, set())
-    return holder
+        assign(message, set())
+    return matching
 
 
 def _flat(produced: list[Diagnostic]) -> Iterator[tuple[str, str, Location | None]]:
-    """Messages and, each as one of its own, their notes."""
+    """Messages with their notes, each note as a message of its own."""
     for diagnostic in produced:
         yield diagnostic.severity, diagnostic.message, diagnostic.loc
         for message, loc in diagnostic.notes:
             yield "note", message, loc
 
 
-def _expectations(source: Source, wrong: list[Diagnostic]) -> Iterator[_Expectation]:
+def _expectations(source: Source, errors: list[Diagnostic]) -> Iterator[_Expectation]:
     for match in _DESIGNATOR.finditer(source.text):
         line_start = source.text.rfind("\n", 0, match.start()) + 1
         if "//" not in source.text[line_start : match.start()]:
@@ -117,7 +118,7 @@ def _expectations(source: Source, wrong: list[Diagnostic]) -> Iterator[_Expectat
         loc = Location(source, match.start(), match.end())
         if match["kind"] not in KINDS or match["form"] is None:
             help = "write expected-error @+1 {{part of the message}}; also -warning, -remark, -note"
-            wrong.append(Diagnostic("error", "not an expectation", loc, help=help))
+            errors.append(Diagnostic("error", "not an expectation", loc, help=help))
             continue
         place = match["kind"], _line(match["place"] or "+0", loc.line)
         yield _Expectation(place, match["text"], int(match["count"] or 1), bool(match["more"]), loc)
@@ -125,5 +126,5 @@ def _expectations(source: Source, wrong: list[Diagnostic]) -> Iterator[_Expectat
 
 def _line(place: str, here: int) -> int:
     if place == "unknown":
-        return UNPLACED
+        return NO_LINE
     return here + (_NEARBY[place] if place in _NEARBY else int(place))

@@ -1,4 +1,4 @@
-"""`--print-ir-...`: the module before and after passes, on stderr."""
+"""`--print-ir-before`, `-after` and so on: prints the module around passes, on stderr."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 from ..ir.printer import print_program
 from ..ir.program import Module
 from .errors import write_stderr
-from .settings import Settings
 
 if TYPE_CHECKING:
     from ..passes.manager import Observer
     from ..passes.registry import Pass
+    from .session import CompileOptions
 
 __all__ = ["observers"]
 
 
-def observers(settings: Settings) -> list[Observer]:
-    """What prints the IR as `settings` ask."""
-    found: list[Observer] = []
-    before, after = settings.print_ir_before, settings.print_ir_after
-    if before or after or settings.print_ir_after_all:
-        found.append(PrintIR(before, after, settings.print_ir_after_all, settings.print_generic))
-    if settings.print_ir_after_change:
-        found.append(PrintChange(settings.print_generic))
-    return found
+def observers(options: CompileOptions) -> list[Observer]:
+    """The observers of the pass manager that print the IR as `options` say."""
+    printers: list[Observer] = []
+    before, after = options.print_ir_before, options.print_ir_after
+    if before or after or options.print_ir_after_all:
+        printers.append(PrintIR(before, after, options.print_ir_after_all, options.print_generic))
+    if options.print_ir_after_change:
+        printers.append(PrintChange(options.print_generic))
+    return printers
 
 
 class PrintIR:
-    """Prints the whole module around the passes it names."""
+    """Prints the whole module before and after the passes that are named."""
 
     def __init__(
         self, before: tuple[str, ...], after: tuple[str, ...], after_all: bool, generic: bool

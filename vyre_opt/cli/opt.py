@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .. import __version__
+from ..ir.diagnostics import suggest
+from ..lowering.nvptx.targets import GPUS, PtxVersion, TargetError, parse_version
 from . import errors
 from .command import (
     SHELLS,
@@ -20,16 +22,14 @@ from .command import (
     flag,
     fusion_limits,
     option,
+    parse_assignment,
 )
 from .emit import FORMS, check_form, join
-from .settings import Settings
-from .specs import read_assignment
-from .targets import check_ptx_version, check_target
-from .text_files import read_text, write_text
+from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
-    from .session import Crash, Session
+    from .session import CompileOptions, InternalError, Session
 
 __all__ = ["command", "main"]
 
@@ -51,6 +51,26 @@ Completion: eval "$(vyre-opt --completion bash)"
 
 
 PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking inside", "Other"
+
+TARGETS = ("ref", "cpu", *GPUS)
+
+
+def check_target(name: str) -> str:
+    """`name`, if a target has it.  Raises ValueError that lists the targets."""
+    if name not in TARGETS:
+        hint = suggest(name, TARGETS)
+        raise ValueError(
+            f"unknown target {name!r}; targets are {', '.join(TARGETS)}" + (f"; {hint}" if hint else "")
+        )
+    return name
+
+
+def check_ptx_version(text: str) -> PtxVersion:
+    """`8.6` as a version.  Raises ValueError that lists the versions there are."""
+    try:
+        return parse_version(text)
+    except TargetError as error:
+        raise ValueError(str(error)) from None
 
 
 @click.command("vyre-opt", cls=GroupedCommand, bare={"--remarks": "*"}, epilog=EXAMPLES)
@@ -86,7 +106,7 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
     "--spec",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=checked(read_assignment),
+    callback=checked(parse_assignment),
     help="Set a specialization constant.",
     group=PASSES,
 )
@@ -192,68 +212,68 @@ PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking in
 )
 @click.version_option(__version__, prog_name="vyre-opt", message="%(prog)s %(version)s")
 @click.pass_context
-def command(ctx: click.Context, file: str | None, **given: Any) -> int:
+def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     """Read a .vyre module from FILE or stdin, verify it, run passes, print it."""
-    for name in given.pop("load_pass_plugin"):
-        from .plugins import load_plugin
+    for name in options.pop("load_pass_plugin"):
+        from .pass_catalog import load_plugin
 
         load_plugin(name)
-    shell, lists = given.pop("completion"), given.pop("list_passes")
+    shell, lists = options.pop("completion"), options.pop("list_passes")
     if shell:
         errors.write_stdout(completion_script(command, shell))
         return 0
     if lists:
-        from .pass_list import pass_list
+        from .pass_catalog import pass_list
 
         errors.write_stdout(pass_list())
         return 0
     if file is None and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("give a FILE, or pipe a module into stdin", ctx)
-    output, reproduces = given.pop("output"), given.pop("run_reproducer")
-    default = default_passes(given)
-    given["passes"] += (default,) if default else ()
+    output, is_reproducer = options.pop("output"), options.pop("run_reproducer")
+    default = default_passes(options)
+    options["passes"] += (default,) if default else ()
     try:
-        check_form(given["emit"], given["target"], given["ptx_version"], given["split_input_file"])
-    except ValueError as wrong:
-        raise click.UsageError(str(wrong), ctx) from None
+        check_form(options["emit"], options["target"], options["ptx_version"], options["split_input_file"])
+    except ValueError as error:
+        raise click.UsageError(str(error), ctx) from None
     text, name = read_text(file or "-")
-    if reproduces:
-        _take_options_of(text, given)
-    return _compile(Settings(**given), text, name, output)
+    if is_reproducer:
+        _read_reproducer_options(text, options)
+    return _compile(options, text, name, output)
 
 
-def _take_options_of(text: str, given: dict[str, Any]) -> None:
-    """Put the options of a reproducer in place of those given; only such as touch no file."""
+def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:
+    """Replace the options that a reproducer may set, which are those that name no file."""
     from . import reproducer
 
     with command.make_context("vyre-opt", reproducer.read(text)) as ctx:
         for name in ("passes", "spec", "verify_each", "target"):
-            given[name] = ctx.params[name]
+            options[name] = ctx.params[name]
 
 
-def _compile(settings: Settings, text: str, name: str, output: str | None) -> int:
-    from .session import Crash, Session
-    from .split import split
+def _compile(values: dict[str, Any], text: str, name: str, output: str | None) -> int:
+    from .session import CompileOptions, InternalError, Session
 
-    manager = _manager(settings)
-    session = Session(settings, manager)
-    sources = split(text, name, settings.split_input_file)
+    options = CompileOptions(**values)
+    manager = _manager(options)
+    session = Session(options, manager)
+    sources = split(text, name, options.split_input_file)
     try:
-        emitted = [session.compile(source) for source in sources]
-    except Crash as crash:
-        return _crashed(crash, settings, manager)
-    joined = join([part for part in emitted if part is not None], settings.emit, settings.split_input_file)
+        texts = [session.compile(source) for source in sources]
+    except InternalError as error:
+        return _report_internal_error(error, options, manager)
+    joined = join([part for part in texts if part is not None], options.emit, options.split_input_file)
     if not session.failed or output is None:
         write_text(joined, output)
     session.clock.lap("write")
-    _reports(session)
+    _print_reports(session)
     return int(session.failed)
 
 
-def _manager(settings: Settings) -> PassManager | None:
-    """The pipeline of the settings; None if it is empty, which spares an import."""
-    named = (*settings.print_ir_before, *settings.print_ir_after, *settings.remarks)
-    if not (settings.passes or named or settings.dump_pass_pipeline):
+def _manager(options: CompileOptions) -> PassManager | None:
+    """The pipeline of passes; None if no option needs one, so that the pass manager is not imported."""
+    named = (*options.print_ir_before, *options.print_ir_after, *options.remarks)
+    if not (options.passes or named or options.dump_pass_pipeline):
         return None
     from ..passes.manager import PassManager
     from ..passes.pipeline_text import format_pipeline
@@ -261,53 +281,53 @@ def _manager(settings: Settings) -> PassManager | None:
     from .session import ALL_REMARKS
 
     try:
-        manager = PassManager(settings.passes, verify_each=settings.verify_each, target=settings.target or "")
+        manager = PassManager(options.passes, verify_each=options.verify_each, target=options.target or "")
         for option in ("print_ir_before", "print_ir_after", "remarks"):
-            names = getattr(settings, option)
-            setattr(settings, option, tuple(n if n == ALL_REMARKS else find_pass(n).name for n in names))
-    except PassError as wrong:
-        raise click.UsageError(str(wrong)) from None
-    _warn_of_idle(settings, manager)
-    if settings.dump_pass_pipeline:
+            names = getattr(options, option)
+            setattr(options, option, tuple(n if n == ALL_REMARKS else find_pass(n).name for n in names))
+    except PassError as error:
+        raise click.UsageError(str(error)) from None
+    _warn_of_absent_passes(options, manager)
+    if options.dump_pass_pipeline:
         errors.write_stderr(format_pipeline(manager.passes) + "\n")
     return manager
 
 
-def _warn_of_idle(settings: Settings, manager: PassManager) -> None:
-    """Say which passes are to be watched but do not run."""
+def _warn_of_absent_passes(options: CompileOptions, manager: PassManager) -> None:
+    """Warn of passes whose IR is to be printed, but which do not run."""
     running = {p.name for p in manager.passes}
-    for name in sorted({*settings.print_ir_before, *settings.print_ir_after} - running):
+    for name in sorted({*options.print_ir_before, *options.print_ir_after} - running):
         errors.write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
 
 
-def _crashed(crash: Crash, settings: Settings, manager: PassManager | None) -> int:
-    """Keep a reproducer if one is wanted, and report.  Raises what is not the failure of a pass."""
+def _report_internal_error(error: InternalError, options: CompileOptions, manager: PassManager | None) -> int:
+    """Write the reproducer if there is to be one, and print the error.  Raises a bug that is not a PassFailure."""
     from ..passes.manager import PassFailure
 
-    kept = settings.crash_reproducer
-    if kept:
+    path = options.crash_reproducer
+    if path:
         from ..passes.pipeline_text import format_pipeline
         from . import reproducer
 
         pipeline = format_pipeline(manager.passes) if manager is not None else ""
-        write_text(reproducer.text(settings, pipeline, crash.source.text), kept)
-        errors.write_stderr(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
-    if not isinstance(crash.bug, PassFailure):
-        raise crash.bug
-    errors.complain(f"{crash.bug}; this is a bug of the pass")
-    errors.show(crash.bug.diagnostics, settings.color)
+        write_text(reproducer.text(options, pipeline, error.source.text), path)
+        errors.write_stderr(f"note: see this again with vyre-opt --run-reproducer {path}\n")
+    if not isinstance(error.bug, PassFailure):
+        raise error.bug
+    errors.print_error(f"{error.bug}; this is a bug of the pass")
+    errors.print_diagnostics(error.bug.diagnostics, options.color)
     return 1
 
 
-def _reports(session: Session) -> None:
-    if session.settings.stats:
+def _print_reports(session: Session) -> None:
+    if session.options.stats:
         from .reports import statistics_table
 
         errors.write_stderr(statistics_table(session.statistics))
-    if session.settings.timing:
+    if session.options.timing:
         errors.write_stderr(session.clock.table())
 
 
-def main(args: Sequence[str] | None = None) -> int:
-    """The entry point of the vyre-opt script."""
-    return errors.run(command, args)
+def main(args: Sequence[str] | None = None, name: str = "vyre-opt") -> int:
+    """The entry point of the vyre-opt script.  `name`: what the help calls the command."""
+    return errors.run_tool(command, args, name)

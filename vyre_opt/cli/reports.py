@@ -9,16 +9,15 @@ __all__ = ["Clock", "statistics_table"]
 
 
 class Clock:
-    """Wall seconds by step.  A lap is the time since the one before."""
+    """Wall seconds by step, for --timing.  `details`: text that is printed below the table."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.details = ""
-        """What is said below the table."""
         self.last = perf_counter()
 
     def lap(self, step: str, less: float = 0.0) -> None:
-        """Book the time since the last lap, `less` what is booked already, on `step`."""
+        """Add the time since the last lap to `step`, without the `less` seconds that other steps have already."""
         now = perf_counter()
         self.add(step, max(0.0, now - self.last - less))
         self.last = now

@@ -21,18 +21,18 @@ from .command import (
     flag,
     fusion_limits,
     option,
+    parse_assignment,
 )
 from .errors import ToolError
 from .reports import Clock
-from .specs import read_assignment
 from .text_files import read_text
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..driver.binding import Signature
-    from ..driver.compile import ProgramExecutable
     from ..driver.pipeline import PipelineExecutable
+    from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import Dispatcher
     from .run_report import HostReads
 
@@ -55,8 +55,8 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
-class Request:
-    """What the command line asked for."""
+class RunOptions:
+    """The options of vyre-run, by their names on the command line; `passes` is the pipeline of -O."""
 
     target: str
     inputs: Pairs
@@ -76,7 +76,7 @@ class Request:
     color: bool
 
 
-def read_grid(text: str) -> tuple[int, ...]:
+def parse_grid(text: str) -> tuple[int, ...]:
     """`X[,Y[,Z]]` as counts of workgroups.  Raises ValueError."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
@@ -85,7 +85,7 @@ def read_grid(text: str) -> tuple[int, ...]:
 
 
 BUFFERS, RUN, OTHER = "Buffers", "Run", "Other"
-_pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)}
+_pairs: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment)}
 
 
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
@@ -111,7 +111,7 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
     group=RUN,
 )
 @option(
-    "--grid", metavar="X[,Y,Z]", callback=checked(read_grid), help="Workgroups along each axis.", group=RUN
+    "--grid", metavar="X[,Y,Z]", callback=checked(parse_grid), help="Workgroups along each axis.", group=RUN
 )
 @option("--entry", metavar="NAME", help="What to run: by default @main, or the only choice.", group=RUN)
 @option("--spec", metavar="NAME=VALUE", **_pairs, help="Set a specialization constant.", group=RUN)
@@ -168,183 +168,185 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(read_assignment)
 )
 @click.version_option(__version__, prog_name="vyre-run", message="%(prog)s %(version)s")
 @click.pass_context
-def command(ctx: click.Context, file: str | None, completion: str | None, **given: Any) -> int:
+def command(ctx: click.Context, /, file: str | None, completion: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
     if completion:
         errors.write_stdout(completion_script(command, completion))
         return 0
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
-    if given["plot"] and not given["autotune"]:
+    if values["plot"] and not values["autotune"]:
         raise click.UsageError("--plot is of --autotune", ctx)
-    default = default_passes(given)
-    # constants have their values when a program runs, so passes may know them
-    request = Request(**given, passes=f"specialize,{default}" if default else "")
+    default = default_passes(values)
+    # here specialization constants have their values, so -O begins with `specialize`
+    options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
     clock = Clock()
-    module = _load(file, request)
-    if request.target == "cuda":
+    module = _load(file, options)
+    if options.target == "cuda":
         from ..driver import gpu_warm_up
 
         gpu_warm_up.begin()
     clock.lap("read")
     try:
-        return _run(module, request, clock)
+        return _run(module, options, clock)
     finally:
-        if request.timing:
+        if options.timing:
             errors.write_stderr(clock.table() + clock.details)
 
 
-def _load(file: str, request: Request) -> Module:
+def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
     from ..ir.parser import parse_source
     from ..ir.verifier import verify
 
     module = parse_source(Source(*read_text(file)))
-    found = verify(module)
-    if any(d.severity == "error" for d in found):
-        raise DiagnosticError(found)
-    errors.show(found, request.color)
+    diagnostics = verify(module)
+    if any(d.severity == "error" for d in diagnostics):
+        raise DiagnosticError(diagnostics)
+    errors.print_diagnostics(diagnostics, options.color)
     return module
 
 
-def _run(module: Module, request: Request, clock: Clock) -> int:
+def _run(module: Module, options: RunOptions, clock: Clock) -> int:
     from ..runtime.dispatcher import DispatchError, LocatedBadInputs, ProgramError
     from . import run_buffers, run_report
 
     try:
-        target = run_buffers.target(request.target, request.no_cache)
-        passes = request.passes
-        compiled = run_buffers.compiled(module, request.entry, target, request.spec, passes)
-        if _gives_grid_to_pipeline(compiled, request):
+        if options.no_cache:
+            run_buffers.disable_cache()
+        target = options.target
+        passes = options.passes
+        executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
+        if _has_useless_grid(executable, options):
             return 2
-        arguments = run_buffers.arguments(compiled, request.inputs, request.outputs, request.lengths)
+        arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths)
         clock.lap("prepare")
-        if request.autotune:
+        if options.autotune:
             from .run_tune import autotune_kernels
 
-            if autotune_kernels(module, compiled, arguments, target, request.plot):
-                compiled = run_buffers.compiled(module, request.entry, target, request.spec, passes)
-            clock.lap("tune", less=run_report.book_compilations(compiled.dispatcher, clock))
-        outputs, reads = _call(compiled, arguments, request, clock)
-        clock.lap("dispatch", less=run_report.book_compilations(compiled.dispatcher, clock))
-        buffers, arrays = [*compiled.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
-        if request.check_against:
-            expected = _as_written(module, compiled, arguments, request.check_against, request)
-            run_report.compare(buffers, arrays, expected, request.tolerance)
+            if autotune_kernels(module, executable, arguments, target, options.plot):
+                executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
+            clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
+        outputs, reads = _call(executable, arguments, options, clock)
+        clock.lap("dispatch", less=run_report.book_compilations(executable.dispatcher, clock))
+        buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
+        if options.check_against:
+            expected = _run_unoptimized(module, executable, arguments, options.check_against, options)
+            run_report.compare(buffers, arrays, expected, options.tolerance)
             clock.lap("check against ref")
-        if request.check:
-            _check(module, compiled, arguments, buffers, arrays, request)
+        if options.check:
+            _check(module, executable, arguments, buffers, arrays, options)
             clock.lap("check")
     except ProgramError as fault:
-        errors.show([fault.diagnostic], request.color)
+        errors.print_diagnostics([fault.diagnostic], options.color)
         return 1
-    except LocatedBadInputs as wrong:
-        errors.show(wrong.diagnostics, request.color)
+    except LocatedBadInputs as error:
+        errors.print_diagnostics(error.diagnostics, options.color)
         return 1
-    except DispatchError as failed:
-        raise ToolError(str(failed)) from None
-    _deliver(compiled.signature, compiled.outputs(outputs), reads, request)
+    except DispatchError as error:
+        raise ToolError(str(error)) from None
+    _write_outputs(executable.signature, executable.outputs(outputs), reads, options)
     clock.lap("write")
     return 0
 
 
-def _gives_grid_to_pipeline(compiled: ProgramExecutable | PipelineExecutable, request: Request) -> bool:
-    """Whether the command line has a grid that nothing takes; that is said on stderr."""
-    from ..driver.compile import ProgramExecutable
+def _has_useless_grid(executable: ProgramExecutable | PipelineExecutable, options: RunOptions) -> bool:
+    """Whether --grid is given for a pipeline, which takes none; prints the error."""
+    from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import BadLaunch
 
-    if isinstance(compiled, ProgramExecutable):
+    if isinstance(executable, ProgramExecutable):
         return False
     try:
-        compiled.refuse_grid(request.grid)
-    except BadLaunch as wrong:
-        errors.show(wrong.diagnostics, request.color)
+        executable.refuse_grid(options.grid)
+    except BadLaunch as error:
+        errors.print_diagnostics(error.diagnostics, options.color)
         return True
     return False
 
 
 def _call(
-    compiled: ProgramExecutable | PipelineExecutable,
+    executable: ProgramExecutable | PipelineExecutable,
     arguments: list[Any],
-    request: Request,
+    options: RunOptions,
     clock: Clock | None = None,
 ) -> tuple[list[np.ndarray], HostReads]:
-    """The outputs, and what the host read before the end.  Launches are timed where there is a clock."""
-    from ..driver.compile import ProgramExecutable
+    """The outputs, and what the host read before the end.  Launches are timed if there is a clock."""
+    from ..driver.program import ProgramExecutable
+    from ..driver.progress import ProgressBar
     from ..runtime.pipelines.watch import Times, Watch
-    from .progress import Progress
     from .run_report import HostReads, launch_table
 
-    signature = compiled.signature
-    files = frozenset(name for name, _ in request.outputs)
-    keeps = bool(request.check_against or request.check)
+    signature = executable.signature
+    files = frozenset(name for name, _ in options.outputs)
+    keeps = bool(options.check_against or options.check)
     reads = HostReads({b.name: b for b in signature.buffers}, files, keeps)
-    with Progress(f"@{compiled.name} on {compiled.target}"):
-        if isinstance(compiled, ProgramExecutable):
-            return compiled.run(arguments, request.grid), reads
-        times = Times() if request.timing and clock is not None else None
-        made = compiled.run(arguments, watch=Watch(reads.see, times))
+    with ProgressBar(f"@{executable.name} on {executable.target}"):
+        if isinstance(executable, ProgramExecutable):
+            return executable.run(arguments, options.grid), reads
+        times = Times() if options.timing and clock is not None else None
+        outputs = executable.run(arguments, watch=Watch(reads.see, times))
     if times is not None and clock is not None:
         clock.details = launch_table(times)
-    return made, reads
+    return outputs, reads
 
 
-def _as_written(
+def _run_unoptimized(
     module: Module,
-    compiled: ProgramExecutable | PipelineExecutable,
+    executable: ProgramExecutable | PipelineExecutable,
     arguments: list[Any],
     target: str | Dispatcher,
-    request: Request,
+    options: RunOptions,
 ) -> list[np.ndarray]:
-    """What a target gives without -O: the outputs, and what the host read before the end."""
+    """What a target computes without -O: the outputs, and what the host read before the end."""
     from . import run_buffers
 
-    again = run_buffers.compiled(module, request.entry, target, request.spec)
-    outputs, reads = _call(again, run_buffers.arguments_again(again, compiled, arguments), request)
+    plain = run_buffers.compile_entry(module, options.entry, target, options.spec)
+    outputs, reads = _call(plain, run_buffers.rebind(plain, executable, arguments), options)
     return [*outputs, *reads.arrays]
 
 
 def _check(
     module: Module,
-    compiled: ProgramExecutable | PipelineExecutable,
+    executable: ProgramExecutable | PipelineExecutable,
     arguments: list[Any],
     buffers: list[Buffer],
     arrays: list[np.ndarray],
-    request: Request,
+    options: RunOptions,
 ) -> None:
-    """--check, of what the `buffers` were found to hold; says on stderr what was run.
+    """--check: compares `arrays`, the contents of `buffers` after the run; prints what was checked on stderr.
 
-    Raises ProgramError and ToolError.
+    Raises ProgramError for a fault that the interpreter finds, ToolError for outputs that differ.
     """
     from . import run_report
     from .spot_check import APPROXIMATE, SpotCheck
 
-    beside = SpotCheck(compiled.dispatcher, request.tolerance)
-    expected = _as_written(module, compiled, arguments, beside, request)
-    if beside.is_ordered:
-        tolerance = request.tolerance or (APPROXIMATE["f32"] if beside.is_approximate else 0.0)
+    checker = SpotCheck(executable.dispatcher, options.tolerance)
+    expected = _run_unoptimized(module, executable, arguments, checker, options)
+    if checker.is_ordered:
+        tolerance = options.tolerance or (APPROXIMATE["f32"] if checker.is_approximate else 0.0)
         sides = ("as run", "launch by launch as written, with other bytes where nobody wrote")
         run_report.compare(buffers, arrays, expected, tolerance, sides)
-    done = ", ".join(beside.checked.values())
-    agree = ", and the outputs agree" if beside.is_ordered else ""
-    errors.write_stderr(f"check: {done}: no fault{agree}\n")
+    checked_launches = ", ".join(checker.checked.values())
+    agree = ", and the outputs agree" if checker.is_ordered else ""
+    errors.write_stderr(f"check: {checked_launches}: no fault{agree}\n")
 
 
-def _deliver(
-    signature: Signature, made: Mapping[str, np.ndarray], reads: HostReads, request: Request
+def _write_outputs(
+    signature: Signature, outputs: Mapping[str, np.ndarray], reads: HostReads, options: RunOptions
 ) -> None:
-    """Write each output to its file; those without one, as a summary, to stdout."""
+    """Write each output to its file, or a summary of it to stdout if it has none."""
     from . import run_buffers, run_report
 
-    files = dict(request.outputs)
+    files = dict(options.outputs)
     for name, path in files.items():
-        run_buffers.write(made[name], path)
-    kinds = {b.name: b for b in signature.outputs}
-    lines = [run_report.summary(kinds[name], array) for name, array in made.items() if name not in files]
+        run_buffers.write(outputs[name], path)
+    buffers = {b.name: b for b in signature.outputs}
+    lines = [run_report.summary(buffers[name], array) for name, array in outputs.items() if name not in files]
     if reads.lines or lines:
         errors.write_stdout("\n".join([*reads.lines, *lines]) + "\n")
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """The entry point of the vyre-run script."""
-    return errors.run(command, args)
+    return errors.run_tool(command, args)

@@ -1,4 +1,4 @@
-"""Buffers from files, and files from buffers."""
+"""Reads the buffers of a run from files, and writes outputs to files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..driver.binding import Wording, by_name
-from ..driver.compile import ProgramExecutable, compile_module
+from ..driver.binding import CallSyntax, check_names
+from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
+from ..driver.program import ProgramExecutable
 from ..ir.program import Buffer, Module
 from ..runtime.arrays import storage_type
 from ..runtime.cache.store import LIMIT_VARIABLE
@@ -19,11 +20,11 @@ from ..runtime.dispatcher import Dispatcher, OutputAlloc
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
-__all__ = ["SHELL", "arguments", "arguments_again", "compiled", "target", "write"]
+__all__ = ["SHELL", "arguments", "compile_entry", "disable_cache", "rebind", "write"]
 
 Pairs = Sequence[tuple[str, str]]
 
-SHELL = Wording(
+SHELL = CallSyntax(
     entry="--entry",
     input="--in {name}",
     give_input="--in {name}=FILE",
@@ -36,51 +37,52 @@ SHELL = Wording(
 )
 
 
-def target(name: str, no_cache: bool) -> str | Dispatcher:
-    """What `compile` takes for a target.  Without a cache nothing of this process is kept on disk."""
-    if no_cache:
-        os.environ[LIMIT_VARIABLE] = "0"
-    return name
+def disable_cache() -> None:
+    """From now on, this process keeps no compiled program on disk, and reads none."""
+    os.environ[LIMIT_VARIABLE] = "0"
 
 
-def compiled(
+def compile_entry(
     module: Module, entry: str | None, target: str | Dispatcher, specs: Pairs, passes: str = ""
 ) -> ProgramExecutable | PipelineExecutable:
-    """Raises BadInputs, DiagnosticError."""
+    """The program or pipeline that --entry names, with messages in terms of the command line.
+
+    Raises BadInputs, DiagnosticError.
+    """
     return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
 def arguments(
-    compiled: ProgramExecutable | PipelineExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs
+    executable: ProgramExecutable | PipelineExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs
 ) -> list[Any]:
-    """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for a pipeline's own.
+    """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for one inside a pipeline.
 
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
-    signature = compiled.signature
-    by_name(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
-    files = by_name(signature, _once(inputs, "--in"), signature.given, SHELL.input, signature.noun)
+    signature = executable.signature
+    check_names(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
+    files = check_names(signature, _once(inputs, "--in"), signature.parameters, SHELL.input, signature.noun)
     counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
-    buffers = {b.name: b for b in signature.given}
-    given = {name: _read(buffers[name], path) for name, path in files.items()}
-    found = compiled.arguments(given, counts)
-    return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, found, strict=True)]
+    buffers = {b.name: b for b in signature.parameters}
+    arrays = {name: _read(buffers[name], path) for name, path in files.items()}
+    bound = executable.arguments(arrays, counts)
+    return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
 
 
-def arguments_again(
-    again: ProgramExecutable | PipelineExecutable,
-    compiled: ProgramExecutable | PipelineExecutable,
+def rebind(
+    executable: ProgramExecutable | PipelineExecutable,
+    previous: ProgramExecutable | PipelineExecutable,
     arguments: Sequence[Any],
 ) -> list[Any]:
-    """The same arguments for the same entry under other passes, which may have taken buffers away."""
-    given: dict[str, Any] = {}
+    """The `arguments` of `previous` for the same entry under other passes, which may have removed buffers."""
+    arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}
-    for buffer, argument in zip(compiled.signature.buffers, arguments, strict=True):
+    for buffer, argument in zip(previous.signature.buffers, arguments, strict=True):
         if not isinstance(argument, OutputAlloc):
-            given[buffer.name] = argument
+            arrays[buffer.name] = argument
         elif buffer.count is None:
             counts[buffer.name] = argument.count
-    return again.arguments(given, counts)
+    return executable.arguments(arrays, counts)
 
 
 def write(array: np.ndarray, path: str) -> None:
@@ -97,13 +99,14 @@ def write(array: np.ndarray, path: str) -> None:
         write_file(content, path)
 
 
-def _once(given: Pairs, option: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in given:
-        if name in found:
+def _once(pairs: Pairs, option: str) -> dict[str, str]:
+    """The pairs as a dict.  Raises ToolError for a name that is there twice."""
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if name in values:
             raise ToolError(f"{option} {name}: given twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _count(name: str, text: str) -> int:
@@ -113,7 +116,7 @@ def _count(name: str, text: str) -> int:
 
 
 def _zeros(buffer: Buffer, argument: Any) -> Any:
-    """What an output holds where nothing is written is the same on every target."""
+    """Zeros for an `OutputAlloc`: then elements that nothing writes are the same on every target."""
     if not isinstance(argument, OutputAlloc):
         return argument
     lanes = buffer.dtype.lanes
@@ -124,21 +127,22 @@ def _zeros(buffer: Buffer, argument: Any) -> Any:
 
 
 def _stored(buffer: Buffer) -> np.dtype:
-    stored = storage_type(buffer.dtype)
-    if stored is None:
+    dtype = storage_type(buffer.dtype)
+    if dtype is None:
         raise ToolError(f"buffer @{buffer.name}: no file format here holds {buffer.dtype}")
-    return stored
+    return dtype
 
 
 def _read(buffer: Buffer, path: str) -> np.ndarray:
+    """The contents of a buffer, of shape (count,) or (count, lanes).  Raises ToolError."""
     stored = _stored(buffer)
     raw = read_bytes(path)
     lanes = buffer.dtype.lanes
     if path.endswith(".npy"):
         try:
             loaded = np.load(io.BytesIO(raw), allow_pickle=False)
-        except (ValueError, EOFError, OSError, SyntaxError) as wrong:
-            raise ToolError(f"--in {buffer.name}: {path} is not a .npy file of numbers: {wrong}") from None
+        except (ValueError, EOFError, OSError, SyntaxError) as error:
+            raise ToolError(f"--in {buffer.name}: {path} is not a .npy file of numbers: {error}") from None
         if loaded.dtype.newbyteorder("=") != stored:
             raise ToolError(
                 f"--in {buffer.name}: {path} holds {loaded.dtype}, @{buffer.name} is {buffer.dtype}{_stored_as(buffer, stored)}"

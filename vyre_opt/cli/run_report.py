@@ -1,4 +1,4 @@
-"""What vyre-run says of outputs: a summary line, how two backends compare, how long launches took."""
+"""What vyre-run reports: a summary of each output, where outputs differ, how long launches took."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def summary(buffer: Buffer, array: np.ndarray) -> str:
 
 
 def book_compilations(dispatcher: Dispatcher, clock: Clock) -> float:
-    """A row for each program that was compiled since the last call, or read from the cache; their seconds."""
+    """Adds a row for each program compiled, or read from the cache, since the last call; returns their seconds."""
     compilations: deque[Compilation] = getattr(dispatcher, "compilations", deque())
     total = 0.0
     while compilations:
-        one = compilations.popleft()
-        clock.add(f"read {one.name} from the cache" if one.cached else f"compile {one.name}", one.seconds)
-        total += one.seconds
+        entry = compilations.popleft()
+        step = f"read {entry.name} from the cache" if entry.cached else f"compile {entry.name}"
+        clock.add(step, entry.seconds)
+        total += entry.seconds
     return total
 
 
@@ -58,9 +59,10 @@ def _text(element: np.ndarray, dtype: DataType) -> str:
 
 @dataclass(slots=True)
 class HostReads:
-    """What the host read of buffers that were written again; the others are outputs as they are.
+    """The `host_read`s of buffers that are written again afterwards; the others are among the outputs.
 
-    `lines`: a summary of each, but of buffers in `files`.  `arrays`: kept where `keeps` is set.
+    `buffers`: by name.  `lines`: a summary of each read, except of the buffers in `files`, which are
+    written to files.  With `keeps`, `seen` and `arrays` have the buffer and the contents of each read.
     """
 
     buffers: dict[str, Buffer]
@@ -103,31 +105,37 @@ def compare(
     `sides`: where `outputs` and `expected` are from.
     """
     differences = []
-    for buffer, got, wanted in zip(buffers, outputs, expected, strict=True):
-        wrong = np.flatnonzero(_differ(got.reshape(-1), wanted.reshape(-1), buffer.dtype.element, tolerance))
-        if wrong.size:
-            at = int(wrong[0])
-            element, lane = divmod(at, buffer.dtype.lanes)
+    for buffer, output, reference in zip(buffers, outputs, expected, strict=True):
+        different = np.flatnonzero(
+            _differ(output.reshape(-1), reference.reshape(-1), buffer.dtype.element, tolerance)
+        )
+        if different.size:
+            first = int(different[0])
+            element, lane = divmod(first, buffer.dtype.lanes)
             place = f"[{element}]" + (f"[{lane}]" if buffer.dtype.is_vec else "")
-            scalars = [_text(a.reshape(-1)[at], buffer.dtype.element) for a in (got, wanted)]
+            scalars = [_text(a.reshape(-1)[first], buffer.dtype.element) for a in (output, reference)]
             differences.append(
-                f"@{buffer.name}: {wrong.size} of {got.size} values differ, first {place}: "
+                f"@{buffer.name}: {different.size} of {output.size} values differ, first {place}: "
                 f"{scalars[0]} {sides[0]}, {scalars[1]} {sides[1]}"
             )
     if differences:
         raise ToolError("the outputs differ\n  " + "\n  ".join(differences))
 
 
-def _differ(got: np.ndarray, wanted: np.ndarray, dtype: DataType, tolerance: float) -> np.ndarray:
+def _differ(output: np.ndarray, reference: np.ndarray, dtype: DataType, tolerance: float) -> np.ndarray:
+    """A mask of the scalars that differ: in their bits and, for floats, by more than the relative `tolerance`."""
     bits = bits_type(dtype)
-    different: np.ndarray = got.view(bits) != wanted.view(bits)
+    different: np.ndarray = output.view(bits) != reference.view(bits)
     if dtype.kind != "float" or not different.any():
         return different
-    a, b = as_float(got, dtype.name), as_float(wanted, dtype.name)
+    a, b = as_float(output, dtype.name), as_float(reference, dtype.name)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * np.abs(b)
     both_nan = np.isnan(a) & np.isnan(b)
-    return different & ~both_nan & ~(near if tolerance else np.zeros_like(near))
+    different &= ~both_nan
+    if tolerance:
+        different &= ~near
+    return different
 
 
 def as_float(array: np.ndarray, name: str) -> np.ndarray:

@@ -1,49 +1,57 @@
-"""vyre-run --autotune: the kernels of what runs, tuned at the sizes that it runs with."""
+"""vyre-run --autotune: tunes the kernels of the program or pipeline, at the sizes of this run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..ir.program import Module
+from ..ir.program import Buffer, Module
 from ..runtime.dispatcher import Dispatcher
 from . import errors
 from .text_files import write_file
+
+if TYPE_CHECKING:
+    from ..driver.pipeline import PipelineExecutable
+    from ..driver.program import ProgramExecutable
 
 __all__ = ["autotune_kernels"]
 
 
 def autotune_kernels(
-    module: Module, compiled: Any, arguments: Sequence[Any], target: str | Dispatcher, plot: str | None
+    module: Module,
+    executable: ProgramExecutable | PipelineExecutable,
+    arguments: Sequence[Any],
+    target: str | Dispatcher,
+    plot: str | None,
 ) -> bool:
-    """Write the best schedules into the module; whether there is anything new to compile.
+    """Write the best schedules into the module; returns whether any kernel was tuned.
 
-    A table of each kernel goes to stderr, the picture to the file `plot`.
+    A table for each kernel goes to stderr, the picture to the file `plot`.
     """
-    from ..tuning.module_tuning import Settings, tune_kernels
+    from ..tuning.module_tuning import TuningOptions, tune_kernels
     from ..tuning.plot import svg
 
-    signature = compiled.signature
+    signature = executable.signature
     counts = {b.name: _count(b, a) for b, a in zip(signature.buffers, arguments, strict=True)}
-    said: list[str] = []
+    refusals: list[str] = []
 
     def remark(kind: str, message: str, loc: Any = None, **facts: Any) -> None:
         if kind == "refused":
-            said.append(message)
+            refusals.append(message)
 
-    found = tune_kernels(module, target, Settings(progress=True), remark, {compiled.name: counts})
-    for tuning in found:
+    tunings = tune_kernels(module, target, TuningOptions(progress=True), remark, {executable.name: counts})
+    for tuning in tunings:
         errors.write_stderr(tuning.table())
-    for message in said or ([] if found else ["there is no named kernel to tune"]):
+    for message in refusals or ([] if tunings else ["there is no named kernel to tune"]):
         errors.write_stderr(f"{message}\n")
     if plot is not None:
-        write_file(svg(found).encode(), plot)
-    return bool(found)
+        write_file(svg(tunings).encode(), plot)
+    return bool(tunings)
 
 
-def _count(buffer: Any, argument: Any) -> int:
+def _count(buffer: Buffer, argument: Any) -> int:
     """Elements that a buffer has in this run."""
-    count = getattr(argument, "count", None)  # of a Room; NumPy's arrays have no such number
+    count = getattr(argument, "count", None)  # of an OutputAlloc; NumPy's arrays have no such attribute
     if isinstance(count, int):
         return count
-    return int(argument.size) // int(buffer.dtype.lanes)
+    return int(argument.size) // buffer.dtype.lanes

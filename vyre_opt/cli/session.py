@@ -1,4 +1,4 @@
-"""One run of vyre-opt: every text of the input through parse, verify, passes, emit.
+"""One run of vyre-opt: takes every text of the input through parser, verifier, passes and printer.
 
 text -> parse -> verify -> --spec -> passes -> emit -> text
           |         |                   |
@@ -7,28 +7,57 @@ text -> parse -> verify -> --spec -> passes -> emit -> text
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
 from ..ir.parser import parse_source
+from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
 from . import emit, errors, ir_printing
 from .errors import ToolError
 from .reports import Clock
-from .settings import Settings
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
     from ..passes.registry import Pass
 
-__all__ = ["ALL_REMARKS", "Crash", "Session"]
+__all__ = ["ALL_REMARKS", "CompileOptions", "InternalError", "Session"]
 
 ALL_REMARKS = "*"
+MAX_DIFF_LINES = 20
 
 
-class Crash(Exception):
-    """A bug, not a fault of the input.  `bug` is the exception, `source` the text it met."""
+@dataclass(slots=True, eq=False, repr=False)
+class CompileOptions:
+    """The options of vyre-opt that a compilation reads, by their names on the command line."""
+
+    passes: tuple[str, ...] = ()
+    emit: str = "vyre"
+    target: str | None = None
+    ptx_version: tuple[int, int] | None = None
+    bounds: str = "none"
+    spec: tuple[tuple[str, str], ...] = ()
+    print_generic: bool = False
+    print_ir_before: tuple[str, ...] = ()
+    print_ir_after: tuple[str, ...] = ()
+    print_ir_after_all: bool = False
+    print_ir_after_change: bool = False
+    verify_each: bool = True
+    verify_diagnostics: bool = False
+    verify_roundtrip: bool = False
+    split_input_file: bool = False
+    timing: bool = False
+    stats: bool = False
+    remarks: tuple[str, ...] = ()
+    dump_pass_pipeline: bool = False
+    crash_reproducer: str | None = None
+    color: bool = False
+
+
+class InternalError(Exception):
+    """A bug of the compiler.  `bug`: the exception; `source`: the text that was compiled."""
 
     def __init__(self, bug: Exception, source: Source) -> None:
         super().__init__(str(bug))
@@ -37,97 +66,100 @@ class Crash(Exception):
 
 
 class Session:
-    """Compiles one text after the other; `failed` tells whether any went wrong."""
+    """Compiles one text after the other.  `failed`: whether any had an error; `step`: what is being done."""
 
-    def __init__(self, settings: Settings, manager: PassManager | None) -> None:
-        self.settings = settings
+    def __init__(self, options: CompileOptions, manager: PassManager | None) -> None:
+        self.options = options
         self.manager = manager
         self.clock = Clock()
         self.statistics: dict[tuple[str, str], int] = {}
         self.failed = False
         self.step = ""
         if manager is not None:
-            manager.observers = [_Steps(self), *ir_printing.observers(settings)]
+            manager.observers = [_StepTracker(self), *ir_printing.observers(options)]
 
     def compile(self, source: Source) -> str | None:
         """The emitted text of one source; None, with its diagnostics reported, if it has errors.
 
-        Raises Crash for any other exception.
+        Raises InternalError for any other exception.
         """
-        found: list[Diagnostic] = []
-        emitted: str | None = None
+        diagnostics: list[Diagnostic] = []
+        text: str | None = None
         try:
-            emitted = self._steps(source, found)
-        except DiagnosticError as errors:
-            found += errors.diagnostics
-        except ToolError as failed:
-            found.append(Diagnostic("error", str(failed)))
+            text = self._compile(source, diagnostics)
+        except DiagnosticError as error:
+            diagnostics += error.diagnostics
+        except ToolError as error:
+            diagnostics.append(Diagnostic("error", str(error)))
         except MemoryError:
             raise
         except Exception as bug:
             bug.add_note(f"while {self.step}")
-            raise Crash(bug, source) from bug
-        self._report(source, found)
-        return emitted
+            raise InternalError(bug, source) from bug
+        self._report(source, diagnostics)
+        return text
 
-    def _steps(self, source: Source, found: list[Diagnostic]) -> str:
-        settings, clock = self.settings, self.clock
+    def _compile(self, source: Source, diagnostics: list[Diagnostic]) -> str:
+        """The emitted text; what is said of the input is added to `diagnostics`."""
+        options, clock = self.options, self.clock
         self.step = "parsing"
         module = parse_source(source)
         clock.lap("parse")
         self.step = "verifying"
-        found += verify(module)
-        if any(d.severity == "error" for d in found):
-            raise DiagnosticError(())
+        diagnostics += verify(module)
+        if any(d.severity == "error" for d in diagnostics):
+            raise DiagnosticError(())  # they are in the list already
         clock.lap("verify")
-        if settings.spec:
+        if options.spec:
             from ..specialization.binding import bind
 
-            bind(module, settings.spec)
+            bind(module, options.spec)
         self._roundtrip(module)
-        before = emit.pictures_before(module, settings)
+        before = emit.pictures_before(module, options)
         remarks: list[Remark] = []
         if self.manager is not None:
-            remarks = self._passes(self.manager, module, found)
-        self.step = f"emitting {settings.emit}"
-        text = emit.emit(module, settings, self.manager, remarks, self.statistics, before)
-        clock.lap(f"emit {settings.emit}")
+            remarks = self._run_passes(self.manager, module, diagnostics)
+        self.step = f"emitting {options.emit}"
+        text = emit.emit(module, options, self.manager, remarks, self.statistics, before)
+        clock.lap(f"emit {options.emit}")
         return text
 
-    def _passes(self, manager: PassManager, module: Module, found: list[Diagnostic]) -> list[Remark]:
+    def _run_passes(
+        self, manager: PassManager, module: Module, diagnostics: list[Diagnostic]
+    ) -> list[Remark]:
         result = manager.run(module)
         for name, seconds in result.seconds:
             self.clock.add(f"pass {name}", seconds)
         self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
         for key, number in result.statistics.items():
             self.statistics[key] = self.statistics.get(key, 0) + number
-        found += [r.diagnostic() for r in result.remarks if r.kind == "warning" or self._wants(r.pass_name)]
+        diagnostics += [
+            r.diagnostic() for r in result.remarks if r.kind == "warning" or self._is_shown(r.pass_name)
+        ]
         self._roundtrip(module)
         return result.remarks
 
-    def _wants(self, pass_name: str) -> bool:
-        wanted = self.settings.remarks
-        return bool(wanted) and (ALL_REMARKS in wanted or pass_name in wanted)
+    def _is_shown(self, pass_name: str) -> bool:
+        """Whether --remarks names the pass."""
+        return ALL_REMARKS in self.options.remarks or pass_name in self.options.remarks
 
     def _roundtrip(self, module: Module) -> None:
-        if self.settings.verify_roundtrip:
-            from .roundtrip import check_roundtrip
-
+        if self.options.verify_roundtrip:
             check_roundtrip(module)
             self.clock.lap("round trip")
 
-    def _report(self, source: Source, found: list[Diagnostic]) -> None:
-        if self.settings.verify_diagnostics:
+    def _report(self, source: Source, diagnostics: list[Diagnostic]) -> None:
+        if self.options.verify_diagnostics:
             from .expected import compare
 
-            found = compare(source, found)
-        if found:
-            errors.show(found, self.settings.color)
-            self.failed |= any(d.severity == "error" for d in found)
+            diagnostics = compare(source, diagnostics)
+        if diagnostics:
+            errors.print_diagnostics(diagnostics, self.options.color)
+            self.failed |= any(d.severity == "error" for d in diagnostics)
 
 
-class _Steps:
-    """Tells the session which pass runs, for the report of a crash."""
+class _StepTracker:
+    """Keeps `Session.step` at the pass that runs, for the report of an internal error."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -137,3 +169,32 @@ class _Steps:
 
     def after(self, running: Pass, module: Module, changed: bool) -> None:
         pass
+
+
+def check_roundtrip(module: Module) -> None:
+    """--verify-roundtrip: print a module in both forms, parse each and print it again.
+
+    Raises ToolError with a diff where the text is not the same.
+    """
+    short, generic = print_program(module), print_program(module, generic=True)
+    for form, text in (("short", short), ("generic", generic)):
+        try:
+            reparsed = parse_source(Source(text, f"<{form} form>"))
+        except DiagnosticError as error:
+            raise ToolError(f"round trip: the {form} form does not parse\n{error}") from None
+        _compare_texts(short, print_program(reparsed), form, "short")
+        _compare_texts(generic, print_program(reparsed, generic=True), form, "generic")
+
+
+def _compare_texts(first: str, second: str, parsed_form: str, form: str) -> None:
+    """Raises ToolError if two texts of one module, in `form`, differ."""
+    if first == second:
+        return
+    from difflib import unified_diff
+    from itertools import islice
+
+    lines = unified_diff(first.splitlines(), second.splitlines(), "printed", "read back", lineterm="")
+    shown = "\n".join(islice(lines, MAX_DIFF_LINES))
+    raise ToolError(
+        f"round trip: the {parsed_form} form read back prints otherwise in the {form} form\n{shown}"
+    )

@@ -4,8 +4,9 @@
                              |                                                |  compared where the
                              '-- the interpreter runs a sample of them -------'  sample wrote
 
-The interpreter reports races, reads of what nobody wrote and accesses out of bounds; each launch starts
-from what the target made of those before, so that a difference is found at the launch that makes it.
+The interpreter reports races, reads of elements that nothing has written, and accesses out of bounds.
+Each launch starts from the memory that the target left, so a difference is found at the launch that
+makes it.
 """
 
 from __future__ import annotations
@@ -30,24 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["SpotCheck"]
 
 SAMPLE = 64
-"""Workgroups of a launch that the interpreter runs."""
+"""The number of workgroups of a launch that the interpreter runs."""
 EDGE = 8
-"""Of these, so many at either end of the grid."""
+"""How many of these are at either end of the grid."""
 MAX_WHOLE = 1 << 20
-"""Invocations of a launch that is checked as a whole, since its workgroups exchange values."""
+"""A launch whose workgroups exchange values is checked as a whole up to so many invocations."""
 MAX_STEPS = 500_000
-"""Ops that the interpreter runs of a launch: some seconds.  One that waits for a workgroup that the
-interpreter does not run at the same time would never end there."""
+"""Ops of a launch that the interpreter runs at most, which takes some seconds.  A launch that waits for a
+workgroup outside of the sample would never end."""
 
 APPROXIMATE = {"f64": 1e-12, "f32": 1e-5, "f16": 1e-2, "bf16": 5e-2}
-"""How far two targets may be apart where an op is approximate, as a part of the largest value."""
+"""How far two targets may differ where an op is approximate, relative to the largest value of the buffer."""
 
 
 class SpotCheck:
-    """A dispatcher that dispatches to `target` and checks what it does.
+    """A dispatcher that dispatches to `target` and checks each launch on the interpreter.
 
-    `tolerance`: relative error that is allowed for floats.  `checked`: what was run, in words.
-    Raises ProgramError for a fault that the interpreter finds, and ToolError for outputs that differ.
+    `tolerance`: relative error that is allowed for floats.  `checked`: by program, a text that says what was
+    checked of its last launch, and what was left out.  `is_approximate`: whether a launch had approximate
+    ops.  `is_ordered`: whether the outputs of all launches are independent of the order of workgroups.
+
+    A launch raises ProgramError for a fault that the interpreter finds, ToolError for outputs that differ.
     """
 
     def __init__(self, target: Dispatcher, tolerance: float) -> None:
@@ -55,15 +59,13 @@ class SpotCheck:
         self.name = target.name
         self.tolerance = tolerance
         self.checked: dict[str, str] = {}
-        """By program, what was run of its last launch, and what was left out."""
         self.is_approximate = False
         self.is_ordered = True
-        """Whether no launch may give other outputs when its workgroups run in another order."""
         self._ref = RefDispatcher(max_steps=MAX_STEPS)
 
     @property
     def facts(self) -> Any:
-        """Of a GPU: what schedules are chosen for."""
+        """The properties of the GPU, for which schedules are chosen; None for other targets."""
         return getattr(self.target, "facts", None)
 
     def dispatch(
@@ -91,7 +93,7 @@ class SpotCheck:
         return outputs
 
     def pipeline(self, plan: Plan) -> HostRunner:
-        """What runs a pipeline, launch by launch."""
+        """A runner that runs the launches of a pipeline one by one."""
         return HostRunner(plan, self.in_place, tracked=True, poison=True)
 
     def in_place(
@@ -108,33 +110,34 @@ class SpotCheck:
             count = sum(map(len, workgroups))
             sampled = _copies(before)
             written: Mapping[str, np.ndarray] = {}
-            why = "its workgroups wait for each other, and are too many to run them all"
+            reason = "its workgroups wait for each other, and are too many to run them all"
             if count:
                 try:
                     written = self._ref.sample(program, sampled, grid, module, workgroups)
-                except ProgramError as fault:
-                    if fault.kind != "limit":
+                except ProgramError as error:
+                    if error.kind != "limit":
                         raise
-                    count, why = 0, f"it takes more than {MAX_STEPS} ops there"
+                    count, reason = 0, f"it takes more than {MAX_STEPS} ops there"
             if not count:
-                self.checked[program.name] = f"none of @{program.name} ({why})"
+                self.checked[program.name] = f"none of @{program.name} ({reason})"
             else:
                 left_out = self._compare(program, sampled, memory, written, count == total)
-                what = f"all {total}" if count == total else f"{count} of {total}"
-                self.checked[program.name] = f"@{program.name} {what} workgroups{left_out}"
-            if count < total and any(held.written is not None for held in memory.values()):
+                amount = f"all {total}" if count == total else f"{count} of {total}"
+                self.checked[program.name] = f"@{program.name} {amount} workgroups{left_out}"
+            # a sample does not tell all that the launch wrote, which later launches need to know
+            if count < total and any(m.written is not None for m in memory.values()):
                 written = self._written(program, before, memory, grid, module)
             for buffer in program.bound_buffers:
-                held = memory[buffer.name]
-                if held.written is not None and buffer.is_transient:
-                    held.written[:] = False
-                elif held.written is not None and buffer.name in written:
-                    held.written |= written[buffer.name]
+                mask = memory[buffer.name].written
+                if mask is not None and buffer.is_transient:
+                    mask[:] = False
+                elif mask is not None and buffer.name in written:
+                    mask |= written[buffer.name]
 
         return run
 
     def _launch(self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module) -> None:
-        """All workgroups, on the target."""
+        """Run all workgroups on the target, in place."""
         arguments = [memory[b.name].array for b in program.bound_buffers]
         outputs = iter(self.target.dispatch(program, arguments, grid, module=module))
         for buffer in program.bound_buffers:
@@ -149,20 +152,24 @@ class SpotCheck:
         grid: Dim3,
         module: Module,
     ) -> dict[str, np.ndarray]:
-        """What a launch wrote of what held nothing: there the target makes the same of other bytes."""
-        other = _copies(before)
-        for held in other.values():
-            if held.written is not None:
-                flat = held.array.view(np.uint8).reshape(len(held.array), -1)
-                flat[~held.written] ^= 1
-        self._launch(program, other, grid, module)
-        found = {}
+        """Masks of the elements that a launch wrote, by buffer.
+
+        The launch runs again with a bit flipped in each element that nothing had written: an element that is
+        unchanged in the first run, and differs in the second, still has its old contents.
+        """
+        flipped = _copies(before)
+        for contents in flipped.values():
+            if contents.written is not None:
+                octets = contents.array.view(np.uint8).reshape(len(contents.array), -1)
+                octets[~contents.written] ^= 1
+        self._launch(program, flipped, grid, module)
+        masks = {}
         for buffer in program.bound_buffers:
-            old, again, now = before[buffer.name], other[buffer.name], after[buffer.name]
+            old, second, new = before[buffer.name], flipped[buffer.name], after[buffer.name]
             if old.written is not None and buffer.is_output:
-                kept = _same(now.array, old.array) & ~_same(again.array, now.array)
-                found[buffer.name] = ~kept
-        return found
+                is_old = _same(new.array, old.array) & ~_same(second.array, new.array)
+                masks[buffer.name] = ~is_old
+        return masks
 
     def _compare(
         self,
@@ -172,7 +179,10 @@ class SpotCheck:
         written: Mapping[str, np.ndarray],
         is_whole: bool,
     ) -> str:
-        """Raises ToolError where what the sample wrote is not what the target did; what was not compared."""
+        """Compare what the sample wrote with the target's memory; returns a text of what was not compared.
+
+        Raises ToolError where they differ.
+        """
         approximate = _is_approximate(program)
         self.is_approximate |= approximate
         ordered = not _depends_on_order(program)
@@ -187,20 +197,22 @@ class SpotCheck:
             if approximate and not buffer.dtype.element.is_float:
                 left_out.append(f"@{buffer.name}")
                 continue
-            got = after[buffer.name].array
-            wanted = np.where(mask, sampled[buffer.name].array, got)
+            output = after[buffer.name].array
+            reference = np.where(mask, sampled[buffer.name].array, output)
             if approximate and not self.tolerance:
-                wanted = _near(got, wanted, buffer.dtype.element.name)
+                reference = _accept_near(output, reference, buffer.dtype.element.name)
             try:
-                run_report.compare([buffer], [got], [wanted], self.tolerance, ("on the target", "on ref"))
-            except ToolError as differs:
-                raise ToolError(f"program @{program.name}: {differs}") from None
+                run_report.compare(
+                    [buffer], [output], [reference], self.tolerance, ("on the target", "on ref")
+                )
+            except ToolError as error:
+                raise ToolError(f"program @{program.name}: {error}") from None
         names = ", ".join(left_out)
         return f" ({names} not compared: no float, after approximate ops)" if names else ""
 
 
 def _is_approximate(program: Program) -> bool:
-    """Whether two targets may differ by more than no bit: by ulps, or by the order of float additions."""
+    """Whether two correct targets may differ: by ulps, or by the order of float additions."""
     return any(
         op.definition.ulp or ("atomic" in op.definition.effects and op.results[0].type.is_float)
         for op in program.walk()
@@ -208,28 +220,28 @@ def _is_approximate(program: Program) -> bool:
 
 
 def _depends_on_order(program: Program) -> bool:
-    """Whether an atomic's old value is used, so that outputs depend on which workgroup comes first."""
-    old = {op.results[0] for op in _storage_atomics(program)}
-    return bool(old) and any(operand in old for op in program.walk() for operand in op.operands)
+    """Whether the old value of an atomic is used: it depends on which workgroup comes first."""
+    old_values = {op.results[0] for op in _storage_atomics(program)}
+    return bool(old_values) and any(operand in old_values for op in program.walk() for operand in op.operands)
 
 
 def _copies(memory: Mapping[str, Memory]) -> dict[str, Memory]:
     return {
-        name: Memory(held.array.copy(), None if held.written is None else held.written.copy())
-        for name, held in memory.items()
+        name: Memory(m.array.copy(), None if m.written is None else m.written.copy())
+        for name, m in memory.items()
     }
 
 
-def _near(got: np.ndarray, wanted: np.ndarray, name: str) -> np.ndarray:
-    """`wanted`, with what is near enough to it in its place."""
-    share = APPROXIMATE.get(name)
-    if share is None:
-        return wanted
-    a, b = run_report.as_float(got, name), run_report.as_float(wanted, name)
+def _accept_near(output: np.ndarray, reference: np.ndarray, name: str) -> np.ndarray:
+    """`reference`, but `output` where that is within APPROXIMATE of it; `name` is the element type."""
+    tolerance = APPROXIMATE.get(name)
+    if tolerance is None:
+        return reference
+    a, b = run_report.as_float(output, name), run_report.as_float(reference, name)
     finite = np.abs(b[np.isfinite(b)])
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= share * (finite.max() if finite.size else 0.0)
-    return np.where(near, got, wanted)
+        near = np.abs(a - b) <= tolerance * (finite.max() if finite.size else 0.0)
+    return np.where(near, output, reference)
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -239,29 +251,29 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _sample(program: Program, grid: Dim3) -> list[range]:
-    """The workgroups to run: both ends of the grid, and neighbours from anywhere between."""
+    """The workgroups that the interpreter runs, by number: both ends of the grid, and random ones with neighbours."""
     total = grid[0] * grid[1] * grid[2]
     if total <= SAMPLE:
         return [range(total)]
     if _exchanges(program):
         if total * program.lanes <= MAX_WHOLE:
             return [range(total)]
-        # the first ones wait for no later one, but at a barrier of the grid
+        # a workgroup waits for earlier ones only, unless there is a barrier of the whole grid
         return [] if _waits_for_grid(program) else [range(SAMPLE)]
     rng = random.Random(total)
-    chosen = {*range(EDGE), *range(total - EDGE, total)}
-    while len(chosen) < SAMPLE:
+    sample = {*range(EDGE), *range(total - EDGE, total)}
+    strides = (1, grid[0], grid[0] * grid[1])
+    while len(sample) < SAMPLE:
         first = rng.randrange(EDGE, total - EDGE)
-        along = (1, grid[0], grid[0] * grid[1])
-        chosen |= {first, *(first + step for step in along if first + step < total)}
-    ordered = sorted(chosen)
-    starts = [at for at in ordered if at - 1 not in chosen]
-    ends = [at + 1 for at in ordered if at + 1 not in chosen]
+        sample |= {first, *(first + stride for stride in strides if first + stride < total)}
+    ordered = sorted(sample)
+    starts = [number for number in ordered if number - 1 not in sample]
+    ends = [number + 1 for number in ordered if number + 1 not in sample]
     return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
 def _exchanges(program: Program) -> bool:
-    """Whether a workgroup may wait for another, or add to what another did."""
+    """Whether a workgroup may wait for another, or use atomics on a buffer that they share."""
     return _waits_for_grid(program) or any(True for _ in _storage_atomics(program))
 
 

@@ -1,21 +1,25 @@
-"""Reading a text and writing a result, so that no file is ever half written."""
+"""Input texts, which may hold several modules, and output files, which are never left half written."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 
-from ..ir.diagnostics import decode
+from ..ir.diagnostics import Source, decode
 from .errors import ToolError, write_stdout
 
-__all__ = ["read_bytes", "read_text", "write_file", "write_text"]
+__all__ = ["MARKER", "read_bytes", "read_text", "split", "write_file", "write_text"]
 
 STDIN_NAME = "<stdin>"
+MARKER = "// -----"
+"""A line of this separates modules, with --split-input-file."""
+_MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\n|\Z)", re.MULTILINE)
 
 
 def read_text(path: str) -> tuple[str, str]:
-    """The text of a file, or of stdin for `-`, and its name in messages.
+    """The text of a file, or of stdin for `-`, and the name that messages give it.
 
     Raises ToolError for what cannot be read, DiagnosticError for what is not UTF-8.
     """
@@ -31,11 +35,36 @@ def read_text(path: str) -> tuple[str, str]:
     return text, name
 
 
+def split(text: str, name: str, at_markers: bool) -> list[Source]:
+    """The whole text, or the texts between markers; each keeps its line numbers in the file.
+
+    A text of comments alone (the RUN lines that head a test) is left out, unless it
+    is all there is.
+    """
+    if not at_markers:
+        return [Source(text, name)]
+    parts: list[Source] = []
+    start, line = 0, 1
+    for marker in _MARKER_LINE.finditer(text):
+        parts.append(Source(text[start : marker.start()], name, line))
+        line += text.count("\n", start, marker.end())
+        start = marker.end()
+    parts.append(Source(text[start:], name, line))
+    return [part for part in parts if not _is_comment(part.text)] or parts[:1]
+
+
+def _is_comment(text: str) -> bool:
+    """Whether there is nothing but comments, none of which is an expectation (see expected.py)."""
+    return "expected-" not in text and all(
+        not line.strip() or line.lstrip().startswith("//") for line in text.splitlines()
+    )
+
+
 def _read_stdin() -> bytes:
     try:
         return sys.stdin.buffer.read()
-    except OSError as failed:
-        raise ToolError(f"cannot read stdin: {failed.strerror}") from None
+    except OSError as error:
+        raise ToolError(f"cannot read stdin: {error.strerror}") from None
 
 
 def read_bytes(path: str) -> bytes:
@@ -43,8 +72,8 @@ def read_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError as failed:
-        raise ToolError(f"cannot read {path}: {failed.strerror}") from None
+    except OSError as error:
+        raise ToolError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
         raise ToolError(f"cannot read {path!r}: a file name holds no NUL") from None
 
@@ -60,7 +89,7 @@ def write_text(text: str, path: str | None) -> None:
 def write_file(content: bytes, path: str) -> None:
     """Replace a file by `content`: written beside it, then renamed.  Raises ToolError.
 
-    A link is followed; a device or a pipe is written to, not replaced.
+    A symbolic link is followed; a device or a pipe is written to, not replaced.
     """
     try:
         target = os.path.realpath(path)
@@ -76,13 +105,13 @@ def write_file(content: bytes, path: str) -> None:
             if mode is not None:
                 os.chmod(partial, stat.S_IMODE(mode))
             os.replace(partial, target)
-        except FileExistsError:
+        except FileExistsError:  # of another process: not ours to remove
             raise
         except BaseException:
             _remove(partial)
             raise
-    except OSError as failed:
-        raise ToolError(f"cannot write {path}: {failed.strerror}") from None
+    except OSError as error:
+        raise ToolError(f"cannot write {path}: {error.strerror}") from None
     except ValueError:
         raise ToolError(f"cannot write {path!r}: a file name holds no NUL") from None
 

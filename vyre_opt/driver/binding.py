@@ -1,6 +1,6 @@
-"""What a person gives by name, as a run takes it: the program or pipeline, its constants, its buffers.
+"""Binds what a caller passes by name: the program or pipeline to run, its constants, its buffers, its grid.
 
-A message tells how to pass what is missing in the words of who asked: `Wording`.
+Messages say how to pass what is missing in the syntax of the caller, Python or a shell: `CallSyntax`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,25 @@ from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..runtime.dispatcher import BadInputs, BadSpecs, OutputAlloc
 
-__all__ = ["PYTHON", "Signature", "Wording", "bind", "by_name", "choose", "default_grid", "set_specs"]
+__all__ = [
+    "PYTHON",
+    "Signature",
+    "CallSyntax",
+    "bind",
+    "check_names",
+    "default_grid",
+    "find_entry",
+    "set_specs",
+]
 
 MAX_COUNT = 1 << 48
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """How something is passed; `{name}` and `{value}` stand for the thing and what it is.
+class CallSyntax:
+    """How arguments are written, for messages; `{name}` and `{value}` are replaced.
 
-    `give_*` is advice, the others name what was passed.
+    `give_*` tells how to pass an argument, the others refer to one that was passed.
     """
 
     entry: str
@@ -38,7 +47,7 @@ class Wording:
     give_spec: str
 
 
-PYTHON = Wording(
+PYTHON = CallSyntax(
     entry="entry=",
     input="inputs[{name!r}]",
     give_input="inputs={{{name!r}: array}}",
@@ -53,17 +62,17 @@ PYTHON = Wording(
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a caller passes to a program or a pipeline, in order.
+    """What a caller passes to a program or a pipeline, and gets back, in order.
 
-    `buffers`: all that have a length.  `given`: those that take an array; what is not among them
-    is the pipeline's own.  `read`: those of them that may be read before they are written.
-    `outputs`: those given back.
+    `owner`: "program" or "pipeline"; `name`: its name.  `buffers`: all that have a length.
+    `parameters`: those that take an array; the others are inside the pipeline.  `read`: the parameters that
+    may be read before they are written.  `outputs`: those that are returned.
     """
 
     owner: str
     name: str
     buffers: tuple[Buffer, ...]
-    given: tuple[Buffer, ...]
+    parameters: tuple[Buffer, ...]
     read: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
 
@@ -80,18 +89,19 @@ class Signature:
     def of(item: Program | Pipeline) -> Signature:
         if isinstance(item, Program):
             bound = tuple(item.bound_buffers)
-            given_back = tuple(b for b in bound if b.is_output)
-            return Signature("program", item.name, bound, bound, tuple(filter(_is_read, bound)), given_back)
-        read = {stage.buffer for stage in item.walk() if isinstance(stage, HostRead)}
+            outputs = tuple(b for b in bound if b.is_output)
+            return Signature("program", item.name, bound, bound, tuple(filter(_is_read, bound)), outputs)
+        host_read = {stage.buffer for stage in item.walk() if isinstance(stage, HostRead)}
         buffers = tuple(item.buffers.values())
-        back = {b.name for b in buffers if b.live_out or b.access is AccessMode.WRITE}
-        given = tuple(b for b in buffers if _is_read(b) or b.name in back)
-        outputs = tuple(b for b in buffers if b.name in back | read)
-        return Signature("pipeline", item.name, buffers, given, tuple(filter(_is_read, given)), outputs)
+        written = {b.name for b in buffers if b.live_out or b.access is AccessMode.WRITE}
+        parameters = tuple(b for b in buffers if _is_read(b) or b.name in written)
+        outputs = tuple(b for b in buffers if b.name in written | host_read)
+        read = tuple(filter(_is_read, parameters))
+        return Signature("pipeline", item.name, buffers, parameters, read, outputs)
 
 
-def choose(module: Module, name: str | None, words: Wording = PYTHON) -> Program | Pipeline:
-    """The program or the pipeline that is to run.  Raises BadInputs that says how to choose.
+def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) -> Program | Pipeline:
+    """The program or the pipeline to run.  Raises BadInputs that says how to choose one.
 
     Without a name it is the pipeline @main, or the only pipeline, or the only program where there
     is no pipeline.
@@ -104,30 +114,30 @@ def choose(module: Module, name: str | None, words: Wording = PYTHON) -> Program
     if name is not None:
         if name in entries:
             return entries[name]
-        choices = f"choose a {kind} with {words.entry}: {listed}"
+        choices = f"choose a {kind} with {syntax.entry}: {listed}"
         raise BadInputs(f"there is no {kind} @{name}; " + (suggest(name, entries, "@") or choices))
     if "main" in pipelines:
         return pipelines["main"]
-    alone: list[Program | Pipeline] = [*pipelines.values()] or [*programs.values()]
-    if len(alone) == 1:
-        return alone[0]
-    if not alone:
+    candidates: list[Program | Pipeline] = [*pipelines.values()] or [*programs.values()]
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
         raise BadInputs("there is no program here")
     kinds = ((len(programs), "program"), (len(pipelines), "pipeline"))
     counted = " and ".join(f"{number} {noun}{'s' * (number > 1)}" for number, noun in kinds if number)
-    raise BadInputs(f"there are {counted} here; choose a {kind} with {words.entry}: {listed}")
+    raise BadInputs(f"there are {counted} here; choose a {kind} with {syntax.entry}: {listed}")
 
 
 def set_specs(
-    programs: Sequence[Program], given: Mapping[str, Any], title: str, words: Wording = PYTHON
+    programs: Sequence[Program], values: Mapping[str, Any], title: str, syntax: CallSyntax = PYTHON
 ) -> None:
-    """Make each value the default of the constants of its name.  Raises BadSpecs, located at them.
+    """Set the defaults of specialization constants to `values`, by name.  Raises BadSpecs, located at them.
 
-    Values are Python's, or text as the language writes it: "7", "0x1f", "1.5", "true".
+    Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
     """
     from ..runtime.arrays import encode_spec
 
-    for name, value in given.items():
+    for name, value in values.items():
         plain = name.removeprefix("@")
         specs = [program.specs[plain] for program in programs if plain in program.specs]
         if not specs:
@@ -141,27 +151,27 @@ def set_specs(
                 spec.default = (
                     encode(read_literal(value), spec.dtype) if is_text else encode_spec(value, spec.dtype)
                 )
-            except (LiteralError, ValueError) as wrong:
-                message = f"spec @{plain} is {spec.dtype}: {wrong}"
+            except (LiteralError, ValueError) as error:
+                message = f"spec @{plain} is {spec.dtype}: {error}"
                 raise BadSpecs([Diagnostic("error", message, spec.loc)]) from None
     for program in programs:
         for name, spec in program.specs.items():
             if spec.default is None:
-                advice = words.give_spec.format(name=name)
+                advice = syntax.give_spec.format(name=name)
                 message = f"program @{program.name}: spec @{name} has no default; pass {advice}"
                 raise BadSpecs([Diagnostic("error", message, spec.loc)])
 
 
-def by_name(
-    signature: Signature, given: Mapping[str, Any], buffers: Sequence[Buffer], word: str, noun: str
+def check_names(
+    signature: Signature, values: Mapping[str, Any], buffers: Sequence[Buffer], form: str, noun: str
 ) -> dict[str, Any]:
-    """`given` without `@`.  Raises BadInputs, `word` naming what was passed, for what is none of `buffers`.
+    """`values` by names without `@`.  Raises BadInputs for a name that is none of `buffers`.
 
-    `noun`: what one of `buffers` is called.
+    `form`: how the caller passes a value, as in `CallSyntax`; `noun`: what one of `buffers` is called.
     """
     known = [b.name for b in buffers]
-    found = {name.removeprefix("@"): value for name, value in given.items()}
-    for name in found:
+    plain = {name.removeprefix("@"): value for name, value in values.items()}
+    for name in plain:
         if name in known:
             continue
         hidden = signature.owner == "pipeline" and name in {b.name for b in signature.buffers}
@@ -171,89 +181,93 @@ def by_name(
             else _hint(name, known)
         )
         raise BadInputs(
-            f"{word.format(name=name, value='')}: {signature.title} has no {noun} @{name}; "
+            f"{form.format(name=name, value='')}: {signature.title} has no {noun} @{name}; "
             f"it has {', '.join(f'@{n}' for n in known) or 'none'}{hint}"
         )
-    return found
+    return plain
 
 
 def bind(
     signature: Signature,
     inputs: Mapping[str, Any] | Sequence[Any],
     lengths: Mapping[str, int],
-    words: Wording = PYTHON,
+    syntax: CallSyntax = PYTHON,
 ) -> list[Any]:
-    """An argument for each buffer, in order: what was given, or `OutputAlloc`.
+    """An argument for each buffer, in order: the array that was passed, or `OutputAlloc`.
 
-    A sequence has an array for each buffer that may be read before it is written, or for each that
-    takes one.  Raises BadInputs for a name that is no buffer, and for what is missing.
+    `inputs`: arrays by name, or a sequence of an array for each buffer of `signature.read`, or for each of
+    `signature.parameters`.  Raises BadInputs for a name that is no buffer, and for one that is missing.
     """
     if isinstance(inputs, Mapping):
-        arrays = by_name(signature, inputs, signature.given, words.input, signature.noun)
+        arrays = check_names(signature, inputs, signature.parameters, syntax.input, signature.noun)
     else:
         arrays = _in_order(signature, inputs)
     counts: dict[str, Any] = {}
     if lengths:
         noun = signature.noun if signature.owner == "program" else "buffer"
-        counts = by_name(signature, lengths, signature.buffers, words.length.replace("={value}", ""), noun)
+        counts = check_names(
+            signature, lengths, signature.buffers, syntax.length.replace("={value}", ""), noun
+        )
     missing = [b for b in signature.read if b.name not in arrays]
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
-        advice = ", ".join(words.give_input.format(name=b.name) for b in missing)
+        advice = ", ".join(syntax.give_input.format(name=b.name) for b in missing)
         raise BadInputs(f"{signature.title} reads {names}, which nothing gives; pass {advice}")
-    return [_argument(signature, b, arrays.get(b.name), counts.get(b.name), words) for b in signature.buffers]
+    return [
+        _argument(signature, b, arrays.get(b.name), counts.get(b.name), syntax) for b in signature.buffers
+    ]
 
 
 def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
-    given, read = signature.given, signature.read
+    parameters, read = signature.parameters, signature.read
     if not isinstance(inputs, (list, tuple)):
         raise BadInputs(f"inputs is a mapping of names to arrays or a list of arrays, not {_type(inputs)}")
-    for buffers in (read, given):
+    for buffers in (read, parameters):
         if len(inputs) == len(buffers):
             return {b.name: array for b, array in zip(buffers, inputs, strict=True)}
-    listed, all_listed = (", ".join(f"@{b.name}" for b in some) or "none" for some in (read, given))
+    listed, all_listed = (", ".join(f"@{b.name}" for b in some) or "none" for some in (read, parameters))
     verb = "binds" if signature.owner == "program" else "takes"
     raise BadInputs(f"{len(inputs)} inputs given; {signature.title} reads {listed}, and {verb} {all_listed}")
 
 
-def _argument(signature: Signature, buffer: Buffer, given: Any, length: Any, words: Wording) -> Any:
+def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> Any:
     if length is not None:
-        _check_length(signature, buffer, given, length, words)
-    if given is not None:
-        return given
+        _check_length(signature, buffer, array, length, syntax)
+    if array is not None:
+        return array
     count = buffer.count if length is None else int(length)
     if count is None:
-        takes_array = buffer in signature.given
-        advice = (words.give_length if takes_array else words.length_alone).format(
+        takes_array = buffer in signature.parameters
+        advice = (syntax.give_length if takes_array else syntax.length_alone).format(
             name=buffer.name, value="N"
         )
         raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
     return OutputAlloc(count)
 
 
-def _check_length(signature: Signature, buffer: Buffer, given: Any, length: Any, words: Wording) -> None:
-    wrong = ""
-    held = None if given is None else _elements(given, buffer)
+def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> None:
+    problem = ""
+    count = None if array is None else _elements(array, buffer)
     if isinstance(length, bool) or not hasattr(length, "__index__") or not 0 <= int(length) <= MAX_COUNT:
-        wrong = f": {length!r} is not a count of elements"
-    elif held not in (None, length):
-        wrong = f", but {words.input.format(name=buffer.name)} holds {held} elements"
+        problem = f": {length!r} is not a count of elements"
+    elif count not in (None, length):
+        problem = f", but {syntax.input.format(name=buffer.name)} holds {count} elements"
     elif buffer.count not in (None, length):
-        wrong = f": the {signature.owner} declares {buffer.count} elements"
-    if wrong:
-        raise BadInputs(words.length.format(name=buffer.name, value=length) + wrong)
+        problem = f": the {signature.owner} declares {buffer.count} elements"
+    if problem:
+        raise BadInputs(syntax.length.format(name=buffer.name, value=length) + problem)
 
 
-def _elements(given: Any, buffer: Buffer) -> int | None:
-    """How many elements an array holds, if it is one."""
+def _elements(array: Any, buffer: Buffer) -> int | None:
+    """The number of elements of an array; None for bytes and lists, which have no shape."""
     from math import prod
 
-    shape = getattr(given, "shape", None)
+    shape = getattr(array, "shape", None)
     return None if shape is None else prod(shape) // buffer.dtype.lanes
 
 
-def default_grid(program: Program, arguments: Sequence[Any], words: Wording = PYTHON) -> Dim3:
-    """The grid that the program fixes.  Raises BadInputs that says how to find one."""
+def default_grid(program: Program, arguments: Sequence[Any], syntax: CallSyntax = PYTHON) -> Dim3:
+    """The grid that the program fixes.  Raises BadInputs that suggests one if it fixes none."""
     if program.grid is not None:
         return program.grid
     x, y, z = program.workgroup
@@ -266,16 +280,16 @@ def default_grid(program: Program, arguments: Sequence[Any], words: Wording = PY
     counts = [a.count if isinstance(a, OutputAlloc) else _elements(a, b) for a, b in outputs]
     most = max((count for count in counts if count is not None), default=None)
     if most is not None:
-        grid = words.grid.format(value=max(1, -(-most // x)))
+        grid = syntax.grid.format(value=max(1, -(-most // x)))
         advice = f"; {grid} is an invocation for each of {most} output elements"
     raise BadInputs(
-        f"program @{program.name} does not fix its grid: pass {words.grid.format(value=words.any_grid)}, "
+        f"program @{program.name} does not fix its grid: pass {syntax.grid.format(value=syntax.any_grid)}, "
         f"counts of workgroups of {x}x{y}x{z} invocations{advice}"
     )
 
 
 def _is_read(buffer: Buffer) -> bool:
-    """Whether what the caller puts into a buffer may be read."""
+    """Whether the contents that a caller passes for the buffer may be read."""
     return buffer.access is AccessMode.READ or buffer.live_in
 
 
@@ -284,5 +298,5 @@ def _hint(name: str, known: Any) -> str:
     return f"; {hint}" if hint else ""
 
 
-def _type(given: Any) -> str:
-    return type(given).__name__
+def _type(value: Any) -> str:
+    return type(value).__name__

@@ -1,10 +1,9 @@
-"""Programs and pipelines as functions: `compile` makes a callable, `run` calls it once.
+"""`compile` makes a function of a program or a pipeline; `run` compiles and calls it once.
 
     double = vyre_opt.compile(Path("double.vyre"), specs={"by": 3})
     outputs = double({"x": x}, grid=4)                  # {"y": array}
 
-A call dispatches; what a dispatcher compiled, it keeps, so later calls only run.  The command
-line's `vyre-run` is this too.
+The dispatcher compiles at the first call; later calls only run.  `vyre-run` is made of this too.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..specialization.binding import fix_types
-from .binding import PYTHON, Signature, Wording, choose, set_specs
+from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs
 from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
@@ -36,13 +35,12 @@ def compile(
 ) -> ProgramExecutable | PipelineExecutable:
     """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
 
-    `source`: the text of a program, the path of a file, or what was parsed or built, which stays
-    as it is.  `entry`: which program or pipeline; without it the pipeline @main, or the
+    `source`: the text of a module, the path of a file, or a module or program, which is not changed.  `entry`: which program or pipeline; without it the pipeline @main, or the
     only pipeline, or the only program where there is no pipeline.  `target`: ref, cpu, cuda, or a
     dispatcher.  `specs`: values of specialization constants by name, in place of their defaults,
     as Python values or as text ("0x1f").  `passes`: a pipeline to run before, such as
     "canonicalize,decode_scan_fuse", or a list of passes.  Named kernels are expanded after it,
-    but for ref, which runs them itself.
+    except for ref, which runs them itself.
 
     Raises DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
     do not fit it, and OSError for a file that cannot be read.
@@ -62,8 +60,8 @@ def run(
     passes: Any = None,
 ) -> dict[str, Any]:
     """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid` and `lengths`."""
-    made = compile(source, entry=entry, target=target, specs=specs, passes=passes)
-    return made(inputs, grid, lengths=lengths)
+    executable = compile(source, entry=entry, target=target, specs=specs, passes=passes)
+    return executable(inputs, grid, lengths=lengths)
 
 
 def compile_module(
@@ -72,24 +70,24 @@ def compile_module(
     target: DispatcherLike,
     specs: Mapping[str, Any],
     passes: Any = None,
-    words: Wording = PYTHON,
+    syntax: CallSyntax = PYTHON,
 ) -> ProgramExecutable | PipelineExecutable:
-    """`compile` for a module that verifies, with messages in the words of who asks."""
-    item = choose(module, entry, words)
-    own = copy_for(module, item)
-    values = fix_types(own, specs)
-    set_specs(list(own.programs.values()), values, Signature.of(item).title, words)
-    made: ProgramExecutable | PipelineExecutable
+    """`compile` for a module that verifies, with messages in the syntax of the caller."""
+    item = find_entry(module, entry, syntax)
+    copy = copy_for(module, item)
+    values = fix_types(copy, specs)
+    set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
+    executable: ProgramExecutable | PipelineExecutable
     if isinstance(item, Pipeline):
-        made = PipelineExecutable(own, item.name, target, words)
+        executable = PipelineExecutable(copy, item.name, target, syntax)
     else:
-        made = ProgramExecutable(own, item.name, target, words)
-    made.transform(passes)
-    return made
+        executable = ProgramExecutable(copy, item.name, target, syntax)
+    executable.transform(passes)
+    return executable
 
 
 def _module(source: Any) -> Module:
-    """The module that a source is or holds, verified.  Raises DiagnosticError, OSError, BadInputs."""
+    """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
     from ..ir.parser import parse, parse_file
     from ..ir.verifier import check
 

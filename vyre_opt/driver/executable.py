@@ -1,4 +1,4 @@
-"""What is common to programs and pipelines that can be called, and their arguments and outputs."""
+"""What programs and pipelines that can be called have in common, and their arguments and outputs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from ..runtime.dispatcher import (
     OutputAlloc,
     shared_dispatcher,
 )
-from .binding import PYTHON, Wording
+from .binding import PYTHON, CallSyntax
 
-__all__ = ["Executable", "Grid", "Inputs", "in_kind", "taken"]
+__all__ = ["Executable", "Grid", "Inputs", "output_like", "take_argument"]
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 Grid = int | Sequence[int] | None
 
 
 class Executable:
-    """What is common to programs and pipelines that can be called.
+    """What programs and pipelines that can be called have in common.
 
-    `module`: its own, after passes, constants and expansion, which nobody changes after the first
-    call; `name`: of the entry.
+    `module`: a copy for this executable, after passes, constants and expansion, which must not be changed
+    after the first call; `name`: the program or pipeline in it.
     """
 
-    def __init__(self, module: Module, name: str, given: DispatcherLike, words: Wording = PYTHON) -> None:
+    def __init__(
+        self, module: Module, name: str, dispatcher: DispatcherLike, syntax: CallSyntax = PYTHON
+    ) -> None:
         self.module = module
         self.name = name
-        self.words = words
-        self.dispatcher: Dispatcher = shared_dispatcher(given)
-        self._given = given
+        self.syntax = syntax
+        self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
+        self._target = dispatcher
 
     @property
     def target(self) -> str:
@@ -57,13 +59,13 @@ class Executable:
         if passes:
             try:
                 manager = PassManager(passes, target=self.schedules_for)
-            except PassError as wrong:
-                raise BadInputs(str(wrong)) from None
+            except PassError as error:
+                raise BadInputs(str(error)) from None
             manager.run(self.module)
         if self.target == "ref" or not _kernels(self.module):
             return
-        done = PassManager("expand_kernels", target=self.schedules_for).run(self.module)
-        reasons = {id(remark.loc): remark.message for remark in done.remarks if remark.kind == "refused"}
+        result = PassManager("expand_kernels", target=self.schedules_for).run(self.module)
+        reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
         errors = [
             Diagnostic("error", f"program @{name}: {reasons.get(id(op.loc), op.name)}", op.loc)
             for name, op in _kernels(self.module)
@@ -73,11 +75,11 @@ class Executable:
 
     @property
     def schedules_for(self) -> str:
-        """What schedules are chosen for: the GPU's architecture ("sm_90") where there is one, or the target."""
+        """The target that schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
         return self._gpu() or self.target
 
     def _gpu(self) -> str:
-        """The architecture of the GPU; empty for other targets, and where there is none."""
+        """The architecture of the GPU; empty for other targets, and on a machine without one."""
         try:
             facts = getattr(self.dispatcher, "facts", None)
         except BackendError:
@@ -86,7 +88,7 @@ class Executable:
 
 
 def _kernels(module: Module) -> list[tuple[str, Op]]:
-    """The kernels that are programs, with the programs' names."""
+    """The named kernels in programs, each with the name of its program."""
     return [
         (program.name, op)
         for program in module.programs.values()
@@ -95,21 +97,29 @@ def _kernels(module: Module) -> list[tuple[str, Op]]:
     ]
 
 
-def taken(place: ArrayBackend, buffer: Buffer, given: Any) -> Any:
-    """An argument as a place's dispatcher takes it; what NumPy has, it checks itself."""
-    if isinstance(given, OutputAlloc) or place.on_gpu or isinstance(given, (bytes, bytearray, memoryview)):
-        return given
-    if isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind != "V":
-        return given
-    return place.take(given, f"inputs[{buffer.name!r}]")
+def take_argument(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
+    """An argument as the backend's dispatcher takes it, which checks bytes and NumPy arrays itself."""
+    if (
+        isinstance(argument, OutputAlloc)
+        or backend.on_gpu
+        or isinstance(argument, (bytes, bytearray, memoryview))
+    ):
+        return argument
+    # kind V: of a type that NumPy does not know, such as bfloat16 of ml_dtypes
+    if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind != "V":
+        return argument
+    return backend.take(argument, f"inputs[{buffer.name!r}]")
 
 
-def in_kind(place: ArrayBackend, buffer: Buffer, given: Any, made: Any, owner: Any) -> Any:
-    """An output in the shape of the array given for it, and as a tensor where one was given."""
-    shape = getattr(given, "shape", None) or made.shape
+def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: Any, owner: Any) -> Any:
+    """An output in the shape of the `argument` for it, if that is an array, and as a torch tensor if it is one.
+
+    `owner`: the first tensor among the arguments of the call; None if there is none.
+    """
+    shape = getattr(argument, "shape", None) or output.shape
     is_bf16 = buffer.dtype.element.name == "bf16"
     if owner is None and not is_bf16:
-        return made if made.shape == shape else made.reshape(shape)
-    kind = "bfloat16" if is_bf16 else made.dtype.name
-    like = owner if owner is not None or isinstance(given, OutputAlloc) else given
-    return place.result(made, tuple(shape), Operand(made, tuple(shape), kind, like))
+        return output if output.shape == shape else output.reshape(shape)
+    kind = "bfloat16" if is_bf16 else output.dtype.name
+    like = owner if owner is not None or isinstance(argument, OutputAlloc) else argument
+    return backend.result(output, tuple(shape), Operand(output, tuple(shape), kind, like))

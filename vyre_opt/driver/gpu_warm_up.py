@@ -1,8 +1,8 @@
-"""The GPU's context, made while Python still imports what else a run needs.
+"""Creates the GPU's context in a thread, while Python imports the other modules of a run.
 
-The driver takes a fifth of a second to start and to make a context, and none of it is
-Python's; importing NumPy takes as long.  The context is the one that every library of
-the process shares, so whoever asks for it later finds it there.
+The driver needs 0.2 s to start and to create a context, without holding Python's lock; importing
+NumPy takes as long.  It is the primary context, which all libraries of the process share, so that
+it is there when one of them asks for it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["begin"]
 
 
 def begin(number: int = 0) -> Thread:
-    """Start the driver and open GPU `number` in a thread of its own, which the process outlives.
+    """Start the driver and open GPU `number` in a thread of its own.
 
-    What fails is not reported: it fails again where the GPU is first needed, and is reported there.
+    An error is not reported: it occurs again where the GPU is first needed, and is reported there.
     """
     thread = Thread(target=_open, args=(number,), name="vyre-head-start")
     thread.start()

@@ -1,4 +1,4 @@
-"""Integers on a GPU as u32 numbers below a limit: checked there, since looking from here is a copy."""
+"""Integers on a GPU as u32 numbers below a limit: checked on the GPU, which needs no copy to the host."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, ProgramError
 
-__all__ = ["narrow", "narrowed"]
+__all__ = ["narrow_to_u32", "narrowing_program"]
 
 LANES = 256
 
 
 @lru_cache(maxsize=16)
-def narrow(dtype: DataType) -> Program:
-    """The program `narrow`: @given of an integer type into @numbers of u32; traps at one that is
-    negative or not below the u64 in @limit, which is at most 2^32."""
+def narrowing_program(dtype: DataType) -> Program:
+    """A program that converts @given, of an integer type, to u32 numbers, and traps at one that is negative or
+    not below the u64 in @limit, which is at most 2^32."""
     b = Builder("narrow", workgroup=LANES)
-    given = b.buffer("given", dtype, None, "read", 0)
+    source = b.buffer("given", dtype, None, "read", 0)
     limit = b.buffer("limit", DataType.U64, 1, "read", 1)
     numbers = b.buffer("numbers", DataType.U32, None, "write", 2, live_out=True)
-    place = b.global_id("x")
-    with b.if_(b.lt(place, b.len(given))):
-        number = b.load(given, place)
-        wide = number if dtype is DataType.U64 else b.cast(number, DataType.U64)  # negative: beyond any limit
+    index = b.global_id("x")
+    with b.if_(b.lt(index, b.len(source))):
+        number = b.load(source, index)
+        wide = (
+            number if dtype is DataType.U64 else b.cast(number, DataType.U64)
+        )  # a negative one is then beyond any limit
         with b.if_(b.ge(wide, b.load(limit, 0))):
             b.trap("a number is out of range")
-        with b.if_(b.lt(place, b.len(numbers))):
-            b.store(b.cast(wide, DataType.U32), numbers, place)
+        with b.if_(b.lt(index, b.len(numbers))):
+            b.store(b.cast(wide, DataType.U32), numbers, index)
     return b.finish(verify=False)
 
 
-def narrowed(place: ArrayBackend, operand: Operand, name: str, below: int, wrong: str) -> Operand:
-    """Raises BadInputs for numbers that are not from 0 to the limit."""
+def narrow_to_u32(backend: ArrayBackend, operand: Operand, name: str, limit: int, message: str) -> Operand:
+    """The operand as u32 numbers.  Raises BadInputs with `message` for one that is negative or not below `limit`."""
     if not operand.count:
         return Operand(operand.array, operand.shape, "uint32", operand.owner)
     dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))
-    limit = place.constant(np.array([below], np.uint64))
-    arguments = [operand, limit, OutputAlloc(operand.count)]
+    limits = backend.constant(np.array([limit], np.uint64))
+    arguments = [operand, limits, OutputAlloc(operand.count)]
     try:
-        (numbers,) = place.run(narrow(dtype), arguments, -(-operand.count // LANES))
-    except ProgramError as fault:
-        if fault.kind != "trap":
+        (numbers,) = backend.run(narrowing_program(dtype), arguments, -(-operand.count // LANES))
+    except ProgramError as error:
+        if error.kind != "trap":
             raise
-        raise BadInputs(f"{name}: {wrong.format('out of range')}") from None
+        raise BadInputs(f"{name}: {message.format('out of range')}") from None
     return Operand(numbers, operand.shape, "uint32", operand.owner)

@@ -1,4 +1,4 @@
-"""What the array functions share: arrays as operands, their element types, text, numbers as u32."""
+"""The arguments of the array functions: their element types, text, and numbers as u32."""
 
 from __future__ import annotations
 
@@ -27,54 +27,58 @@ _BY_NAME = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint32": "u
 
 
 def element_type(
-    operand: Operand, name: str, accepted: Sequence[DataType], given: str | None = None
+    operand: Operand, name: str, accepted: Sequence[DataType], type_name: str | None = None
 ) -> DataType:
-    """The element type of an array, or the one `given` by name.  Raises BadInputs.
+    """The element type of an array, or the one of `type_name`.  Raises BadInputs if it is not `accepted`.
 
-    bf16 elements come as a `bfloat16` of ml_dtypes or torch, or as uint16 with "bf16" given.
+    bf16 elements are of the type bfloat16 of ml_dtypes or torch, or uint16 with the type name "bf16".
     """
-    word = given or _BY_NAME.get(operand.kind, operand.kind)
+    actual = type_name or _BY_NAME.get(operand.kind, operand.kind)
     for dtype in accepted:
-        if dtype.name == word:
+        if dtype.name == actual:
             return dtype
     known = ", ".join(dtype.name for dtype in accepted)
-    raise BadInputs(f"{name} holds {known}, not {given or operand.kind}")
+    raise BadInputs(f"{name} holds {known}, not {type_name or operand.kind}")
 
 
 def as_u32(
-    place: ArrayBackend, values: Any, name: str, below: int = 1 << 32, wrong: str = "number {} is not a u32"
+    backend: ArrayBackend,
+    values: Any,
+    name: str,
+    limit: int = 1 << 32,
+    message: str = "number {} is not a u32",
 ) -> Operand:
-    """Integers from 0 to a limit, as u32 numbers.  Raises BadInputs, with what is `wrong` with others.
+    """Integers from 0 up to and excluding `limit`, as u32 numbers.  Raises BadInputs with `message` for others.
 
-    In main memory they may come as a sequence of ints.
+    In main memory they may be a sequence of ints.
     """
-    operand = place.take(values, name)
+    operand = backend.take(values, name)
     if operand.count and operand.kind not in _INTEGERS:
         raise BadInputs(f"{name} holds {operand.kind}, not integers")
-    if operand.kind == "uint32" and below == 1 << 32:
+    if operand.kind == "uint32" and limit == 1 << 32:
         return operand
-    if place.on_gpu:
-        from .index_narrowing import narrowed
+    if backend.on_gpu:
+        from .index_narrowing import narrow_to_u32
 
-        return narrowed(place, operand, name, below, wrong)
+        return narrow_to_u32(backend, operand, name, limit, message)
     array = operand.array
     for number in (int(array.min()), int(array.max())) if array.size else ():
-        if not 0 <= number < below:
-            raise BadInputs(f"{name}: {wrong.format(number)}")
+        if not 0 <= number < limit:
+            raise BadInputs(f"{name}: {message.format(number)}")
     return Operand(array.astype(np.uint32), operand.shape, "uint32", operand.owner)
 
 
-def as_octets(place: ArrayBackend, text: Any, name: str) -> Operand:
+def as_octets(backend: ArrayBackend, text: Any, name: str) -> Operand:
     """Text as u8: a str of ASCII characters, bytes, or an array of u8.  Raises BadInputs."""
     if isinstance(text, str):
         try:
             text = text.encode("ascii")
-        except UnicodeEncodeError as wrong:
-            raise BadInputs(f"{name}: {wrong.object[wrong.start]!r} is not an ASCII character") from None
+        except UnicodeEncodeError as error:
+            raise BadInputs(f"{name}: {error.object[error.start]!r} is not an ASCII character") from None
     if isinstance(text, (bytes, bytearray, memoryview)):
         octets = np.frombuffer(text, np.uint8)
         return Operand(octets, octets.shape, "uint8", octets)
-    operand = place.take(text, name)
+    operand = backend.take(text, name)
     if operand.kind != "uint8":
         raise BadInputs(f"{name} is text, bytes or an array of uint8, not of {operand.kind}")
     return operand

@@ -1,4 +1,4 @@
-"""What a pipeline does once its lengths are known: launches over numbers, checked before any runs.
+"""The plan of a pipeline for given lengths: launches with their grids, all checked before any runs.
 
 stages of the text                         steps of the plan
 decode.base64(@text, @bytes)               Step @decode_base64 over 16 workgroups
@@ -32,11 +32,13 @@ def make_plan(
 ) -> Plan:
     """The plan of a pipeline of a verified module, neither of which is changed.
 
-    `lengths`: elements of the buffers of open size; of others where they are known too.  `target`: what schedules are chosen for.  `expands`:
-    whether named kernels become launches of programs at a schedule, or of the kernel itself,
-    which only the interpreter runs.  Raises BadLaunch with all that does not fit.
+    `lengths`: the number of elements of each buffer of open size; others may be there, too.  `target`: what
+    schedules are chosen for.  `expands`: whether named kernels are expanded to programs; if not, they become
+    programs of the kernel op itself, which only the interpreter runs.
+
+    Raises BadLaunch for everything that does not fit, BadInputs for a length that is missing.
     """
-    bound = _bound(module, pipeline, lengths)
+    bound = _with_counts(module, pipeline, lengths)
     for buffer in bound.pipelines[pipeline.name].buffers.values():
         if storage_type(buffer.dtype) is None:
             raise BackendError(
@@ -46,40 +48,40 @@ def make_plan(
         if expands:
             _expand(bound, pipeline.name, target)
         else:
-            _wrap(bound, pipeline.name)
-    made = bound.pipelines[pipeline.name]
-    _check(bound, made)
-    steps = _steps(bound, made, made.stages)
+            _wrap_kernels(bound, pipeline.name)
+    planned = bound.pipelines[pipeline.name]
+    _check(bound, planned)
+    steps = _steps(bound, planned, planned.stages)
     flat = list(steps_of(steps))
     written = frozenset(name for step in flat if isinstance(step, Step) for name in step.written)
-    seen = {step.buffer for step in flat if isinstance(step, Read)}
-    outputs = [b for b in made.buffers.values() if is_returned(b) or b.name in seen]
-    _settle(steps)
-    return Plan(made, bound, steps, written, outputs)
+    host_read = {step.buffer for step in flat if isinstance(step, Read)}
+    outputs = [b for b in planned.buffers.values() if is_returned(b) or b.name in host_read]
+    _mark_final_reads(steps)
+    return Plan(planned, bound, steps, written, outputs)
 
 
 # --- lengths and kernels
 
 
-def _bound(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> Module:
-    """The same module, with a pipeline of its own whose buffers have their counts."""
+def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> Module:
+    """The module with a copy of the pipeline, in which all buffers have counts."""
     buffers = {}
     for name, buffer in pipeline.buffers.items():
         count = lengths.get(name, buffer.count)
         if count is None:
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
         buffers[name] = replace(buffer, count=count)
-    own = Pipeline(pipeline.name, buffers, _copied(pipeline.stages), pipeline.loc)
-    made = Module(source=module.source)
+    copy = Pipeline(pipeline.name, buffers, _copy_stages(pipeline.stages), pipeline.loc)
+    result = Module(source=module.source)
     for item in module.order:
-        made.add(own if item is pipeline else item)
-    return made
+        result.add(copy if item is pipeline else item)
+    return result
 
 
-def _copied(stages: list[Stage]) -> list[Stage]:
-    """The stages, with repeats of their own: an expansion changes what is in them."""
+def _copy_stages(stages: list[Stage]) -> list[Stage]:
+    """The stages, with repeats copied, since an expansion replaces stages inside of them."""
     return [
-        Repeat(stage.times, _copied(stage.stages), stage.loc) if isinstance(stage, Repeat) else stage
+        Repeat(stage.times, _copy_stages(stage.stages), stage.loc) if isinstance(stage, Repeat) else stage
         for stage in stages
     ]
 
@@ -88,9 +90,9 @@ def _expand(module: Module, name: str, target: str) -> None:
     """Replace kernel stages by launches.  Raises BadLaunch."""
     from ..passes.manager import PassManager
 
-    done = PassManager("expand_kernels", target=target, verify_each=False).run(module)
-    left = [stage for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage)]
-    reasons = {id(remark.loc): remark.message for remark in done.remarks if remark.kind == "refused"}
+    result = PassManager("expand_kernels", target=target, verify_each=False).run(module)
+    unexpanded = [stage for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage)]
+    reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
     errors = [
         Diagnostic(
             "error",
@@ -98,40 +100,44 @@ def _expand(module: Module, name: str, target: str) -> None:
             stage.loc,
             help=f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes",
         )
-        for stage in left
+        for stage in unexpanded
     ]
     if errors:
         raise BadLaunch(errors[:MAX_ERRORS])
 
 
-def _wrap(module: Module, name: str) -> None:
-    """Make each kernel stage a launch of a program that is this kernel."""
+def _wrap_kernels(module: Module, name: str) -> None:
+    """Replace each kernel stage by a launch of a program whose body is the kernel op."""
     pipeline = module.pipelines[name]
-    pipeline.stages = _wrapped(module, pipeline, pipeline.stages)
+    pipeline.stages = _launches_of(module, pipeline, pipeline.stages)
 
 
-def _wrapped(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
-    made: list[Stage] = []
+def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
+    result: list[Stage] = []
     for stage in stages:
         if isinstance(stage, Repeat):
-            stage.stages = _wrapped(module, pipeline, stage.stages)
+            stage.stages = _launches_of(module, pipeline, stage.stages)
         if not isinstance(stage, KernelStage):
-            made.append(stage)
+            result.append(stage)
             continue
-        taken = stage.kernel in module.programs
-        name = f"{stage.kernel}.{len(module.order)}" if taken else stage.kernel
+        is_used = stage.kernel in module.programs
+        name = f"{stage.kernel}.{len(module.order)}" if is_used else stage.kernel
         program = _program_of(stage, pipeline, name)
         module.add(program)
-        made.append(Launch(program.name, (1, 1, 1), stage.buffers, stage.loc))
-    return made
+        result.append(Launch(program.name, (1, 1, 1), stage.buffers, stage.loc))
+    return result
 
 
 def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
-    """One invocation that does a kernel, with the kernel's roles for buffers."""
+    """A program of one invocation whose body is the kernel op; its buffers are named for the kernel's roles."""
     buffers = {}
-    for place, (role, given) in enumerate(zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True)):
-        actual = pipeline.buffers[given]
-        buffers[role.name] = Buffer(role.name, actual.dtype, actual.count, role.access, place, loc=actual.loc)
+    for binding, (role, actual_name) in enumerate(
+        zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True)
+    ):
+        actual = pipeline.buffers[actual_name]
+        buffers[role.name] = Buffer(
+            role.name, actual.dtype, actual.count, role.access, binding, loc=actual.loc
+        )
     attrs = {"buffers": tuple(buffers), "params": stage.attrs}
     body = Block((), [Op(OPS[stage.kernel], attrs=attrs, loc=stage.loc)])
     return Program(name, (1, 1, 1), (1, 1, 1), buffers, {}, body, stage.loc)
@@ -141,7 +147,7 @@ def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
 
 
 def _check(module: Module, pipeline: Pipeline) -> None:
-    """That every launch has a grid and fits its program.  Raises BadLaunch."""
+    """Check that every launch has a valid grid, and buffers that fit its program.  Raises BadLaunch."""
     counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
     errors: list[Diagnostic] = []
     for stage in pipeline.walk():
@@ -157,21 +163,21 @@ def _check(module: Module, pipeline: Pipeline) -> None:
 def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | None]) -> Iterator[Diagnostic]:
     try:
         grid = stage.workgroups(counts)
-    except GridError as wrong:
-        message = f"the grid of @{program.name} has no value: {wrong}"
-        yield _about_grid(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
+    except GridError as error:
+        message = f"the grid of @{program.name} has no value: {error}"
+        yield _grid_error(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
         return
     for axis, extent, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
         if extent < 1:
             message = (
                 f"the grid of @{program.name} is {extent} along {axis}; a launch has at least one workgroup"
             )
-            yield _about_grid(
+            yield _grid_error(
                 stage, counts, message, "write max(1, ...) around it, or pass buffers that are longer"
             )
         elif extent > most:
             message = f"the grid of @{program.name} is {extent} along {axis}; it has at most {most}"
-            yield _about_grid(
+            yield _grid_error(
                 stage,
                 counts,
                 message,
@@ -179,16 +185,16 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
             )
         elif extent * lanes > MAX_INVOCATIONS:
             message = f"{extent} workgroups of {lanes} pass 2^32 invocations along {axis}"
-            yield _about_grid(stage, counts, message, "let each invocation do more")
+            yield _grid_error(stage, counts, message, "let each invocation do more")
     if program.grid is not None and program.grid != grid:
         shown = ", ".join(map(str, program.grid))
         message = f"program @{program.name} fixes its grid to ({shown}), the launch has {grid}"
-        yield _about_grid(stage, counts, message, f"write grid({shown})").note("fixed here", program.loc)
+        yield _grid_error(stage, counts, message, f"write grid({shown})").note("fixed here", program.loc)
 
 
-def _about_grid(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
-    used = dict.fromkeys(name for extent in stage.grid for name in lengths_of(extent))
-    lengths = ", ".join(f"len(@{name}) is {counts[name]}" for name in used)
+def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
+    names = dict.fromkeys(name for extent in stage.grid for name in lengths_of(extent))
+    lengths = ", ".join(f"len(@{name}) is {counts[name]}" for name in names)
     return Diagnostic("error", message + (f" ({lengths})" if lengths else ""), stage.loc, help=help)
 
 
@@ -210,34 +216,35 @@ def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterat
 
 def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyStep]:
     counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
-    made: list[AnyStep] = []
+    steps: list[AnyStep] = []
     for stage in stages:
         if isinstance(stage, Launch):
             grid = stage.workgroups(counts)
-            made.append(Step(stage, module.programs[stage.program], grid, stage.buffers))
+            steps.append(Step(stage, module.programs[stage.program], grid, stage.buffers))
         elif isinstance(stage, HostRead):
-            made.append(Read(stage))
+            steps.append(Read(stage))
         elif isinstance(stage, Repeat):
             inner = _steps(module, pipeline, stage.stages)
-            made += inner if stage.times == 1 else [RepeatStep(stage.times, inner)] if inner else []
-    return made
+            steps += inner if stage.times == 1 else [RepeatStep(stage.times, inner)] if inner else []
+    return steps
 
 
-def _settle(steps: list[AnyStep]) -> None:
-    """Mark the host reads after which nothing writes the buffer.
+def _mark_final_reads(steps: list[AnyStep]) -> None:
+    """Set `settled` of the host reads after which nothing writes the buffer.
 
-    In a loop that is so where the last write stands before the outermost loop.
+    A read in a loop runs again after all writes of that loop, so the last write must be before the outermost
+    loop around it.
     """
-    last: dict[str, int] = {}
+    last_write: dict[str, int] = {}
     starts: list[tuple[Read, int]] = []
-    place = 0
+    index = 0
     for top in steps:
-        start = place
+        start = index
         for step in steps_of([top]):
             if isinstance(step, Read):
                 starts.append((step, start))
             else:
-                last.update(dict.fromkeys(step.written, place))
-            place += 1
+                last_write.update(dict.fromkeys(step.written, index))
+            index += 1
     for read, start in starts:
-        read.settled = last.get(read.buffer, -1) < start
+        read.settled = last_write.get(read.buffer, -1) < start

@@ -1,4 +1,4 @@
-"""A program as a function of arrays; `vyre_opt.compile` makes it."""
+"""A program as a function on arrays, which `vyre_opt.compile` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ir.program import Program
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from .binding import Signature, bind, default_grid
-from .executable import Executable, Grid, Inputs, in_kind, taken
+from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .placement import array_backend_of
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ __all__ = ["DEFAULT_GPU", "ProgramExecutable"]
 
 
 class ProgramExecutable(Executable):
-    """A program of its own module, for a target: call it.
+    """A program that is compiled for a target and can be called.
 
-    `program`: after its passes, constants and expansion, and `name` its name.
+    `program`: the program after passes, constants and expansion.
     """
 
     @property
@@ -49,53 +49,53 @@ class ProgramExecutable(Executable):
 
         `inputs`: arrays (or bytes) by name; or in binding order, either for the buffers that the
         program may read before it writes them, or for all bound ones.  They are never modified.
-        An array that is given for an output says how long it is and what its elements hold where
-        the program writes nothing; else `lengths` says how long one of open size is, and what is
-        not written holds anything.
+        An array that is passed for an output gives its length, and the contents of elements that the
+        program does not write; otherwise `lengths` has the number of elements of an output of open size,
+        and elements that are not written are undefined.
         `grid`: workgroups along x, y and z, for a program that does not fix them.
-        `scratch`: storage to keep between calls.
+        `scratch`: storage that is reused by later calls.
 
-        Outputs are of shape (count,), or (count, lanes), or of the shape of the array given for
-        them.  They are NumPy arrays, or torch tensors where one is given; for cuda and arrays on a
-        GPU they are on that GPU, of the library of the first of them.
+        Outputs are of shape (count,), or (count, lanes), or of the shape of the array passed for
+        them.  They are NumPy arrays, or torch tensors if there is one among the inputs; for cuda and
+        arrays on a GPU they are on that GPU, of the library of the first of them.
 
-        Raises BadInputs before anything runs, ProgramError for a program at fault, and
-        BackendError for what else stops it.
+        Raises BadInputs before anything runs, ProgramError for a fault of the program, and
+        BackendError for any other failure.
         """
         arguments = self.arguments(inputs, lengths or {})
         return self.outputs(self.run(arguments, grid, scratch))
 
     def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
-        """What a dispatch takes for each bound buffer.  Raises BadInputs."""
-        return bind(self.signature, inputs, lengths, self.words)
+        """An argument of the dispatch for each bound buffer.  Raises BadInputs."""
+        return bind(self.signature, inputs, lengths, self.syntax)
 
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""
-        bound, program = self.signature.given, self.program
-        workgroups = default_grid(program, arguments, self.words) if grid is None else grid
+        bound, program = self.signature.parameters, self.program
+        workgroups = default_grid(program, arguments, self.syntax) if grid is None else grid
         arrays = {b.name: a for b, a in zip(bound, arguments, strict=True) if not isinstance(a, OutputAlloc)}
-        place = array_backend_of(self._given, arrays)
-        operands = [taken(place, b, a) for b, a in zip(bound, arguments, strict=True)]
-        made = place.run(program, operands, workgroups, module=self.module, scratch=scratch)
-        if place.on_gpu:
-            return made
+        backend = array_backend_of(self._target, arrays)
+        operands = [take_argument(backend, b, a) for b, a in zip(bound, arguments, strict=True)]
+        outputs = backend.run(program, operands, workgroups, module=self.module, scratch=scratch)
+        if backend.on_gpu:
+            return outputs
         owner = next(filter(is_torch, arrays.values()), None)
-        back = zip(self._output_places, self.signature.outputs, made, strict=True)
-        return [in_kind(place, b, arguments[k], y, owner) for k, b, y in back]
+        triples = zip(self._output_indices, self.signature.outputs, outputs, strict=True)
+        return [output_like(backend, b, arguments[k], y, owner) for k, b, y in triples]
 
     @cached_property
-    def _output_places(self) -> list[int]:
-        """Where the outputs are among the bound buffers."""
-        return [place for place, buffer in enumerate(self.signature.given) if buffer.is_output]
+    def _output_indices(self) -> list[int]:
+        """The indices of the outputs among the bound buffers."""
+        return [index for index, buffer in enumerate(self.signature.parameters) if buffer.is_output]
 
-    def outputs(self, made: Sequence[Any]) -> dict[str, Any]:
-        """What `run` returned, by name."""
-        return dict(zip([b.name for b in self.signature.outputs], made, strict=True))
+    def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """The outputs that `run` returned, by name."""
+        return dict(zip([b.name for b in self.signature.outputs], arrays, strict=True))
 
     # --- as text
 
     def llvm(self, gpu: str | None = None) -> str:
-        """LLVM IR as the lowering writes it: of this machine for cpu, of a GPU ("sm_90") for cuda.
+        """LLVM IR before LLVM's passes: for this machine if the target is cpu, for a GPU ("sm_90") if it is cuda.
 
         Raises BadInputs for ref, which compiles nothing, and for an unknown GPU.
         """
@@ -113,25 +113,25 @@ class ProgramExecutable(Executable):
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
         from ..lowering.nvptx.ptx import emit_ptx
 
-        lowered, found = self._for_gpu(gpu)
-        return emit_ptx(lowered, found, None)
+        lowered, gpu_target = self._for_gpu(gpu)
+        return emit_ptx(lowered, gpu_target, None)
 
     def _for_gpu(self, gpu: str | None) -> tuple[LoweredModule, GpuTarget]:
         from ..lowering.nvptx.abi import Unit
         from ..lowering.nvptx.kernel import lower
         from ..lowering.nvptx.targets import TargetError
-        from ..lowering.nvptx.targets import gpu as find
+        from ..lowering.nvptx.targets import gpu as find_gpu
 
         if self.target != "cuda":
             raise BadInputs(f"this program is compiled for {self.target}; compile it for cuda")
         try:
-            found = find(gpu or self._gpu() or DEFAULT_GPU)
-        except TargetError as unknown:
-            raise BadInputs(str(unknown)) from None
+            gpu_target = find_gpu(gpu or self._gpu() or DEFAULT_GPU)
+        except TargetError as error:
+            raise BadInputs(str(error)) from None
         specs = {name: spec.default for name, spec in self.program.specs.items()}
         options = getattr(self.dispatcher, "options", None)
         bounds = "trap" if options is None else options.bounds
-        return lower([Unit(self.program, self.module, specs)], found, bounds), found
+        return lower([Unit(self.program, self.module, specs)], gpu_target, bounds), gpu_target
 
 
 DEFAULT_GPU = "sm_80"

@@ -1,8 +1,8 @@
 """The kernels on text as functions: decode, and decode and search in one launch.
 
-Text is a str of ASCII characters, bytes, or an array of u8.  Each function takes `dispatcher=`
-and gives arrays back as those in arrays.py do; text on a GPU stays there, but for the last two
-characters of base64, which tell how long the result is.
+Text is a str of ASCII characters, bytes, or an array of u8.  `dispatcher=` and the arrays that are
+returned are as in numeric_kernels; text on a GPU stays there, except for the last two characters
+of base64, which determine the length of the result.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
 
 def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
-    """The bytes that base64 text stands for, as u8; padding may be left out.
+    """The bytes that base64 text encodes, as u8; padding may be left out.
 
-    Characters that are not of the alphabet count as 0 bits: take line breaks out before.
+    Characters outside of the alphabet are decoded as zeros: remove line breaks first.
     """
     from ..kernels.decode import base64, decode_grid, decode_schedule
 
-    place = array_backend_of(dispatcher, {"text": text})
-    octets = as_octets(place, text, "text")
-    size = decoded_size(place, octets, "base64")
+    backend = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(backend, text, "text")
+    size = decoded_size(backend, octets, "base64")
     if size == 0:
-        return place.empty((0,), octets)
-    schedule = decode_schedule(place.target)
-    (out,) = place.run(base64(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
-    return place.result(out, (size,), octets)
+        return backend.empty((0,), octets)
+    schedule = decode_schedule(backend.target)
+    (out,) = backend.run(base64(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
+    return backend.result(out, (size,), octets)
 
 
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
     from ..kernels.decode import decode_grid, decode_schedule, hex_text
 
-    place = array_backend_of(dispatcher, {"text": text})
-    octets = as_octets(place, text, "text")
-    size = decoded_size(place, octets, "hex")
+    backend = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(backend, text, "text")
+    size = decoded_size(backend, octets, "hex")
     if size == 0:
-        return place.empty((0,), octets)
-    schedule = decode_schedule(place.target)
-    (out,) = place.run(hex_text(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
-    return place.result(out, (size,), octets)
+        return backend.empty((0,), octets)
+    schedule = decode_schedule(backend.target)
+    (out,) = backend.run(hex_text(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
+    return backend.result(out, (size,), octets)
 
 
 def decode_scan(
@@ -62,7 +62,7 @@ def decode_scan(
     *,
     dispatcher: DispatcherLike | None = None,
 ) -> list[Match]:
-    """Where the decoded bytes of `text` hold `patterns`: (place of the last byte, number), sorted.
+    """Where the decoded bytes of `text` hold `patterns`: (index of the last byte, number), sorted.
 
     `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
     the decoded bytes staying in workgroup memory.
@@ -75,35 +75,35 @@ def decode_scan(
         raise BadInputs("patterns is a list of patterns, not one")
     try:
         automaton = build_automaton([p.encode() if isinstance(p, str) else bytes(p) for p in patterns])
-    except ValueError as wrong:
-        raise BadInputs(str(wrong)) from None
-    place = array_backend_of(dispatcher, {"text": text})
-    octets = as_octets(place, text, "text")
-    size = decoded_size(place, octets, encoding)
+    except ValueError as error:
+        raise BadInputs(str(error)) from None
+    backend = array_backend_of(dispatcher, {"text": text})
+    octets = as_octets(backend, text, "text")
+    size = decoded_size(backend, octets, encoding)
     if size == 0 or not automaton.sets:
         return []
     if octets.count > MAX_TEXT:
         raise BadInputs(f"text of {octets.count} characters; at most {MAX_TEXT} are searched in one launch")
-    return _searched(place, octets, size, automaton, encoding)
+    return _search(backend, octets, size, automaton, encoding)
 
 
-def _searched(
-    place: ArrayBackend, octets: Operand, size: int, automaton: Automaton, encoding: str
+def _search(
+    backend: ArrayBackend, octets: Operand, size: int, automaton: Automaton, encoding: str
 ) -> list[Match]:
-    """Once with room for few hits, and once more if there are more."""
+    """Search with space for a number of hits that is rarely exceeded; if it is, once more with enough."""
     from ..kernels.search import search_grid, search_schedule
 
-    schedule = search_schedule(place.target, size, automaton.warmup)
+    schedule = search_schedule(backend.target, size, automaton.warmup)
     program = fused_decode_scan(encoding, automaton.warmup, schedule)
-    tables = [place.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
-    grid, room = search_grid(schedule, size), max(4096, size // 1024)
+    tables = [backend.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
+    grid, max_hits = search_grid(schedule, size), max(4096, size // 1024)
     while True:
-        none = place.constant(np.zeros(1, np.uint64))
-        hits, found = place.run(program, [octets, *tables, OutputAlloc(room), none], grid)
-        count = int(place.to_host(found)[0])
-        if count <= room:
-            return matches_of_hits(place.to_host(hits)[:count], automaton)
-        room = count
+        zero = backend.constant(np.zeros(1, np.uint64))
+        hits, total = backend.run(program, [octets, *tables, OutputAlloc(max_hits), zero], grid)
+        count = int(backend.to_host(total)[0])
+        if count <= max_hits:
+            return matches_of_hits(backend.to_host(hits)[:count], automaton)
+        max_hits = count
 
 
 @lru_cache(maxsize=64)
@@ -118,13 +118,13 @@ def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> P
     module.add(program)
     remarks = PassManager([DecodeScanFuse(FuseOptions(budget=MAX_SLAB))]).run(module).remarks
     if not program.buffers["decoded"].is_workgroup:
-        said = "; ".join(remark.message for remark in remarks if "@decoded" in remark.message)
-        raise BadInputs(f"patterns of {warmup + 1} bytes are too long to search for in one launch: {said}")
+        reason = "; ".join(remark.message for remark in remarks if "@decoded" in remark.message)
+        raise BadInputs(f"patterns of {warmup + 1} bytes are too long to search for in one launch: {reason}")
     return program
 
 
-def decoded_size(place: ArrayBackend, octets: Operand, encoding: str) -> int:
-    """Bytes that a text decodes to."""
+def decoded_size(backend: ArrayBackend, octets: Operand, encoding: str) -> int:
+    """The number of bytes that a text decodes to."""
     from ..kernels.decode import base64_lengths
 
     count = octets.count
@@ -132,5 +132,5 @@ def decoded_size(place: ArrayBackend, octets: Operand, encoding: str) -> int:
         return count
     if encoding == "hex":
         return count // 2
-    tail = bytes(place.tail(octets, 2))
+    tail = bytes(backend.tail(octets, 2))
     return base64_lengths(count - (len(tail) - len(tail.rstrip(b"="))))

@@ -1,14 +1,17 @@
-"""The differentiable autotuner: which schedule a kernel is run at.
+"""The autotuner: measures schedules of a kernel, and finds the best by descending a policy's expected cost.
 
-policy, fixed     the policy over configurations, in floats and in 16.16 through the compiled kernels
-space, spaces     what there is to choose from; the schedule spaces of the shipped kernels, as data
-workload          a kernel on buffers of known sizes: its program, inputs and check (search_workload:
-                  decode and search, with the fusion threshold); samples: what it is measured on
-measure           honest measuring, on any dispatcher; measure_cuda: by events on a GPU
-descent           the search: the policy descends its expected cost; surrogate: what costs tell of others
-search            random search and successive halving; ledger: the budget of all three
-duel              the last word: whether the cheapest are worth leaving the default for
-tuner, tuning     `autotune` and its result; keeping: results in the cache; plot: a picture of one
-recording         recorded costs, in recordings/
-texts             schedules written into the kernels of a text
+tuner             `autotune`, which ties the others together; result: what it returns, result_cache: results in
+                  the compile cache, plot: a result as a picture
+tune_pass         the pass `tune`; module_tuning: schedules written into the kernels of a module
+
+space, spaces     configurations; the schedule spaces of the shipped kernels, as data
+workload          a kernel on buffers of known sizes: its program, inputs and check (search_workload: decode and
+                  search, with the threshold of fusion); samples: its inputs
+measure           compiles, checks and times configurations, by a runner; measure_cuda: by events on a GPU
+budget            what a search has measured, and what it may still measure
+
+policy, fixed     the policy over configurations, in floats, and in 16.16 by the compiled kernels
+descent           the search: the policy descends its expected cost; surrogate: predicts costs for it
+baseline_searches random search and successive halving, to compare with
+paired_test       whether the cheapest are faster than the default beyond the noise
 """

@@ -1,22 +1,24 @@
 """The differentiable search: a policy over configurations descends its expected cost.
 
-    glance at a few that are far apart              -> costs, of part of the rounds
-    surrogates tell the costs of the others         -> c_k = E min(cost_k, best), what the search would
-                                                       be left with, were k measured next
-    the policy p = softmax(-x) starts even, and descends E(x) = sum p_k c_k:
+    measure a few that are far apart, in half       -> costs
+    of the rounds (a glance)
+    surrogates predict the costs of the others      -> c_k = E min(cost_k, best), the best cost to expect
+                                                       if k is measured next
+    the policy p = softmax(-x) starts uniform, and descends E(x) = sum p_k c_k:
 
         g = dE/d(-x) = p * (c - E)              its gradient in the logits
         x <- x + rate * (F + damping)^-1 g      F = diag(p) - p p^T, the Fisher matrix of p
 
-    what is glanced at next is drawn from p among what is not yet measured; and again
-    the cheapest are measured in all rounds, side by side; the choice is among them
+    the next to glance at are drawn from p, among those not yet measured; and so on
+    at the end the cheapest are measured in all rounds, taking turns; the result is one of them
 
-Undamped, the step is x <- x + rate * (c - E), so that p becomes softmax(-rate * c): each step cools
-the policy, whatever the units that x came in.  Damping keeps it from moving where p is smaller than
-that, where a gradient says little.  Costs are relative to the best, in units of the largest gain.
+Undamped, the step is x <- x + rate * (c - E), and from the uniform p it leads to softmax(-rate * c): each
+step cools the policy by the same, whatever the scale of x.  Damping keeps it from moving where p is less
+than the damping, where the gradient says little.  Costs are relative to the best, in units of the
+largest gain.
 
-p and the step come from `pick_config_pre_exp_fixed` and math.matvec_fixed on a dispatcher, in 16.16:
-the tuner runs the compiler's own kernels, and takes the same path on every target.
+p and the step are computed by `pick_config_pre_exp_fixed` and math.matvec_fixed on a dispatcher, in
+16.16: the tuner runs the compiler's own kernels, and takes the same path on every target.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ Array = Any
 
 @dataclass(frozen=True)
 class Descent:
-    """How the policy descends.
+    """The constants of the search.
 
-    `steps` of `rate` after each measurement; `damping` of the Fisher matrix.  `breadth`: configurations
-    that are glanced at, over those that the budget could measure in all rounds; `opening`: part of them
-    that is glanced at before, spread over the space; `share`: part of those left that is glanced at between
-    descents; `patience`: the glancing stops where no configuration promises to lower the best by this part
-    of it; `contenders`: those that cost less than this many times the best are measured in all rounds,
-    as far as the budget goes.
+    `steps` of `rate` follow each measurement; `damping` is that of the Fisher matrix.
+    `breadth`: how many configurations are glanced at, over how many the budget could measure in all rounds.
+    `opening`: the part of these that is glanced at before the first descent, spread over the space.
+    `share`: the part of those left that is glanced at after each descent.
+    `patience`: the search stops if no configuration is expected to lower the best cost by this part of it.
+    `contenders`: configurations that cost less than this times the best are measured in all rounds.
     """
 
     steps: int = 6
@@ -68,10 +70,10 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class PathPoint:
-    """The policy after a descent, `measured` configurations known.
+    """The policy after a descent, when `measured` configurations were measured.
 
-    `expected`: its expected cost under the surrogate, over the best cost then; `best`: that cost;
-    `unmeasured`: what the policy puts on configurations that are not measured.
+    `best`: the best cost so far; `expected`: the policy's expected cost under the surrogate, over `best`;
+    `unmeasured`: the probability that it gives to all configurations that are not measured.
     """
 
     measured: int
@@ -81,7 +83,7 @@ class PathPoint:
 
 
 class Policy:
-    """softmax(-x) over `count` configurations, even at first; `x` is without unit."""
+    """softmax(-x) over `count` configurations, uniform at first; `x` is without unit."""
 
     def __init__(self, count: int, dispatcher: str | Dispatcher, scratch: Scratch | None = None) -> None:
         self.x: NDArray[np.float64] = np.zeros(count)
@@ -89,19 +91,19 @@ class Policy:
         self.scratch = scratch or Scratch()
 
     def probabilities(self) -> NDArray[np.float64]:
-        """In steps of 2^-16; they add up to a little less than 1."""
+        """Multiples of 2^-16, each rounded down, so that their sum is a little less than 1."""
         weights = weights_16_16(np.exp(-(self.x - self.x.min())))
         picked = pick_config_pre_exp_fixed(weights, self.dispatcher, scratch=self.scratch)
         return np.asarray(picked / ONE)
 
     def step(self, costs: Array, rate: float, damping: float) -> float:
-        """One natural gradient step down the expected cost, which is returned as it was before."""
+        """One natural gradient step down the expected cost; returns the expected cost before it."""
         p = self.probabilities()
         expected = float(p @ costs / p.sum())
         gradient = p * (costs - expected)
         inverse = damped_fisher_inverse(p, damping)
-        found = matvec(_fixed(inverse), _fixed(gradient), self.dispatcher, self.scratch)
-        self.x = self.x + rate * (found.view(np.int32) / ONE)
+        delta = matvec(_fixed(inverse), _fixed(gradient), self.dispatcher, self.scratch)
+        self.x = self.x + rate * (delta.view(np.int32) / ONE)
         return expected
 
 
@@ -112,57 +114,61 @@ def _fixed(values: Array) -> NDArray[np.uint32]:
 
 
 def policy_descent(
-    ledger: Budget,
+    budget: Budget,
     rng: np.random.Generator,
     space: Space,
     dispatcher: str | Dispatcher = "cpu",
-    how: Descent = Descent(),
-    told: Callable[[PathPoint], None] | None = None,
+    options: Descent = Descent(),
+    on_progress: Callable[[PathPoint], None] | None = None,
     start: int | None = None,
 ) -> None:
-    """Spend a ledger's budget, or stop before; `start` is measured first, one at random if None."""
+    """Spend a budget, or stop before.
+
+    `start`: the index of the configuration that is measured first, one at random if None.
+    `on_progress(point)` is called after each descent.
+    """
     surrogate = Surrogate(space, rng)
     scratch = Scratch()
-    glance = max(1, ledger.rounds // 2)
-    breadth = how.breadth if glance < ledger.rounds else 1.0
-    most = min(len(space), round(ledger.left * breadth), (ledger.budget - ledger.spent) // glance)
-    opening = min(most, max(3, round(most * how.opening)))
-    ledger.measure(_spread(surrogate, rng, opening, start), glance)
-    while 0 < len(ledger.order) < most:
-        best = ledger.best
+    glance = max(1, budget.rounds // 2)
+    breadth = options.breadth if glance < budget.rounds else 1.0
+    most = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
+    opening = min(most, max(3, round(most * options.opening)))
+    budget.measure(_spread(surrogate, rng, opening, start), glance)
+    while 0 < len(budget.order) < most:
+        best = budget.best
         if best is None:  # all failed so far: anything else
-            ledger.measure(_unmeasured(ledger)[:1], glance)
+            budget.measure(_unmeasured(budget)[:1], glance)
             continue
-        gains, costs = _promises(ledger, surrogate, ledger.costs[best])
-        if gains.max() < how.patience:
-            ledger.is_settled = True
+        gains, costs = _expected_gains(budget, surrogate, budget.costs[best])
+        if gains.max() < options.patience:
+            budget.is_settled = True
             break
         policy = Policy(len(space), dispatcher, scratch)
-        for _ in range(how.steps):
-            policy.step(1.0 - gains / gains.max(), how.rate, how.damping)
+        for _ in range(options.steps):
+            policy.step(1.0 - gains / gains.max(), options.rate, options.damping)
         p = policy.probabilities()
         expected = float(p @ costs / p.sum())
-        p[ledger.order] = 0.0
-        if told:
-            told(PathPoint(len(ledger.order), expected, ledger.costs[best], float(p.sum())))
-        count = min(most - len(ledger.order), max(1, int((most - len(ledger.order)) * how.share)))
-        ledger.measure(_drawn(p if p.any() else gains, rng, count), glance)
-    _settle(ledger, ledger.rounds - glance, how.contenders)
+        p[budget.order] = 0.0
+        if on_progress:
+            on_progress(PathPoint(len(budget.order), expected, budget.costs[best], float(p.sum())))
+        count = min(most - len(budget.order), max(1, int((most - len(budget.order)) * options.share)))
+        budget.measure(_draw(p if p.any() else gains, rng, count), glance)
+    _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
 
-def _promises(ledger: Budget, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
-    """Of every configuration: what measuring it is expected to gain, over the best; and its cost, over that.
+def _expected_gains(budget: Budget, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
+    """Arrays over all configurations: the expected gain of measuring it, and its expected cost, over the best cost.
 
-    The gain of a normal distribution below 0: s (z Phi(z) + phi(z)) with z = -mean / s, in log cost.
+    The expected improvement of a normal distribution below 0: s (z Phi(z) + phi(z)) with z = -mean / s, in log cost.
     """
-    seen = ledger.order
-    measured = np.array([ledger.costs[pick] for pick in seen])
-    ran = measured < INFINITE
+    seen = budget.order
+    measured = np.array([budget.costs[pick] for pick in seen])
+    valid = measured < INFINITE
     logs = np.zeros(len(seen))
     if best > 0:
-        logs[ran] = np.minimum(np.log(measured[ran] / best), CAP)
-    # one that failed counts as the worst that ran: its like are avoided, those around it are not
-    logs[~ran] = logs.max() or CAP
+        logs[valid] = np.minimum(np.log(measured[valid] / best), CAP)
+    # one that failed counts as the worst that ran: those like it are avoided, but not all around it
+    logs[~valid] = logs.max() or CAP
     mean, spread = surrogate.predict(seen, logs)
     z = -mean / spread
     gains = np.mean(spread * (z * _normal(z) + np.exp(-(z**2) / 2) / sqrt(2 * pi)), axis=0)
@@ -173,28 +179,28 @@ def _promises(ledger: Budget, surrogate: Surrogate, best: float) -> tuple[Array,
 
 
 def _normal(z: Array) -> Array:
-    """The distribution function of the normal distribution, to 3e-4, by a hyperbolic tangent."""
+    """The distribution function of the normal distribution, to 3e-4 (the tanh approximation known from GELU)."""
     return 0.5 * (1 + np.tanh(sqrt(2 / pi) * (z + 0.044715 * z**3)))
 
 
-def _settle(ledger: Budget, rounds: int, contenders: float) -> None:
-    """Measure the cheapest in the rounds that they lack; of those that then have all, the best is chosen."""
-    best = ledger.best
+def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
+    """Measure the cheapest in the `rounds` that they lack; those that then have all are the finalists."""
+    best = budget.best
     if best is None:
         return
-    ranked = sorted((ledger.costs[pick], place, pick) for place, pick in enumerate(ledger.order))
+    ranked = sorted((budget.costs[pick], number, pick) for number, pick in enumerate(budget.order))
     near = [
         pick
         for cost, _, pick in ranked
-        if cost <= contenders * ledger.costs[best] or cost == ledger.costs[best]
+        if cost <= contenders * budget.costs[best] or cost == budget.costs[best]
     ]
-    ledger.measure(near, rounds)
-    most = max(len(ledger.taken[pick]) for pick in near)
-    ledger.finalists = [pick for pick in near if len(ledger.taken[pick]) == most]
+    budget.measure(near, rounds)
+    most = max(len(budget.samples[pick]) for pick in near)
+    budget.finalists = [pick for pick in near if len(budget.samples[pick]) == most]
 
 
 def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: int | None) -> list[int]:
-    """Configurations that are far apart: each the farthest, of a few at random, from those before."""
+    """Configurations that are far apart: each is the farthest from those before it, of 16 drawn at random."""
     total = surrogate.count
     picks = [int(rng.integers(total)) if start is None else start]
     while len(picks) < count:
@@ -204,11 +210,11 @@ def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: i
     return list(dict.fromkeys(picks))
 
 
-def _drawn(p: Array, rng: np.random.Generator, count: int) -> list[int]:
-    """Up to `count` different places, drawn by `p`."""
+def _draw(p: Array, rng: np.random.Generator, count: int) -> list[int]:
+    """Up to `count` different indices, drawn with probabilities `p`."""
     possible = int(np.count_nonzero(p))
     return [int(k) for k in rng.choice(len(p), min(count, possible), replace=False, p=p / p.sum())]
 
 
-def _unmeasured(ledger: Budget) -> list[int]:
-    return [pick for pick in range(ledger.count) if pick not in ledger.costs]
+def _unmeasured(budget: Budget) -> list[int]:
+    return [pick for pick in range(budget.count) if pick not in budget.costs]

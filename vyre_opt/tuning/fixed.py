@@ -35,12 +35,12 @@ def pick_config_pre_exp_fixed(
 ) -> Any:
     """floor((pre_exp_i << 16) / max(sum of all, 1)): the probability of each candidate in 16.16.
 
-    `pre_exp`: u32 numbers, as ints or a NumPy array; the result is a list of ints or a u32 array
-    likewise.  Sum and numerator are 64 bits wide.
-    `scratch`: storage to keep between calls.
+    `pre_exp`: u32 numbers, as a sequence of ints or a NumPy array; the result is a list of ints or a u32
+    array accordingly.  Sum and numerator are 64 bits wide.
+    `scratch`: storage that is reused by later calls.
 
-    Raises BadInputs before anything is dispatched for no candidate, or what is no u32 number;
-    BackendError for an output that does not have exactly an element for each candidate.
+    Raises BadInputs, before anything is dispatched, if there is no candidate or one is not a u32 number;
+    BackendError if the output does not have exactly one element for each candidate.
     """
     weights = _candidates(pre_exp)
     return _like(pre_exp, _softmax_step(weights, _backend(dispatcher), scratch))
@@ -49,7 +49,7 @@ def pick_config_pre_exp_fixed(
 def config_gradient_magnitude_pre_exp_fixed(
     pre_exp: Sequence[int] | np.ndarray, dispatcher: Target = "cpu", *, scratch: Scratch | None = None
 ) -> Any:
-    """|`config_gradient`| in 16.16, which is the probability of each candidate."""
+    """The absolute value of `config_gradient` in 16.16, which is the probability of each candidate."""
     return pick_config_pre_exp_fixed(pre_exp, dispatcher, scratch=scratch)
 
 
@@ -62,8 +62,8 @@ def natural_config_gradient_pre_exp_fixed(
 ) -> Any:
     """M times the gradient's magnitude: each product shifted right by 16, rows summed modulo 2^32.
 
-    `m_inv_sqrt`: n x n for n candidates, in rows, signed 16.16: as u32 bits or as signed numbers,
-    flat or of shape (n, n).  Two dispatches, a softmax step and a matrix times a vector.
+    `m_inv_sqrt`: the matrix M, n x n for n candidates, row-major, signed 16.16 numbers as u32 bits or as
+    signed integers, flat or of shape (n, n).  Two dispatches, a softmax step and a matrix times a vector.
 
     Raises as `pick_config_pre_exp_fixed` does, and BadInputs for a matrix of another size.
     """
@@ -79,7 +79,7 @@ def natural_config_gradient_pre_exp_fixed(
 def matvec(
     matrix: np.ndarray, vector: np.ndarray, dispatcher: Target, scratch: Scratch | None = None
 ) -> np.ndarray:
-    """matrix @ vector in signed 16.16, of u32 arrays, the matrix flat in rows; by math.matvec_fixed."""
+    """matrix @ vector in signed 16.16, by math.matvec_fixed; both are u32 arrays, the matrix flat and row-major."""
     from ..kernels.matvec import matvec_fixed, matvec_grid, matvec_schedule
 
     schedule, rows = matvec_schedule(len(vector)), len(matrix) // len(vector)
@@ -102,20 +102,20 @@ def _softmax_step(weights: np.ndarray, backend: Dispatcher, scratch: Scratch | N
 
 
 def _options(scratch: Scratch | None) -> dict[str, Any]:
-    """Other people's dispatchers need not know of scratch: it goes along only where it is given."""
+    """Options of `dispatch`: a dispatcher that is not ours need not have `scratch`, so it is passed only if given."""
     return {} if scratch is None else {"scratch": scratch}
 
 
 def _zeros(count: int, scratch: Scratch | None) -> np.ndarray:
-    """What gives an output its length; kept in `scratch` under a name that no buffer has."""
+    """An array to pass for an output, of its length; cached in `scratch` under a name that no buffer can have."""
     import numpy as np
 
-    kept = scratch.storage.get("zeros of the autotuner") if scratch is not None else None
-    if not isinstance(kept, np.ndarray) or len(kept) < count:
-        kept = np.zeros(count, np.uint32)
+    zeros = scratch.storage.get("zeros of the autotuner") if scratch is not None else None
+    if not isinstance(zeros, np.ndarray) or len(zeros) < count:
+        zeros = np.zeros(count, np.uint32)
         if scratch is not None:
-            scratch.storage["zeros of the autotuner"] = kept
-    return kept[:count]
+            scratch.storage["zeros of the autotuner"] = zeros
+    return zeros[:count]
 
 
 def _backend(dispatcher: Target) -> Dispatcher:
@@ -127,11 +127,12 @@ def _backend(dispatcher: Target) -> Dispatcher:
     return backend
 
 
-def _like(given: Any, found: np.ndarray) -> Any:
-    return found if hasattr(given, "dtype") else found.tolist()
+def _like(source: Any, result: np.ndarray) -> Any:
+    """`result` as an array if `source` is one, else as a list."""
+    return result if hasattr(source, "dtype") else result.tolist()
 
 
-# --- what comes in ---------------------------------------------------------------------------
+# --- arguments
 
 
 def _candidates(pre_exp: Any) -> np.ndarray:
@@ -141,15 +142,15 @@ def _candidates(pre_exp: Any) -> np.ndarray:
     return weights
 
 
-def _matrix(given: Any, candidates: int) -> np.ndarray:
-    shape = getattr(given, "shape", None)
+def _matrix(rows: Any, candidates: int) -> np.ndarray:
+    shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) > 1 and tuple(shape) != (candidates, candidates):
         raise BadInputs(f"m_inv_sqrt has shape {tuple(shape)}; {candidates} candidates take a square of it")
-    if isinstance(given, (list, tuple)) and given and all(isinstance(row, (list, tuple)) for row in given):
-        if any(len(row) != candidates for row in given):
+    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, (list, tuple)) for row in rows):
+        if any(len(row) != candidates for row in rows):
             raise BadInputs(f"m_inv_sqrt has a row that is not of {candidates} elements")
-        given = [cell for row in given for cell in row]
-    matrix = _words(given, "m_inv_sqrt", -(1 << 31))
+        rows = [cell for row in rows for cell in row]
+    matrix = _words(rows, "m_inv_sqrt", -(1 << 31))
     if len(matrix) != candidates**2:
         raise BadInputs(
             f"m_inv_sqrt has {len(matrix)} elements; {candidates} candidates take {candidates} x {candidates}"
@@ -157,14 +158,14 @@ def _matrix(given: Any, candidates: int) -> np.ndarray:
     return matrix
 
 
-def _words(given: Any, name: str, least: int) -> np.ndarray:
-    """Numbers from `least` to 2^32 - 1 as u32, a negative one by its two's complement.  Raises BadInputs."""
+def _words(numbers: Any, name: str, least: int) -> np.ndarray:
+    """Integers from `least` to 2^32 - 1 as u32, negative ones in two's complement.  Raises BadInputs."""
     import numpy as np
 
-    if isinstance(given, np.ndarray):
-        if given.dtype.kind not in "iu":
-            raise BadInputs(f"{name} is an array of {given.dtype.name}; it takes integers")
-        flat = given.reshape(-1)
+    if isinstance(numbers, np.ndarray):
+        if numbers.dtype.kind not in "iu":
+            raise BadInputs(f"{name} is an array of {numbers.dtype.name}; it takes integers")
+        flat = numbers.reshape(-1)
         if (
             flat.dtype != np.uint32
             and flat.size
@@ -172,12 +173,12 @@ def _words(given: Any, name: str, least: int) -> np.ndarray:
         ):
             raise BadInputs(f"{name} takes numbers from {least} to {U32_MAX}")
         return np.ascontiguousarray(flat.astype(np.uint32, copy=False))
-    numbers = items_of(given, f"{name} is a sequence of integers")
-    return np.array([_word(number, name, k, least) for k, number in enumerate(numbers)], np.uint32)
+    items = items_of(numbers, f"{name} is a sequence of integers")
+    return np.array([_word(item, name, k, least) for k, item in enumerate(items)], np.uint32)
 
 
-def _word(number: Any, name: str, place: int, least: int) -> int:
+def _word(number: Any, name: str, index: int, least: int) -> int:
     value = integer_in(number, least, U32_MAX)
     if value is None:
-        raise BadInputs(f"{name}[{place}] is {number!r}; it takes integers from {least} to {U32_MAX}")
+        raise BadInputs(f"{name}[{index}] is {number!r}; it takes integers from {least} to {U32_MAX}")
     return value & U32_MAX

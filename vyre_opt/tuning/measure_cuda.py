@@ -1,4 +1,4 @@
-"""Times launches in place on a GPU, by events, through PyCUDA alone."""
+"""Times launches on arrays that stay on the GPU, by events, through PyCUDA."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from typing import Any
 import numpy as np
 
 from ..cuda.timing import Timer
+from ..ir.program import Buffer
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import OutputAlloc
-from .pacing import launches_of_round
+from .runner import launches_per_round
 from .workload import Trial
 
 __all__ = ["CudaArrays", "CudaRunner"]
 
 MAX_SETS = 8
+UNWRITTEN = 0xFF
+"""Fills outputs before a run that is checked, so that an element that is not written is found."""
 
 
 class CudaArrays:
-    """The arrays of a workload on the GPU, in several sets, which its configurations share.
+    """The arrays of a workload on the GPU, in several sets with the same contents.
 
-    A set after the first has copies, so that what one launch leaves in the L2 cache is of no use to the
-    next: together they are twice as large, up to MAX_SETS of them.
+    Launches go through the sets in turn, so that none finds its inputs in the L2 cache: together they are
+    twice as large, or there are MAX_SETS of them.  All configurations share the arrays.
     """
 
     def __init__(self, dispatcher: Any) -> None:
         self.device = dispatcher.device
         self.l2_bytes = int(dispatcher.facts.l2_bytes)
-        self._kept: dict[Any, list[Any]] = {}
+        self._arrays: dict[Any, list[Any]] = {}
 
     def sets(self, trial: Trial) -> list[list[Any]]:
         """A list of arrays for each set, in binding order."""
@@ -36,28 +39,28 @@ class CudaArrays:
         size = sum(array.nbytes for array in arrays)
         count = max(1, min(MAX_SETS, -(-2 * self.l2_bytes // max(1, size))))
         columns = [
-            self._copies(place, array, isinstance(given, OutputAlloc) or place in trial.cleared, count)
-            for place, (array, given) in enumerate(zip(arrays, trial.arguments, strict=True))
+            self._copies(place, array, isinstance(argument, OutputAlloc) or place in trial.cleared, count)
+            for place, (array, argument) in enumerate(zip(arrays, trial.arguments, strict=True))
         ]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    def _host(self, buffer: Any, given: Any) -> np.ndarray:
-        if not isinstance(given, OutputAlloc):
-            return np.ascontiguousarray(given)
-        stored = storage_type(buffer.dtype)
+    def _host(self, buffer: Buffer, argument: Any) -> np.ndarray:
+        if not isinstance(argument, OutputAlloc):
+            return np.ascontiguousarray(argument)
+        dtype = storage_type(buffer.dtype)
         lanes = buffer.dtype.lanes
-        return np.zeros((given.count, lanes) if lanes > 1 else given.count, stored)
+        return np.zeros((argument.count, lanes) if lanes > 1 else argument.count, dtype)
 
     def _copies(self, place: int, array: np.ndarray, is_written: bool, count: int) -> list[Any]:
         from pycuda import gpuarray
 
-        # an input is known by the host's array, which the workload keeps
+        # an input is identified by its host array, which lives as long as the workload
         identity = (array.shape, array.dtype.str) if is_written else id(array)
-        kept = self._kept.setdefault((place, is_written, identity), [])
+        copies = self._arrays.setdefault((place, is_written, identity), [])
         with self.device:
-            while len(kept) < count:
-                kept.append(gpuarray.to_gpu(array))
-        return kept[:count]
+            while len(copies) < count:
+                copies.append(gpuarray.to_gpu(array))
+        return copies[:count]
 
 
 class CudaRunner:
@@ -67,32 +70,33 @@ class CudaRunner:
         self.device = dispatcher.device
         self.trial = trial
         self.sets = arrays.sets(trial)
-        self.bound = [dispatcher.bind(trial.program, chosen, trial.grid) for chosen in self.sets]
+        self.bound = [
+            dispatcher.bind(trial.program, arrays_of_set, trial.grid) for arrays_of_set in self.sets
+        ]
         self.dispatcher = dispatcher
         self.launches = 1
-        self.turn = 0
+        self.next_set = 0
 
     def outputs(self) -> list[np.ndarray]:
-        trial, chosen = self.trial, self.sets[0]
+        trial, arrays = self.trial, self.sets[0]
         written = [k for k, b in enumerate(trial.program.bound_buffers) if b.is_output]
         with self.device:
             for place in set(written) - set(trial.cleared):
-                self._fill(chosen[place], 0xFF)  # so that what is not written shows
+                self._fill(arrays[place], UNWRITTEN)
         self._launch(0)
         self.dispatcher.check_faults(trial.program)
         with self.device:
-            return [np.asarray(chosen[k].get()) for k in written]
+            return [np.asarray(arrays[k].get()) for k in written]
 
-    def settle(self) -> None:
-        taken = self.seconds()
-        self.launches = launches_of_round(taken)
+    def warm_up(self) -> None:
+        self.launches = launches_per_round(self.seconds())
         self.seconds()
 
     def seconds(self) -> float:
         with Timer(self.device) as timer:
             for _ in range(self.launches):
-                self._launch(self.turn)
-                self.turn = (self.turn + 1) % len(self.bound)
+                self._launch(self.next_set)
+                self.next_set = (self.next_set + 1) % len(self.bound)
         return timer.seconds() / self.launches
 
     def _launch(self, number: int) -> None:

@@ -1,10 +1,10 @@
-"""The kernels of a text, tuned, and their schedules written into it as parameters.
+"""Tunes the named kernels of a module, and writes their schedules into it as parameters.
 
     math.softmax(@x, @y) {columns = 1024}
     math.softmax(@x, @y) {columns = 1024, schedule_lanes = 32, schedule_rows = 4, ...}
 
-A kernel that has a schedule already keeps it: somebody chose it.  A size that is open in the text has
-to be given, since what is best depends on it.
+A kernel that has a schedule already keeps it, since somebody chose it.  A buffer of open size needs a
+count, since the best schedule depends on it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .space import show_config
 from .tuner import DEFAULT_STRATEGY, autotune
 from .workload import KernelWorkload
 
-__all__ = ["Settings", "dispatcher_for", "tune_kernels"]
+__all__ = ["TuningOptions", "dispatcher_for", "tune_kernels"]
 
 Remark = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`kernel`: only that one, all if empty; `retune`: those with a schedule too.  The rest is `autotune`'s,
-    a `budget` of 0 being its own."""
+class TuningOptions:
+    """`kernel`: tune only this one, all if empty; `retune`: those that have a schedule too.  The others are
+    those of `autotune`; a `budget` of 0 is its default."""
 
     kernel: str = ""
     budget: int = 0
@@ -44,8 +44,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class _Use:
-    """A kernel in a text: its buffers, its parameters, and how to write new ones."""
+class _KernelUse:
+    """A kernel in a module.  `owns_grid`: see `KernelWorkload`; `write(params)`: replaces its parameters."""
 
     kernel: str
     buffers: tuple[Buffer, ...]
@@ -58,31 +58,32 @@ class _Use:
 def tune_kernels(
     module: Module,
     dispatcher: str | Dispatcher,
-    settings: Settings,
+    options: TuningOptions,
     remark: Remark,
     counts: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[Tuning]:
-    """Tune every named kernel of `module` and write the choices; what was tuned, in order.
+    """Tune the named kernels of `module` and write the best schedules into it; returns the results in order.
 
-    `counts`: elements of buffers of open size, by program or pipeline and by name; with it, only those
-    items are looked at.  `remark(kind, message, loc, **facts)` hears what was applied or refused.
+    `counts`: elements of buffers of open size, by program or pipeline and by name; if it is given, only
+    these programs and pipelines are tuned.  `remark(kind, message, loc, **facts)` is called for each kernel,
+    `kind` being "applied" or "refused".
     """
-    found = []
-    for use in _uses(module, counts):
-        if settings.kernel not in ("", use.kernel):
+    tunings = []
+    for use in _kernel_uses(module, counts):
+        if options.kernel not in ("", use.kernel):
             continue
-        refusal, tuning = _tune(use, dispatcher, settings)
+        refusal, tuning = _tune(use, dispatcher, options)
         if tuning is None:
             remark("refused", f"{use.kernel} is not tuned: {refusal}", use.loc, kernel=use.kernel)
             continue
-        plain = {name: value for name, value in use.params.items() if not name.startswith(SCHEDULE)}
-        use.write(plain | {SCHEDULE + name: int(value) for name, value in tuning.config.items()})
-        how = "kept from before" if tuning.kept else f"{len(tuning.measured)} of {tuning.of} measured"
-        message = f"{use.kernel} is tuned: {show_config(tuning.config)}, {tuning.gain:.2f} times the default's speed ({how})"
+        params = {name: value for name, value in use.params.items() if not name.startswith(SCHEDULE)}
+        use.write(params | {SCHEDULE + name: int(value) for name, value in tuning.config.items()})
+        origin = "kept from before" if tuning.kept else f"{len(tuning.measured)} of {tuning.of} measured"
+        message = f"{use.kernel} is tuned: {show_config(tuning.config)}, {tuning.gain:.2f} times the default's speed ({origin})"
         facts = {"cost": tuning.cost, "default_cost": tuning.default_cost, "device": tuning.device}
         remark("applied", message, use.loc, kernel=use.kernel, schedule=dict(tuning.config), **facts)
-        found.append(tuning)
-    return found
+        tunings.append(tuning)
+    return tunings
 
 
 def dispatcher_for(target: str) -> Dispatcher:
@@ -98,38 +99,35 @@ def dispatcher_for(target: str) -> Dispatcher:
     here = str(backend.facts.target.name)
     if here.rstrip("a") != target.rstrip("a"):
         raise BackendError(f"the GPU here is {here}, not {target}, so there is nothing to measure on")
-    found: Dispatcher = backend
-    return found
+    dispatcher: Dispatcher = backend
+    return dispatcher
 
 
-def _tune(use: _Use, dispatcher: str | Dispatcher, settings: Settings) -> tuple[str, Tuning | None]:
-    """Why not, or the result."""
-    if not settings.retune and any(name.startswith(SCHEDULE) for name in use.params):
+def _tune(use: _KernelUse, dispatcher: str | Dispatcher, options: TuningOptions) -> tuple[str, Tuning | None]:
+    """The reason why it is not tuned, or the result."""
+    if not options.retune and any(name.startswith(SCHEDULE) for name in use.params):
         return "it has a schedule", None
     open_sizes = [f"@{b.name}" for b in use.buffers if b.count is None]
     if open_sizes:
         return f"{', '.join(open_sizes)} is of open size, and what is best depends on it; give a count", None
     row = NAMED_KERNELS[use.kernel]
     workload = KernelWorkload(use.kernel, use.buffers, row.semantic_params(use.params), use.owns_grid)
-    options: dict[str, Any] = {
-        "rounds": settings.rounds,
-        "seed": settings.seed,
-        "strategy": settings.strategy,
-    }
     try:
         return "", autotune(
             workload,
             dispatcher=dispatcher,
-            budget=settings.budget or None,
-            reuse=settings.reuse,
-            progress=settings.progress,
-            **options,
+            budget=options.budget or None,
+            reuse=options.reuse,
+            progress=options.progress,
+            rounds=options.rounds,
+            seed=options.seed,
+            strategy=options.strategy,
         )
-    except (BackendError, ValueError) as refusal:
-        return str(refusal), None
+    except (BackendError, ValueError) as error:
+        return str(error), None
 
 
-def _uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None) -> Iterator[_Use]:
+def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None) -> Iterator[_KernelUse]:
     for program in module.programs.values():
         op = next((o for o in program.body.ops if o.definition.kernel is not None), None)
         if op is None or (counts is not None and program.name not in counts):
@@ -137,10 +135,10 @@ def _uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None) -> Ite
         sizes = (counts or {}).get(program.name, {})
         buffers = tuple(_sized(program.buffers[name], sizes) for name in op.attrs["buffers"])
 
-        def write(params: dict[str, int], op: Any = op) -> None:
+        def write_op(params: dict[str, int], op: Any = op) -> None:
             op.attrs = {**op.attrs, "params": params}
 
-        yield _Use(op.name, buffers, dict(op.attrs["params"]), False, op.loc, write)
+        yield _KernelUse(op.name, buffers, dict(op.attrs["params"]), False, op.loc, write_op)
     for pipeline in module.pipelines.values():
         if counts is not None and pipeline.name not in counts:
             continue
@@ -150,10 +148,10 @@ def _uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None) -> Ite
                 continue
             buffers = tuple(_sized(pipeline.buffers[name], sizes) for name in stage.buffers)
 
-            def put(params: dict[str, int], stage: Any = stage) -> None:
+            def write_stage(params: dict[str, int], stage: Any = stage) -> None:
                 stage.attrs = params
 
-            yield _Use(stage.kernel, buffers, dict(stage.attrs), True, stage.loc, put)
+            yield _KernelUse(stage.kernel, buffers, dict(stage.attrs), True, stage.loc, write_stage)
 
 
 def _sized(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:

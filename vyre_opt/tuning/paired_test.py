@@ -1,15 +1,16 @@
-"""The last word of a search: its finalists beside the configuration that would be taken without it.
+"""Whether the cheapest configurations of a search are better than the default, beyond the noise.
 
 A search takes the least of many medians, which is in part the luckiest.  So its cheapest run once more,
-beside the default (or the start that was given), all taking turns, and what counts are the ratios to the
-default in the same round, which drift leaves alone.  A rival is taken for it only if
+beside the default (or the start that the caller gave), all taking turns, and what counts are the ratios
+to the default in the same round, which drift of the machine leaves alone.  A candidate replaces the
+default only if
 
-    the median of its ratios is at most FLOOR:  a gain of less is not worth leaving what is known, and
-                                                other arrays or another day move a time by as much
+    the median of its ratios is at most FLOOR:  a gain of less is not worth a change, and other arrays or
+                                                another day move a time by as much
     it was faster in so many rounds as a coin would be in one case of a hundred (the sign test): a gain
-                                                that is large beside the noise, whatever that is like
+                                                that is large beside the noise, whatever its distribution
 
-and of several such the one of the least median.  Of 21 rounds, 17 are needed.
+and of several such the one of the least median is taken.  Of 21 rounds, 17 are needed.
 """
 
 from __future__ import annotations
@@ -21,55 +22,58 @@ from statistics import median
 
 from .measure import INFINITE, Bench, relative
 
-__all__ = ["FLOOR", "RIVALS", "ROUNDS", "PairedTest", "beats", "duel"]
+__all__ = ["CANDIDATES", "FLOOR", "ROUNDS", "PairedTest", "is_faster", "paired_test"]
 
 FLOOR = 0.98
 ROUNDS = 21
-RIVALS = 3
+CANDIDATES = 3
 CHANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """`winner`, and what each costs at the pace of these rounds, infinite if it failed."""
+    """`winner`, and the cost of each in these rounds, infinite if it failed."""
 
     winner: int
     costs: Mapping[int, float]
 
 
-def duel(bench: Bench, home: int, rivals: Sequence[int]) -> PairedTest:
-    """`home`, or the one of `rivals` (the likeliest first) that beats it; the first that runs if it does not."""
-    theirs, *each = bench.samples([home, *rivals], ROUNDS)
+def paired_test(bench: Bench, default: int, candidates: Sequence[int]) -> PairedTest:
+    """The winner is the best of `candidates` that is faster than `default`, or `default` if none is.
+
+    If the default fails, it is the first of `candidates`, which are in order of their cost, that does not.
+    """
+    reference, *each = bench.samples([default, *candidates], ROUNDS)
     costs = {
-        pick: median(samples) if samples else INFINITE for pick, samples in zip(rivals, each, strict=True)
+        pick: median(samples) if samples else INFINITE for pick, samples in zip(candidates, each, strict=True)
     }
-    if not theirs:
-        ran = [pick for pick in rivals if costs[pick] < INFINITE]
-        return PairedTest(ran[0] if ran else home, costs | {home: INFINITE})
-    costs[home], winner = median(theirs), home
-    for rival, ours in zip(rivals, each, strict=True):
-        if ours and all(sample > 0 for sample in theirs):
-            costs[rival] = costs[home] * relative(ours, theirs)
-        if ours and beats(ours, theirs) and costs[rival] < costs[winner]:
-            winner = rival
+    if not reference:
+        valid = [pick for pick in candidates if costs[pick] < INFINITE]
+        return PairedTest(valid[0] if valid else default, costs | {default: INFINITE})
+    costs[default], winner = median(reference), default
+    for pick, samples in zip(candidates, each, strict=True):
+        if samples and all(sample > 0 for sample in reference):
+            costs[pick] = costs[default] * relative(samples, reference)
+        if samples and is_faster(samples, reference) and costs[pick] < costs[winner]:
+            winner = pick
     return PairedTest(winner, costs)
 
 
-def beats(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether ours, measured in the same rounds as theirs, is a gain beyond the noise and FLOOR.
+def is_faster(samples: Sequence[float], reference: Sequence[float]) -> bool:
+    """Whether `samples` are a gain over `reference`, of the same rounds, beyond the noise and FLOOR.
 
-    Costs of 0 or less, as a function of the caller's may give, have no ratio: then the median is less.
+    Costs of 0 or less, as a function of the caller's may return, have no ratio: then medians are compared.
     """
-    faster = sum(a < b for a, b in zip(ours, theirs, strict=True))
-    if faster < rounds_to_win(len(theirs)):
+    wins = sum(a < b for a, b in zip(samples, reference, strict=True))
+    if wins < rounds_to_win(len(reference)):
         return False
-    if all(sample > 0 for sample in theirs):
-        return relative(ours, theirs) <= FLOOR
-    return median(ours) < median(theirs)
+    if all(sample > 0 for sample in reference):
+        return relative(samples, reference) <= FLOOR
+    return median(samples) < median(reference)
 
 
 def rounds_to_win(rounds: int) -> int:
-    """The fewest heads that as many throws of a coin give in at most CHANCE of all cases."""
+    """The least k such that a fair coin shows at least k heads in `rounds` throws with probability <= CHANCE."""
     heads, cases = rounds + 1, 0
     while heads > 0 and cases + comb(rounds, heads - 1) <= CHANCE * (1 << rounds):
         heads -= 1

@@ -1,8 +1,8 @@
-"""A picture of a tuning as SVG: what each configuration cost, and how the policy went down.
+"""A plot of a result as SVG: the cost of each configuration, and the expected cost of the policy.
 
 left    the cost of each measured configuration, in the order of measuring, on a logarithmic axis;
-        the choice and the default are marked
-right   after each descent, what the policy expects to pay and the best cost known, over the last best
+        the result and the default are marked
+right   after each descent, the expected cost of the policy and the best cost so far, over the last best cost
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _row(tuning: Tuning, top: int) -> Iterator[str]:
 
 
 class _Panel:
-    """Maps (x, log10 y) to the page."""
+    """Axes: maps x and log10 y to coordinates of the page."""
 
     def __init__(self, left: int, top: int, most_x: float, low: float, high: float) -> None:
         self.left, self.top = left + LEFT, top + TOP
@@ -79,7 +79,7 @@ def _costs(tuning: Tuning, panel: _Panel) -> Iterator[str]:
     _, low, high = _costs_range(tuning)
     ticks = [(value, show_cost(value)) for value in _ticks(low, high)]
     yield from panel.frame("cost of each configuration", "in the order of measuring", ticks)
-    for place, each in enumerate(tuning.measured):
+    for number, each in enumerate(tuning.measured):
         if not 0 < each.cost < INFINITE:
             continue
         kind = "measured"
@@ -87,7 +87,7 @@ def _costs(tuning: Tuning, panel: _Panel) -> Iterator[str]:
             kind = "default"
         if each.config == tuning.config:
             kind = "choice"
-        x, y = panel.at(place + 0.5, each.cost)
+        x, y = panel.at(number + 0.5, each.cost)
         label = escape(f"{show_config(each.config)}: {show_cost(each.cost)}")
         radius = 3 if kind == "measured" else 5
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{COLORS[kind]}"><title>{label}</title></circle>'
@@ -100,7 +100,7 @@ def _path_range(tuning: Tuning) -> tuple[float, float, float]:
 
 
 def _lines(tuning: Tuning) -> dict[str, list[Point]]:
-    """Expected and best cost over the last best, by how many were measured."""
+    """Lines of (number measured, cost): the expected and the best cost, over the last best cost."""
     path = [p for p in tuning.path if p.best > 0 and p.expected > 0]
     if not path:
         return {"expected": [], "choice": []}
@@ -124,8 +124,8 @@ def _path(tuning: Tuning, panel: _Panel) -> Iterator[str]:
 
 
 def _legend(panel: _Panel, kinds: Sequence[str]) -> Iterator[str]:
-    for place, kind in enumerate(kinds):
-        x, y = panel.left + 8 + 90 * place, panel.top + panel.height + 24
+    for number, kind in enumerate(kinds):
+        x, y = panel.left + 8 + 90 * number, panel.top + panel.height + 24
         yield f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{COLORS[kind]}"/>'
         yield _text(x + 8, y, kind)
 
@@ -133,8 +133,8 @@ def _legend(panel: _Panel, kinds: Sequence[str]) -> Iterator[str]:
 def _ticks(low: float, high: float) -> list[float]:
     """1, 2 and 5 times powers of ten within the range, or its ends where there are fewer than two."""
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    found = [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
-    return found if len(found) > 1 else sorted({low, high})
+    ticks = [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
+    return ticks if len(ticks) > 1 else sorted({low, high})
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) -> str:

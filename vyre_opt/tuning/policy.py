@@ -4,8 +4,8 @@
     dE/dc_k = p_k (1 - (c_k - E) / T)                      all of it: through c_k, and through p
     dE/dx_k = -p_k (c_k - E) / T                           through p alone, p = softmax(-x / T)
 
-The second is what a tuner descends that chooses x while the costs are what they are; the first
-differs by p_k, the part that says "a cheaper configuration is cheaper".
+A tuner descends the second: it chooses x, while the costs are fixed.  The first has p_k besides, by which
+E falls if a configuration itself becomes cheaper.
 
 The Fisher matrix of the policy in its logits is F = diag(p) - p p^T.  It is singular, since a
 constant added to all logits changes nothing, and nearly so where p is small; damped by d,
@@ -49,8 +49,8 @@ def pick_config(
 ) -> Any:
     """softmax(-cost / T): the probability of each configuration; a list, or an array for an array.
 
-    A configuration of cost NaN or infinity has probability 0; of several of cost -infinity each has
-    its share of 1.
+    A configuration of cost NaN or infinity has probability 0; if some cost -infinity, these share all of it
+    evenly.
     `dispatcher`: None computes in double precision.  With one, the weights exp(-cost / T), relative
     to the best, become 16.16 numbers and are normalised by `pick_config_pre_exp_fixed` on it: the same
     bits on every target, each probability rounded down by less than 2^-16 and its weight's rounding.
@@ -75,27 +75,27 @@ def config_gradient(
     scratch: Scratch | None = None,
 ) -> Any:
     """-softmax(-cost / T), which is the gradient of -T log(sum exp(-cost / T)), negated.  See `pick_config`."""
-    found = pick_config(costs, temperature, dispatcher, scratch=scratch)
-    return -found if hasattr(found, "dtype") else [-p for p in found]
+    probabilities = pick_config(costs, temperature, dispatcher, scratch=scratch)
+    return -probabilities if hasattr(probabilities, "dtype") else [-p for p in probabilities]
 
 
 def pick_best_config(costs: Sequence[float] | np.ndarray) -> int:
-    """The place of the first smallest cost.  NaN never wins.
+    """The index of the first smallest cost.  NaN never wins.
 
     Raises BadInputs for no costs, or where every cost is NaN.
     """
     best = None
     values = _numbers(costs)
-    for place, cost in enumerate(values):
+    for index, cost in enumerate(values):
         if not math.isnan(cost) and (best is None or cost < values[best]):
-            best = place
+            best = index
     if best is None:
         raise BadInputs("every cost is NaN, so there is no best configuration")
     return best
 
 
 def expected_cost(costs: Sequence[float] | np.ndarray, temperature: float) -> float:
-    """sum p_k c_k, over the configurations that p can pick."""
+    """sum p_k c_k over the configurations with p_k > 0, so that an infinite cost does not count."""
     import numpy as np
 
     p = np.asarray(pick_config(costs, temperature))
@@ -120,7 +120,7 @@ def damped_fisher_inverse(p: np.ndarray, damping: float) -> np.ndarray:
     if not damping > 0:
         raise BadInputs(f"damping is above 0, not {damping}: the Fisher matrix alone has no inverse")
     scaled = p / (p + damping)
-    # 1 - sum p^2 / (p + d), written without the difference of near numbers
+    # 1 - sum p^2 / (p + d), rewritten to avoid cancellation
     rest = float(1.0 - p.sum() + np.sum(p * damping / (p + damping)))
     return np.asarray(np.diag(1.0 / (p + damping)) + np.outer(scaled, scaled) / rest)
 
@@ -129,11 +129,12 @@ def weights_16_16(powers: np.ndarray) -> np.ndarray:
     """Numbers from 0 to 1 as 16.16, rounded to the nearest."""
     import numpy as np
 
-    return np.rint(powers * ONE).astype(np.uint32)
+    weights: np.ndarray = np.rint(powers * ONE).astype(np.uint32)
+    return weights
 
 
 def _powers(costs: Any, temperature: Any) -> np.ndarray:
-    """exp(-(cost - least) / T), 0 for NaN and infinity.  Raises BadInputs."""
+    """exp(-(cost - least) / T), where `least` is the least cost; 0 for NaN and infinity.  Raises BadInputs."""
     import numpy as np
 
     values = np.asarray(_numbers(costs))
@@ -146,11 +147,12 @@ def _powers(costs: Any, temperature: Any) -> np.ndarray:
     if not usable.any():
         raise BadInputs("every cost is NaN or infinite, so no configuration can be picked")
     least = values[usable].min()
-    if least == -np.inf:
-        return (values == -np.inf).astype(np.float64)
     powers = np.zeros(len(values))
+    if least == -np.inf:
+        powers[values == -np.inf] = 1.0
+        return powers
     with np.errstate(over="ignore", under="ignore"):
-        # halved first: the difference of two finite numbers may be beyond the largest
+        # halved first, since the difference of two finite numbers may overflow
         powers[usable] = np.exp(-2.0 * ((values[usable] / 2 - least / 2) / scale))
     return powers
 
@@ -159,13 +161,14 @@ def _numbers(costs: Any) -> list[float]:
     if isinstance(costs, (str, bytes, dict, set, frozenset)):
         raise BadInputs(f"costs are a sequence of numbers, not a {type(costs).__name__}")
     try:
-        found = [float(cost) for cost in costs]
+        values = [float(cost) for cost in costs]
     except (TypeError, ValueError, OverflowError):
         raise BadInputs("costs are a sequence of numbers") from None
-    if not found:
+    if not values:
         raise BadInputs("costs has no entry; it requires at least one candidate")
-    return found
+    return values
 
 
-def _like(given: Any, found: np.ndarray) -> Any:
-    return found if hasattr(given, "dtype") else found.tolist()
+def _like(source: Any, result: np.ndarray) -> Any:
+    """`result` as an array if `source` is one, else as a list."""
+    return result if hasattr(source, "dtype") else result.tolist()

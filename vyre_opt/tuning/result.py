@@ -1,4 +1,4 @@
-"""What came out of tuning: the choice, all that was measured, and the way there."""
+"""The result of tuning: the best configuration, all measurements, and the path of the search."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Measured:
 class Tuning:
     """The result of `autotune`.
 
-    `config`: the choice, and `cost` what it costs: seconds, where the tuner measured them.  `default`
-    is what is taken where nobody tunes, with `default_cost`; both None where there is none.
-    `measured`: all that were measured, in order, the contenders `rounds` times each; `budget`: of
-    measurements; `of`: the size of the space.
-    `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the
-    result is one of an earlier run.
+    `config`: the best configuration; `cost`: its cost, in seconds if the tuner measured a workload.
+    `default`, `default_cost`: of the configuration that is used without tuning; None if there is none.
+    `measured`: all configurations that were measured, in order, the cheapest of them `rounds` times each.
+    `budget`: in measurements.  `of`: the number of configurations in the space.
+    `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the result is
+    one of an earlier run, from the cache.
     """
 
     kernel: str
@@ -57,9 +57,9 @@ class Tuning:
         return self.default_cost / self.cost if self.default_cost is not None and self.cost > 0 else 1.0
 
     def table(self, most: int = 10) -> str:
-        """The cheapest that were measured, and the default, as lines of text."""
+        """Lines of text: the `most` cheapest that were measured, and the default."""
         ranked = sorted(self.measured, key=lambda m: m.cost)
-        shown = [m for place, m in enumerate(ranked) if place < most or m.config == self.default]
+        shown = [m for rank, m in enumerate(ranked) if rank < most or m.config == self.default]
         rows = [("", "cost", "of the best", "configuration")]
         for each in shown:
             mark = "*" * (each.config == self.config) + "d" * (each.config == self.default)
@@ -75,12 +75,12 @@ class Tuning:
         return "\n".join([self.summary(), *lines]) + "\n"
 
     def summary(self) -> str:
-        """One line: what was tuned, how, and what it gained."""
-        how = (
+        """One line: the kernel, the best configuration, its cost, its gain, and how many were measured."""
+        origin = (
             "kept from before" if self.kept else f"{len(self.measured)} of {self.of} measured, {self.stopped}"
         )
         gain = "" if self.default_cost is None else f", {self.gain:.2f} times the default's speed"
-        return f"{self.kernel} on {self.device}: {show_config(self.config)}, {show_cost(self.cost)}{gain} ({how})"
+        return f"{self.kernel} on {self.device}: {show_config(self.config)}, {show_cost(self.cost)}{gain} ({origin})"
 
     def to_json(self) -> str:
         """Text that `from_json` reads back; a cost that is infinite is null."""
@@ -93,7 +93,7 @@ class Tuning:
 
     @staticmethod
     def from_json(text: str) -> Tuning:
-        """Raises ValueError for what is no result."""
+        """The result that `to_json` wrote.  Raises ValueError for another text."""
         try:
             fields = json.loads(text)
             cost = INFINITE if fields["cost"] is None else float(fields["cost"])
@@ -107,8 +107,8 @@ class Tuning:
             fields |= {"cost": cost, "default_cost": default_cost, "config": config}
             fields |= {"default": None if default is None else _config(default)}
             return Tuning(**fields, measured=measured, path=path)
-        except (KeyError, TypeError, AttributeError) as wrong:
-            raise ValueError(f"not a result of the tuner: {wrong}") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a result of the tuner: {error}") from None
 
 
 def show_cost(cost: float) -> str:
@@ -123,7 +123,7 @@ def _finite(cost: float | None) -> float | None:
     return cost if cost is not None and -INFINITE < cost < INFINITE else None
 
 
-def _config(given: Any) -> Config:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{given!r} is no configuration")
-    return dict(given)
+def _config(value: Any) -> Config:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} is no configuration")
+    return dict(value)

@@ -1,8 +1,8 @@
 """Results of the tuner in the compile cache, by device, program and space.
 
-The key is over all that a choice rests on: the version of this package, the device, the workload
-with its sizes, the program that the default configuration makes of it, and every configuration of
-the space.  An entry that does not read back, or whose choice the space does not have, is a miss.
+The key is a digest of all that the best configuration depends on: the version of this package, the
+device, the workload with its sizes, its program at the default configuration, and every configuration of
+the space.  An entry that cannot be read, or whose configuration is not in the space, is a miss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KIND = "tuning"
 
 
 def tuning_key(kernel: str, program: bytes, device: str, space: Space) -> bytes:
-    """32 bytes; `program` is a fingerprint, or empty where a function measures."""
+    """32 bytes.  `program`: the fingerprint of the workload's program; empty if a function measures."""
     configs = json.dumps(space.configs, sort_keys=True).encode()
     return digest_of(
         [
@@ -37,7 +37,7 @@ def tuning_key(kernel: str, program: bytes, device: str, space: Space) -> bytes:
 
 
 def device_of(dispatcher: Dispatcher) -> str:
-    """A text that two devices share only if what is tuned for one suits the other."""
+    """A text that is the same for two devices only if the results for one are valid for the other."""
     facts = getattr(dispatcher, "facts", None)
     if facts is not None:
         return str(facts.key)
@@ -48,18 +48,18 @@ def device_of(dispatcher: Dispatcher) -> str:
 
 
 def load(store: Any, key: bytes, space: Space) -> Tuning | None:
-    """The result that is kept under a key."""
+    """The result under a key; None if there is none that is valid."""
     payload = store.get(key, KIND)
     if payload is None:
         return None
     try:
-        found = Tuning.from_json(payload.decode())
+        result = Tuning.from_json(payload.decode())
     except ValueError:
         store.discard(key)
         return None
-    return replace(found, kept=True) if space.find(found.config) is not None else None
+    return replace(result, kept=True) if space.find(result.config) is not None else None
 
 
-def save(store: Any, key: bytes, found: Tuning) -> None:
-    """Keep a result, where the store can."""
-    store.put(key, KIND, found.to_json().encode())
+def save(store: Any, key: bytes, result: Tuning) -> None:
+    """Store a result; a store that cannot be written to ignores it."""
+    store.put(key, KIND, result.to_json().encode())

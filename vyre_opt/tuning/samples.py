@@ -1,7 +1,7 @@
-"""Contents to measure a named kernel on, as the interpreter holds them: what its sizes and types allow.
+"""Random inputs to measure a named kernel on, in the types that the interpreter computes with.
 
-Timing depends little on the numbers, but on where a lookup or an automaton goes; those are drawn
-over all of the table.  None is NaN, so that a result can be checked.
+The time depends little on numbers, but much on the cells that a lookup or an automaton reads; indices are
+drawn over the whole table.  No number is NaN, so that the result can be checked.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Draw = Callable[[np.random.Generator, Sequence[int], Sequence[DataType], Mapping
 def sample_inputs(
     kernel: str, counts: Sequence[int], types: Sequence[DataType], params: Mapping[str, int], seed: int = 0
 ) -> list[Array]:
-    """Arrays for the buffers that a kernel reads, of `counts` elements of `types`, floats not yet rounded.
+    """An array for each buffer that a kernel reads, of `counts` elements of `types`.
 
-    Raises ValueError where no contents fit the sizes.
+    Floats are not rounded to their type yet.  Raises ValueError if there are no valid inputs of these sizes.
     """
     return _DRAWS[kernel](np.random.default_rng(seed), counts, types, params)
 
 
 def _numbers(rng: np.random.Generator, count: int, dtype: DataType, scale: float = 1.0) -> Array:
-    """Every bit pattern of an integer; floats of about `scale`."""
+    """Integers uniform over all bit patterns; floats normal with a standard deviation of `scale`."""
     if dtype.is_float:
         return (rng.standard_normal(count) * scale).astype(np.float32)
     words = rng.integers(0, 1 << 32, count, dtype=np.uint32)
@@ -48,7 +48,7 @@ def _each(
 def _terms(
     rng: Any, counts: Sequence[int], types: Sequence[DataType], params: Mapping[str, int]
 ) -> list[Array]:
-    """Floats above 0, so that no sum cancels."""
+    """Floats of 0 and above, so that sums do not cancel."""
     return [np.abs(x) if x.dtype.kind == "f" else x for x in _each(rng, counts, types, params)]
 
 
@@ -79,7 +79,7 @@ def _text(alphabet: bytes) -> Draw:
 def _automaton(
     rng: Any, counts: Sequence[int], types: Sequence[DataType], params: Mapping[str, int]
 ) -> list[Array]:
-    """One whose state follows from the last byte alone, at the root three times of four."""
+    """An automaton whose next state depends on the byte alone, and is the root for three bytes of four."""
     text, states = rng.integers(0, 256, counts[0], dtype=np.uint8), counts[1] // 256
     if counts[1] % 256 or not states or counts[2] < states:
         raise ValueError(f"a table of {counts[1]} entries and {counts[2]} numbers is no automaton")

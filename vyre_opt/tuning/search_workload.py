@@ -1,7 +1,7 @@
-"""Decode and search as one workload, with the threshold from which its hand-off is fused.
+"""Base64 decoding and pattern search as one workload, whose schedule has the threshold of fusion besides.
 
 The decoded bytes of a workgroup lie in a slab.  `threshold` is the size, in bytes, up to which
-decode_scan_fuse moves the slab into workgroup memory; of 0, they are handed over in storage.
+decode_scan_fuse moves the slab into workgroup memory; with 0, it stays in storage.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = ["SearchWorkload"]
 
 Array = np.ndarray[Any, Any]
 FUSED = 48 * 1024
+"""The default threshold, which every slab is below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +48,20 @@ class SearchWorkload:
     def why_not(self, config: Config) -> str | None:
         try:
             schedule = _schedule(config)
-        except ValueError as refusal:
-            return str(refusal)
+        except ValueError as error:
+            return str(error)
         slab = schedule.slab(SOURCES["base64"], self.automaton.warmup)
         if 0 < config["threshold"] < slab:
             return f"a slab of {slab} bytes is over the threshold, which is what 0 says too"
         return None
 
     def default(self, target: str) -> Config:
-        chosen = search_schedule(target, self.size, self.automaton.warmup)
+        schedule = search_schedule(target, self.size, self.automaton.warmup)
         return {
-            "lanes": chosen.lanes,
-            "chunk": chosen.chunk,
-            "lookup": int(chosen.lookup),
-            "near": chosen.near,
+            "lanes": schedule.lanes,
+            "chunk": schedule.chunk,
+            "lookup": int(schedule.lookup),
+            "near": schedule.near,
             "threshold": FUSED,
         }
 
@@ -78,9 +79,9 @@ class SearchWorkload:
             PassManager([DecodeScanFuse(FuseOptions(budget=workgroup_memory))]).run(module)
             if not program.buffers["decoded"].is_workgroup:
                 raise ValueError(f"its hand-off does not fit into {config['threshold']} bytes")
-        found = self.automaton
-        tables = [found.table, found.accepting, found.depth]
-        arguments = [self.text, *tables, OutputAlloc(self.room), np.zeros(1, np.uint64)]
+        automaton = self.automaton
+        tables = [automaton.table, automaton.accepting, automaton.depth]
+        arguments = [self.text, *tables, OutputAlloc(self.max_hits), np.zeros(1, np.uint64)]
         return Trial(program, arguments, grid, cleared=(5,))
 
     def fault(self, outputs: Sequence[Array]) -> str:
@@ -89,16 +90,16 @@ class SearchWorkload:
         matches = matches_of_hits(written, self.automaton)
         if matches == self.expected:
             return ""
-        return f"{len(matches)} matches, not {len(self.expected)}" * (len(matches) != len(self.expected)) or (
-            "matches elsewhere than they are"
-        )
+        if len(matches) != len(self.expected):
+            return f"{len(matches)} matches, not {len(self.expected)}"
+        return "matches elsewhere than they are"
 
     @cached_property
     def automaton(self) -> Automaton:
         try:
             return build_automaton(list(self.patterns))
-        except ValueError as wrong:
-            raise BadInputs(str(wrong)) from None
+        except ValueError as error:
+            raise BadInputs(str(error)) from None
 
     @cached_property
     def bytes(self) -> bytes:
@@ -115,19 +116,19 @@ class SearchWorkload:
         return np.frombuffer(base64.b64encode(self.bytes), np.uint8)
 
     @property
-    def room(self) -> int:
+    def max_hits(self) -> int:
         return 4096 + 4 * len(self.expected)
 
     @cached_property
     def expected(self) -> list[tuple[int, int]]:
-        """Found by bytes.find, a pattern at a time."""
-        found = []
+        """(end, pattern) of every match, by bytes.find."""
+        matches = []
         for number, pattern in enumerate(self.patterns):
             at = self.bytes.find(pattern)
             while at >= 0:
-                found.append((at + len(pattern) - 1, number))
+                matches.append((at + len(pattern) - 1, number))
                 at = self.bytes.find(pattern, at + 1)
-        return sorted(found)
+        return sorted(matches)
 
 
 def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
@@ -137,5 +138,5 @@ def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
 
 
 def _workgroup_bytes(program: Program) -> int:
-    """What the program has in workgroup memory before anything is fused."""
+    """Bytes of workgroup memory that the program has before fusion."""
     return sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)

@@ -22,13 +22,13 @@ Factors = Mapping[str, Sequence[Value]]
 
 
 class Space:
-    """The legal configurations of one product of factors, or of several, in order.
+    """The legal configurations of a product of factors, or of a union of products, in order.
 
-    `Space({"lanes": (64, 128), "vector": (1, 2, 4)})` has 6; in a union of products each has factors
-    of its own.  `why_not(config)` says what rules one out, None if nothing does.  Of more than
-    MAX_CONFIGS legal ones, that many are kept, evenly over the order; `left_out` counts the others.
+    `Space({"lanes": (64, 128), "vector": (1, 2, 4)})` has 6; the products of a union may have different
+    factors.  `why_not(config)` returns the reason why one is not legal, None if it is.  Of more than
+    MAX_CONFIGS legal ones, that many are selected, evenly over the order; `left_out` counts the others.
 
-    `factors`: the values of each, in order.  Raises BadInputs for a space without a configuration.
+    `factors`: the values of each factor, in order.  Raises BadInputs for a space without a configuration.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Space:
                 refusals.append(refusal)
         if not legal:
             raise BadInputs("the space has no legal configuration" + "".join(f"; {r}" for r in refusals[:1]))
-        kept = min(len(legal), MAX_CONFIGS)
-        self.configs = [legal[k * len(legal) // kept] for k in range(kept)]
-        self.left_out = len(legal) - kept
+        count = min(len(legal), MAX_CONFIGS)
+        self.configs = [legal[k * len(legal) // count] for k in range(count)]
+        self.left_out = len(legal) - count
         self.factors = _levels(self.configs)
 
     def __len__(self) -> int:
         return len(self.configs)
 
     def find(self, config: Mapping[str, Any]) -> int | None:
-        """The place of a configuration; None if it has none here."""
-        wanted = dict(config)
-        return next((k for k, known in enumerate(self.configs) if known == wanted), None)
+        """The index of a configuration; None if it is not in the space."""
+        key = dict(config)
+        return next((k for k, each in enumerate(self.configs) if each == key), None)
 
 
 def show_config(config: Mapping[str, Any]) -> str:
@@ -94,8 +94,9 @@ def _distinct(products: Iterable[Factors]) -> Iterator[Config]:
 
 
 def _levels(configs: Iterable[Config]) -> dict[str, tuple[Value, ...]]:
-    found: dict[str, dict[Value, None]] = {}
+    """The values that each factor has in the configurations, in order of appearance."""
+    levels: dict[str, dict[Value, None]] = {}
     for config in configs:
         for name, value in config.items():
-            found.setdefault(name, {})[value] = None
-    return {name: tuple(values) for name, values in found.items()}
+            levels.setdefault(name, {})[value] = None
+    return {name: tuple(values) for name, values in levels.items()}

@@ -1,8 +1,8 @@
 """The schedule spaces of the shipped kernels, as data; `decode_scan` has the fusion threshold besides.
 
-A kernel's space is a union of products over the fields of its schedule, one table for GPUs and one
-for the CPU target, whose lanes are those of a vector unit.  What of it is legal for a shape, the
-kernel's builder says.
+A kernel's space is a union of products over the fields of its schedule.  There is a table for GPUs and
+one for the CPU target, where the lanes of a workgroup are those of a vector unit.  Which configurations
+are legal for a shape, the kernel's builder decides.
 """
 
 from __future__ import annotations
@@ -140,5 +140,5 @@ CPU: dict[str, Products] = {
 
 
 def products(kernel: str, target: str) -> Sequence[Factors]:
-    """Of a kernel's space, legal or not, for cpu, ref, cuda or a GPU's architecture.  Raises KeyError."""
+    """The products of a kernel's space, for cpu, ref, cuda or a GPU's architecture.  Raises KeyError."""
     return (GPU if is_gpu(target) else CPU)[kernel]

@@ -1,23 +1,22 @@
-"""What the measured costs say of the others: Gaussian processes over the factors, many at once.
+"""Predicts the costs of configurations that are not measured: an ensemble of Gaussian processes.
 
-With a dozen costs known, many processes fit about as well and differ in what they say of the rest.  So
-none is chosen: PARTICLES of them are held, each with hyperparameters of its own, and moved by Markov
-chains (Metropolis, proposals from the prior) whose distribution is that of the hyperparameters given the
-costs.  What is told is the mean over all.
+With a dozen costs known, many processes fit about equally well and differ in their predictions.  So none
+is selected: there are PARTICLES of them, each with hyperparameters of its own, which are the states of
+Markov chains (Metropolis, proposals from the prior) that sample the posterior of the hyperparameters
+given the costs.  The prediction is the mean over all.
 
-A configuration has a coordinate for each factor: a number its place in the order of the factor's values,
-over [-1, 1]; a text one of its own.  For two factors of positive numbers, so has the logarithm of their
-product (lanes * rows is what a workgroup takes on, whatever the kernel).  A configuration without the
-factor is at 0, and a unit aside.  With d_f the squared distance by coordinate f and w_f its weight, 0
-where it does not count,
+A configuration has a coordinate for each factor: for numbers the index of its value among the values of
+the factor, scaled to [-1, 1]; for texts one coordinate per text.  Two factors of positive numbers have
+one more, the logarithm of their product (lanes * rows is the work of a workgroup, whatever the kernel).
+A configuration without the factor is at 0, at a distance of 1 in a second dimension.  With d_f the squared
+distance by coordinate f and w_f its weight, 0 if the coordinate has no influence,
 
     k = b exp(-sum_f w_f d_f) + (1 - b) mean_f 1 / (1 + w_f d_f)
 
-whose second part is a sum over single factors: the best of one factor beside the best of another is good,
-though the two were never seen together.
+The second part is a sum over single factors: it predicts that the best value of one factor together with
+the best of another is good, even if the two were never measured together.
 
-Costs are taken as logarithms over the best, and those far above it are as bad as each other (`CAP`),
-so that the model spends nothing on how bad they are.
+Costs are logarithms of the ratio to the best, limited to CAP: how bad the bad ones are does not matter.
 """
 
 from __future__ import annotations
@@ -36,23 +35,24 @@ __all__ = ["CAP", "Surrogate"]
 Array = np.ndarray[Any, Any]
 CAP = 1.5  # in log cost: 4.5 times the best
 PARTICLES = 24
-MOVES = 6  # of each chain whenever costs are added
-# Fewer are asked, so that a step takes some 50 ms at most: particles x costs x configurations.
+MOVES = 6  # steps of each chain whenever costs are added
+# Fewer particles predict if particles x costs x configurations > CELLS: a step takes 50 ms at most.
 LEAST_PARTICLES, CELLS = 6, PARTICLES << 14
-MOST = 96  # costs that the processes are of: of more, the cheapest third and some of the others
-PAIRED_LEVELS = 3  # of a factor that is taken in products
+MOST = 96  # costs that are used: of more, the cheapest and some of the others
+PAIRED_LEVELS = 3  # values that a factor has at least to be used in products
 JITTER = 1e-6
 
-# The prior: weights are log-normal or 0, the noise (of the variance) is log-normal, b is even on [0, 1].
+# The prior: weights are log-normal, or 0 with probability IDLE; the noise, as a part of the variance, is
+# log-normal; b is uniform on [0, 1].
 WEIGHT_SPREAD = 1.3
 IDLE, IDLE_PRODUCT = 0.25, 0.8
 NOISE, NOISE_SPREAD = 3e-3, 1.2
-# a little of a variance of 0.1 is mixed in, so that three equal costs do not look certain
+# added to the sum of squares, so that after three equal costs the predictions are not certain
 VARIANCE = 0.1
 
 
 class Surrogate:
-    """Tells the log cost of every configuration of a space from those of some, by `rng`'s chains."""
+    """Predicts the log cost of every configuration of a space from those of some; `rng` drives the chains."""
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
         single, products = _coordinates(space.configs, space.factors)
@@ -64,39 +64,40 @@ class Surrogate:
         self.particles = self._prior()
 
     def apart(self, picks: Sequence[int]) -> Array:
-        """How far each configuration is from the nearest of `picks`, all factors counting alike."""
+        """The squared distance of each configuration from the nearest of `picks`, all factors weighted alike."""
         return np.asarray(self._distances(picks)[: self.singles].sum(axis=0).min(axis=0))
 
     def predict(self, picks: Sequence[int], logs: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of each process for every configuration, PARTICLES x configurations, or
-        those of a few of the processes where there is much to tell.
+        """Mean and standard deviation of each process for every configuration: particles x configurations.
 
-        `logs`: of what was measured at `picks`, at least one.  A deviation is that of the cost, not of a sample.
+        `logs`: the log costs of `picks`, at least one.  The deviation is that of the cost, without the noise
+        of a measurement.  There are fewer than PARTICLES rows if the space is large (see CELLS).
         """
-        kept = _telling(logs)
-        chosen, known = [picks[k] for k in kept], logs[kept]
-        across = self._distances(chosen)
-        near = across[:, :, chosen]
+        used = _selection(logs)
+        places, known = [picks[k] for k in used], logs[used]
+        across = self._distances(places)
+        near = across[:, :, places]
         self._move(near, known)
-        asked = self.particles[: max(LEAST_PARTICLES, CELLS // (len(chosen) * self.count))]
-        lower, residual, mean, variance, _ = _solve(asked, near, known, self.singles)
-        half = np.linalg.solve(lower, _kernel(asked, across, self.singles))
+        particles = self.particles[: max(LEAST_PARTICLES, CELLS // (len(places) * self.count))]
+        lower, residual, mean, variance, _ = _solve(particles, near, known, self.singles)
+        half = np.linalg.solve(lower, _kernel(particles, across, self.singles))
         spread = np.maximum(1.0 - np.sum(half**2, axis=1), 1e-9) * variance[:, None]
         return mean[:, None] + np.einsum("hm,hmn->hn", residual, half), np.sqrt(spread)
 
     def _move(self, near: Array, logs: Array) -> None:
+        """MOVES steps of every chain."""
         likelihood = _solve(self.particles, near, logs, self.singles)[-1]
         rate = max(0.15, 1.5 / self.particles.shape[1])  # of the hyperparameters that a move draws anew
         for _ in range(MOVES):
             drawn = self.rng.random(self.particles.shape) < rate
             trial = np.where(drawn, self._prior(), self.particles)
-            found = _solve(trial, near, logs, self.singles)[-1]
-            taken = np.log(self.rng.random(PARTICLES)) < found - likelihood
-            self.particles = np.where(taken[:, None], trial, self.particles)
-            likelihood = np.where(taken, found, likelihood)
+            proposed = _solve(trial, near, logs, self.singles)[-1]
+            accepted = np.log(self.rng.random(PARTICLES)) < proposed - likelihood
+            self.particles = np.where(accepted[:, None], trial, self.particles)
+            likelihood = np.where(accepted, proposed, likelihood)
 
     def _prior(self) -> Array:
-        """PARTICLES rows of: the weights, the noise, b."""
+        """PARTICLES draws from the prior: rows of the weights, the noise, b."""
         count = len(self.idle)
         weights = np.exp(self.rng.normal(0.0, WEIGHT_SPREAD, (PARTICLES, count)))
         weights *= self.rng.random((PARTICLES, count)) >= self.idle
@@ -113,8 +114,8 @@ class Surrogate:
 def _solve(
     particles: Array, near: Array, logs: Array, singles: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Of each process: the Cholesky factor, the residuals it whitens, the mean, the variance, and the log
-    likelihood, with mean and variance integrated out."""
+    """For each process: the Cholesky factor of its covariance, the whitened residuals, the mean, the variance,
+    and the log likelihood with mean and variance integrated out."""
     count = len(logs)
     noise = particles[:, -2, None, None] + JITTER
     lower = np.linalg.cholesky(_kernel(particles, near, singles) + noise * np.eye(count))
@@ -131,7 +132,8 @@ def _solve(
 
 
 def _kernel(particles: Array, distances: Array, singles: int) -> Array:
-    """Particles x the last two axes of `distances`, whose first `singles` are of single factors."""
+    """The kernel k of each particle: particles x the last two axes of `distances`, whose first `singles` rows
+    are those of single factors."""
     weights, both = particles[:, :-2], particles[:, -1, None, None]
     product = np.exp(-np.tensordot(weights, distances, axes=1))
     alone = weights[:, :singles]
@@ -143,8 +145,8 @@ def _kernel(particles: Array, distances: Array, singles: int) -> Array:
     return np.asarray(both * product + (1 - both) * total / used[:, None, None])
 
 
-def _telling(logs: Array) -> Array:
-    """Places of the costs that the processes are of: all, or MOST of them."""
+def _selection(logs: Array) -> Array:
+    """The indices of the costs that are used: all, or MOST of them."""
     if len(logs) <= MOST:
         return np.arange(len(logs))
     order = np.argsort(logs, kind="stable")
@@ -155,12 +157,15 @@ def _telling(logs: Array) -> Array:
 def _coordinates(
     configs: Sequence[Config], factors: dict[str, tuple[Any, ...]]
 ) -> tuple[list[Array], list[Array]]:
-    """Those of single factors, and those of products; a row a configuration: where it is, and how far aside."""
+    """Coordinates of single factors, and of products, each with a row (position, offset) for each configuration.
+
+    The offset is 1 for a configuration without the factor, else 0.
+    """
     single, columns = [], []
     for name, levels in factors.items():
         values = [config.get(name) for config in configs]
         numbers = sorted(level for level in levels if not isinstance(level, str))
-        single += [_placed(values, numbers)] if numbers else []
+        single += [_scaled_index(values, numbers)] if numbers else []
         single += [
             np.array([(float(v == text) / np.sqrt(2), 0.0) for v in values])
             for text in levels
@@ -182,8 +187,8 @@ def _coordinates(
     return single, products
 
 
-def _placed(values: Sequence[Any], levels: Sequence[float]) -> Array:
-    """Numbers by their order over [-1, 1]; of two, half a unit from 0.  What is no number is a unit aside."""
+def _scaled_index(values: Sequence[Any], levels: Sequence[float]) -> Array:
+    """The indices of values in `levels`, scaled to [-1, 1]; of two levels, to -0.5 and 0.5."""
     middle, scale = (len(levels) - 1) / 2, max(1.0, (len(levels) - 1) / 2)
     places = {level: (place - middle) / scale for place, level in enumerate(levels)}
     return np.array([(places[v], 0.0) if v in places else (0.0, 1.0) for v in values])

@@ -1,8 +1,7 @@
-"""Tuning: each named kernel gets the schedule that measures best, written into the text.
+"""The pass `tune`: measures the schedules of named kernels, and writes the best into the module.
 
-What is best is measured, on the target that the options name, so two runs may choose differently; a
-choice that is kept in the cache is taken again.  The schedule changes how a kernel is done and never
-what it computes, so nothing else of the module changes.
+Two runs may end at different schedules, since times vary; a result in the cache is used again.  A schedule
+changes how a kernel computes and never what, so nothing else of the module changes.
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ from ..ir.program import Module
 from ..passes.manager import Context
 from ..passes.registry import Pass, register
 from ..runtime.dispatcher import DispatchError
-from .module_tuning import Settings, dispatcher_for, tune_kernels
+from .module_tuning import TuningOptions, dispatcher_for, tune_kernels
 
 __all__ = ["Tune", "TuneOptions"]
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """`kernel`: only that one (`math.softmax`).  `target`: where to measure, cpu, ref, cuda or the GPU here
-    by its architecture; empty takes the pipeline's target, or cpu.  `budget`: configurations to measure,
-    0 for a quarter of each space.  `reuse`: choices of earlier runs; `retune`: kernels with a schedule too.
+    """`kernel`: tune only this one (`math.softmax`).  `target`: where to measure: cpu, ref, cuda, or the
+    architecture of the GPU here; if empty, the target of the pass manager, or cpu.  `budget`: configurations
+    to measure, 0 for a quarter of each space.  `reuse`: use results of earlier runs; `retune`: tune kernels
+    that have a schedule, too.
     """
 
     kernel: str = ""
@@ -51,7 +51,7 @@ class Tune(Pass):
 
     def run(self, module: Module, ctx: Context) -> bool:
         options = self.options
-        settings = Settings(
+        tuning_options = TuningOptions(
             kernel=options.kernel,
             budget=options.budget,
             rounds=options.rounds,
@@ -63,19 +63,19 @@ class Tune(Pass):
         before = _schedules(module)
         try:
             backend = dispatcher_for(options.target or ctx.target)
-            found = tune_kernels(module, backend, settings, ctx.remark)
-        except DispatchError as refusal:
-            ctx.remark("refused", f"nothing is tuned: {refusal}")
+            tunings = tune_kernels(module, backend, tuning_options, ctx.remark)
+        except DispatchError as error:
+            ctx.remark("refused", f"nothing is tuned: {error}")
             return False
-        ctx.count("kernels tuned", len(found))
-        ctx.count("configurations measured", sum(len(t.measured) for t in found if not t.kept))
+        ctx.count("kernels tuned", len(tunings))
+        ctx.count("configurations measured", sum(len(t.measured) for t in tunings if not t.kept))
         return _schedules(module) != before
 
 
 def _schedules(module: Module) -> list[dict[str, int]]:
     """The parameters of every kernel."""
     ops = [op for program in module.programs.values() for op in program.body.ops]
-    found = [dict(op.attrs["params"]) for op in ops if op.definition.kernel is not None]
+    params = [dict(op.attrs["params"]) for op in ops if op.definition.kernel is not None]
     for pipeline in module.pipelines.values():
-        found += [dict(getattr(stage, "attrs", {})) for stage in pipeline.walk()]
-    return found
+        params += [dict(getattr(stage, "attrs", {})) for stage in pipeline.walk()]
+    return params

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..driver.progress import ProgressBar
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher
 from . import result_cache
+from .baseline_searches import random_search, successive_halving
 from .budget import Budget
 from .descent import Descent, PathPoint, policy_descent
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
-from .paired_test import RIVALS, duel
-from .progress import Bar
+from .paired_test import CANDIDATES, paired_test
 from .result import Measured, Tuning
-from .search import random_search, successive_halving
 from .space import Config, Space
 from .workload import Workload
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "autotune", "search"]
 
 DEFAULT_STRATEGY = "gradient"
-LEAST_BUDGET = 4
+MIN_BUDGET = 4
 SPENT = "the budget was spent"
-
-Told = Callable[[PathPoint], None]
+NEEDS_MEASURE = "a kernel that is only named needs a space and a measure"
 
 
 def autotune(
@@ -48,85 +49,118 @@ def autotune(
 
     `kernel`: a workload (see `kernel_workload`), which is measured on `dispatcher`, each configuration's
     output checked before a time counts; or, with `measure`, a name.  `space`: the configurations, or
-    factors and their values; left out, the workload's own.  `measure(config)`: its cost, less is
+    factors and their values; by default the workload's own.  `measure(config)`: its cost, less is
     better; NaN, infinity, ValueError and DispatchError are failures.
-    `budget`: what it may measure, a quarter of the space unless given (at least 4), in configurations of
-    `rounds` measurements each; the search may spend them on more configurations, most of which it measures
+    `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
+    the space, at least 4.  The search may spend them on more configurations, most of which it measures
     less often, and may stop before.  `strategy`: gradient (see descent), random or halving.
-    `start`: what is measured first; a workload's default, else one at random.
+    `start`: what is measured first; by default the workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
-    `reuse`: take a result that is kept there.  `progress`: a bar on stderr, where that is a terminal.
+    `reuse`: return a result that is kept there.  `progress`: show a bar on stderr, if that is a terminal.
 
-    The same seed and costs give the same result on every target.  Last, the cheapest meet the workload's
-    default, else the start that was given, in a duel beyond the budget; it is the choice unless one is
-    faster by a gain beyond the noise, and by 2 % at least (see duel).
+    The same seed and costs give the same result on every target.  At the end, the cheapest are compared
+    with the workload's default, or else with `start`, in a test that is not counted in the budget: the
+    default is the result unless one is faster beyond the noise, and by at least 2 % (see paired_test).
 
     Raises BadInputs for arguments that do not fit, and BackendError if every configuration failed.
     """
-    from ..runtime.dispatcher import shared_dispatcher
-
-    backend = shared_dispatcher(dispatcher)
-    workload = None if isinstance(kernel, str) else kernel
-    if workload is None and (measure is None or space is None):
-        raise BadInputs("a kernel that is only named needs a space and a measure")
-    name = kernel if isinstance(kernel, str) else kernel.name
-    chosen = _space(space, workload, backend)
-    default = _default(workload, chosen, backend)
+    task = _Task.of(kernel, space, measure, dispatcher, start)
     if strategy not in STRATEGIES:
         raise BadInputs(f"unknown strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
     _check_counts(budget, rounds)
-    first = default if start is None else chosen.find(start)
-    if start is not None and first is None:
-        raise BadInputs(f"start is no configuration of the space: {dict(start)}")
-    allowed = max(LEAST_BUDGET, len(chosen) // 4) if budget is None else budget
-    keep = _store(store)
-    key = result_cache.tuning_key(
-        name, _fingerprint(workload, backend), result_cache.device_of(backend), chosen
-    )
-    if keep is not None and reuse:
-        kept = result_cache.load(keep, key, chosen)
-        if kept is not None and (kept.budget >= allowed * rounds or kept.stopped != SPENT):
-            return kept
-    bench: Bench
-    if measure is not None:
-        bench = FunctionBench(chosen, measure)
-    else:
-        assert workload is not None
-        bench = DispatchBench(workload, chosen, backend)
-    path: list[PathPoint] = []
-    with Bar(name, enabled=progress and sys.stderr is not None and sys.stderr.isatty()) as bar:
-        ledger = Budget(bench, len(chosen), allowed * rounds, rounds, bar.show, anchored=measure is None)
-        search(ledger, np.random.default_rng(seed), chosen, strategy, backend, first, path.append)
-        best = ledger.best
-        if best is None:
-            why = next(iter(bench.failures.values()), "nothing was measured")
-            raise BackendError(f"{name}: no configuration could be measured: {why}")
-        best = _last_word(bench, ledger, best, first if default is None else default)
-    found = _result(
-        ledger, best, default, chosen, name, result_cache.device_of(backend), strategy, seed, path
-    )
-    if keep is not None:
-        result_cache.save(keep, key, found)
-    return found
+    total = rounds * (max(MIN_BUDGET, len(task.space) // 4) if budget is None else budget)
+    results = _store(store)
+    if results is not None and reuse:
+        cached = result_cache.load(results, task.key, task.space)
+        # one that stopped for another reason than its budget would not go further with a larger one
+        if cached is not None and (cached.budget >= total or cached.stopped != SPENT):
+            return cached
+    bar = ProgressBar(f"tuning {task.name}", total) if progress else None
+    with bar or nullcontext():
+        result = _tune(task, strategy, total, rounds, seed, bar.update if bar else None)
+    if results is not None:
+        result_cache.save(results, task.key, result)
+    return result
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is tuned.  `default`, `start`: indices in the space; `measure` or `workload` is not None."""
+
+    name: str
+    backend: Dispatcher
+    space: Space
+    default: int | None
+    start: int | None
+    workload: Workload | None
+    measure: Callable[[Config], float] | None
+
+    @staticmethod
+    def of(
+        kernel: Workload | str,
+        space: Space | Mapping[str, Any] | None,
+        measure: Callable[[Config], float] | None,
+        dispatcher: str | Dispatcher,
+        start: Mapping[str, Any] | None,
+    ) -> _Task:
+        """Raises BadInputs."""
+        from ..runtime.dispatcher import shared_dispatcher
+
+        backend = shared_dispatcher(dispatcher)
+        name, workload = (kernel, None) if isinstance(kernel, str) else (kernel.name, kernel)
+        if space is None:
+            if workload is None:
+                raise BadInputs(NEEDS_MEASURE)
+            space = workload.space(_schedules_for(backend))
+        elif not isinstance(space, Space):
+            space = Space(space)
+        if workload is None and measure is None:
+            raise BadInputs(NEEDS_MEASURE)
+        default = None if workload is None else space.find(workload.default(_schedules_for(backend)))
+        first = default if start is None else space.find(start)
+        if start is not None and first is None:
+            raise BadInputs(f"start is no configuration of the space: {dict(start)}")
+        return _Task(name, backend, space, default, first, workload, measure)
+
+    @property
+    def device(self) -> str:
+        return result_cache.device_of(self.backend)
+
+    @cached_property
+    def key(self) -> bytes:
+        """The key of the result in the cache."""
+        from ..ir.fingerprint import fingerprint
+
+        program = b""
+        if self.workload is not None:
+            target = _schedules_for(self.backend)
+            program = fingerprint(self.workload.trial(self.workload.default(target), target).program)
+        return result_cache.tuning_key(self.name, program, self.device, self.space)
+
+    def bench(self) -> Bench:
+        if self.measure is not None:
+            return FunctionBench(self.space, self.measure)
+        assert self.workload is not None
+        return DispatchBench(self.workload, self.space, self.backend)
 
 
 def search(
-    ledger: Budget,
+    budget: Budget,
     rng: np.random.Generator,
     space: Space,
     strategy: str = DEFAULT_STRATEGY,
     dispatcher: str | Dispatcher = "cpu",
     start: int | None = None,
-    told: Told | None = None,
-    how: Descent | None = None,
+    on_progress: Callable[[PathPoint], None] | None = None,
+    options: Descent | None = None,
 ) -> None:
-    """Spend a ledger's budget by a strategy."""
+    """Spend a budget by a strategy.  `on_progress` and `options` are those of `policy_descent`."""
     if strategy == "gradient":
-        policy_descent(ledger, rng, space, dispatcher, how or Descent(), told, start)
+        policy_descent(budget, rng, space, dispatcher, options or Descent(), on_progress, start)
         return
     if start is not None:
-        ledger.measure([start])
-    STRATEGIES[strategy](ledger, rng)
+        budget.measure([start])
+    STRATEGIES[strategy](budget, rng)
 
 
 STRATEGIES: dict[str, Callable[..., None]] = {
@@ -136,86 +170,78 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 }
 
 
-def _last_word(bench: Bench, ledger: Budget, best: int, home: int | None) -> int:
-    """The choice, after a duel of the cheapest with `home`; the costs of both are told at its pace."""
-    if home is None or home == best or ledger.costs.get(home) == INFINITE:
+def _tune(
+    task: _Task,
+    strategy: str,
+    total: int,
+    rounds: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None,
+) -> Tuning:
+    """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
+    bench = task.bench()
+    budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
+    path: list[PathPoint] = []
+    rng = np.random.default_rng(seed)
+    search(budget, rng, task.space, strategy, task.backend, task.start, path.append)
+    best = budget.best
+    if best is None:
+        reason = next(iter(bench.failures.values()), "nothing was measured")
+        raise BackendError(f"{task.name}: no configuration could be measured: {reason}")
+    best = _compare_with_default(bench, budget, best, task.start if task.default is None else task.default)
+    return _result(task, budget, best, strategy, seed, path)
+
+
+def _compare_with_default(bench: Bench, budget: Budget, best: int, default: int | None) -> int:
+    """The winner of a paired test of the cheapest against `default`; their costs become those of the test."""
+    if default is None or default == best or budget.costs.get(default) == INFINITE:
         return best
-    ranked = sorted(ledger.finalists or ledger.order, key=ledger.costs.__getitem__)
-    ended = duel(bench, home, [pick for pick in ranked if pick != home][:RIVALS])
-    if home not in ledger.costs:
-        ledger.order.append(home)
-    ledger.costs.update(ended.costs)
-    return ended.winner
+    ranked = sorted(budget.finalists or budget.order, key=budget.costs.__getitem__)
+    outcome = paired_test(bench, default, [pick for pick in ranked if pick != default][:CANDIDATES])
+    if default not in budget.costs:
+        budget.order.append(default)
+    budget.costs.update(outcome.costs)
+    return outcome.winner
 
 
 def _result(
-    ledger: Budget,
-    best: int,
-    default: int | None,
-    space: Space,
-    name: str,
-    device: str,
-    strategy: str,
-    seed: int,
-    path: list[PathPoint],
+    task: _Task, budget: Budget, best: int, strategy: str, seed: int, path: list[PathPoint]
 ) -> Tuning:
-    failures = ledger.bench.failures
+    space, default, failures = task.space, task.default, budget.bench.failures
     measured = tuple(
-        Measured(space.configs[pick], ledger.costs[pick], failures.get(pick, "")) for pick in ledger.order
+        Measured(space.configs[pick], budget.costs[pick], failures.get(pick, "")) for pick in budget.order
     )
-    is_spent = ledger.left <= 0 and any(len(taken) < ledger.rounds for taken in ledger.taken.values())
-    stopped = "nothing more promised a gain" if ledger.is_settled else SPENT
-    if len(ledger.order) == len(space) and not is_spent:
+    is_spent = budget.left <= 0 and any(len(s) < budget.rounds for s in budget.samples.values())
+    stopped = "nothing more promised a gain" if budget.is_settled else SPENT
+    if len(budget.order) == len(space) and not is_spent:
         stopped = "all of them"
-    default_cost = None if default is None else ledger.costs.get(default)
     return Tuning(
-        kernel=name,
-        device=device,
+        kernel=task.name,
+        device=task.device,
         strategy=strategy,
         seed=seed,
         config=space.configs[best],
-        cost=ledger.costs[best],
+        cost=budget.costs[best],
         default=None if default is None else space.configs[default],
-        default_cost=default_cost,
+        default_cost=None if default is None else budget.costs.get(default),
         measured=measured,
-        rounds=ledger.rounds,
-        budget=ledger.budget,
+        rounds=budget.rounds,
+        budget=budget.total,
         of=len(space),
         path=tuple(path),
         stopped=stopped,
     )
 
 
-def _space(given: Any, workload: Workload | None, backend: Dispatcher) -> Space:
-    if given is None:
-        assert workload is not None
-        return workload.space(_schedules_for(backend))
-    return given if isinstance(given, Space) else Space(given)
-
-
-def _default(workload: Workload | None, space: Space, backend: Dispatcher) -> int | None:
-    return None if workload is None else space.find(workload.default(_schedules_for(backend)))
-
-
 def _schedules_for(backend: Dispatcher) -> str:
-    """The target that schedules are chosen for; other people's dispatchers count as the CPU."""
+    """The target that schedules are chosen for; a dispatcher that is not ours counts as the CPU."""
     name = getattr(backend, "name", "cpu")
     return name if name in ("ref", "cpu", "cuda") else "cpu"
 
 
-def _fingerprint(workload: Workload | None, backend: Dispatcher) -> bytes:
-    """Of the program that the default makes."""
-    from ..ir.fingerprint import fingerprint
-
-    if workload is None:
-        return b""
-    target = _schedules_for(backend)
-    return fingerprint(workload.trial(workload.default(target), target).program)
-
-
-def _store(given: Any) -> Any:
-    if given != "default":
-        return given
+def _store(store: Any) -> Any:
+    if store != "default":
+        return store
     from ..runtime.cache.store import default_store
 
     return default_store()

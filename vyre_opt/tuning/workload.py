@@ -1,7 +1,7 @@
-"""What is tuned: a kernel on buffers of known sizes, as a program at each configuration.
+"""What is tuned: a kernel on buffers of known sizes.
 
-A workload gives, for a configuration, a Trial: the program, what it is dispatched on, and over which
-grid; and says whether what came out is right.
+For each configuration a workload builds a Trial: a program, its arguments and its grid; and it checks the
+outputs of a trial.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["KernelWorkload", "Trial", "Workload", "close", "kernel_workload"]
 
 Array = np.ndarray[Any, Any]
 
-# Of a result to the exact one, in the 2-norm.
+# The relative error that a result may have, in the 2-norm.
 TOLERANCES = {"f32": 1e-4, "f16": 4e-3, "bf16": 1e-2}
 CHECKED_LOOKUPS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A program to dispatch.  `arguments` are those of `Dispatcher.dispatch`; those at `cleared` are
-    zeros when it starts, which whoever runs it in place must see to."""
+    """A program to dispatch.  `arguments`: those of `Dispatcher.dispatch`; `cleared`: the indices of those
+    that must be zeros when it starts, which a caller that runs it in place must clear before each run."""
 
     program: Program
     arguments: Sequence[Any]
@@ -42,7 +42,7 @@ class Trial:
 
 
 class Workload(Protocol):
-    """`name`: of the kernel, and its sizes; what a result is kept under."""
+    """`name`: the kernel with its sizes and parameters; part of the key of a result in the cache."""
 
     @property
     def name(self) -> str: ...
@@ -51,21 +51,21 @@ class Workload(Protocol):
         """The configurations that are legal on a target."""
 
     def default(self, target: str) -> Config:
-        """The one that is taken where nobody tunes; of the space or not."""
+        """The configuration that is used without tuning; it need not be in the space."""
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
-        """Raises ValueError where the configuration is none for the workload."""
+        """The program of a configuration.  Raises ValueError if the configuration is not legal."""
 
     def fault(self, outputs: Sequence[Array]) -> str:
-        """What is wrong with a trial's outputs; "" if nothing."""
+        """What is wrong with the outputs of a trial; "" if nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelWorkload:
-    """A named kernel on `buffers`, one a role, each with a count; `params` say what it computes.
+    """A named kernel with its parameters, on `buffers`, one for each role, each with a count.
 
-    `owns_grid`: as a stage of a pipeline it has the grid that it asks for; as a program's body it must
-    be right for any.
+    `owns_grid`: True for a stage of a pipeline, which is launched over the grid that its schedule asks for;
+    False for the body of a program, which must be right over any grid.
     """
 
     kernel: str
@@ -88,8 +88,8 @@ class KernelWorkload:
         def why_not(config: Config) -> str | None:
             try:
                 self.expansion(config, target)
-            except ValueError as refusal:
-                return str(refusal)
+            except ValueError as error:
+                return str(error)
             return None
 
         default = {name: (value,) for name, value in self.default(target).items()}
@@ -103,19 +103,19 @@ class KernelWorkload:
         return expand(self.request(target, config))
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
-        made = self.expansion(config, target)
-        assert made.grid is not None, "every buffer has a count"
+        expansion = self.expansion(config, target)
+        assert expansion.grid is not None, "every buffer has a count"
         reads = iter(self.inputs)
         arguments: list[Any] = [
             OutputAlloc(b.count or 0) if role.access is not AccessMode.READ else next(reads)
             for b, role in zip(self.buffers, self.roles, strict=True)
         ]
-        extra = made.program.bound_buffers[len(arguments) :]
+        extra = expansion.program.bound_buffers[len(arguments) :]
         cleared = tuple(range(len(arguments), len(arguments) + len(extra)))
         for buffer in extra:
-            assert made.scratch is not None
-            arguments.append(np.zeros(made.scratch[buffer.name], storage_type(buffer.dtype)))
-        return Trial(made.program, arguments, made.grid, cleared)
+            assert expansion.scratch is not None
+            arguments.append(np.zeros(expansion.scratch[buffer.name], storage_type(buffer.dtype)))
+        return Trial(expansion.program, arguments, expansion.grid, cleared)
 
     @property
     def roles(self) -> Sequence[Any]:
@@ -123,7 +123,7 @@ class KernelWorkload:
 
     @cached_property
     def inputs(self) -> list[Array]:
-        """What the kernel reads, as it is stored."""
+        """The contents of the buffers that the kernel reads, in storage types."""
         from ..runtime.ref.registers import to_storage
         from ..runtime.ref.rounding import narrow
         from .samples import sample_inputs
@@ -140,30 +140,30 @@ class KernelWorkload:
 
     @cached_property
     def expected(self) -> tuple[Array, Any]:
-        """The exact result, and which elements of the output it is."""
+        """The exact result, and the index (a slice or an array) of the output elements that it is for."""
         from ..runtime.ref.kernels import KERNELS
         from ..runtime.ref.registers import from_storage
 
         reads = [
             b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is AccessMode.READ
         ]
-        held = [from_storage(x, b.dtype) for x, b in zip(self.inputs, reads, strict=True)]
+        values = [from_storage(x, b.dtype) for x, b in zip(self.inputs, reads, strict=True)]
         if self.kernel != "tt.embedding":
-            found = KERNELS[self.kernel](*held, **self.params)
-            return found, slice(0, len(found))
-        # all lookups would take gigabytes; these are spread over all of them
-        cores, indices = held
+            result = KERNELS[self.kernel](*values, **self.params)
+            return result, slice(0, len(result))
+        # the results of all lookups would take gigabytes: check some, spread over all of them
+        cores, indices = values
         step = max(1, len(indices) // CHECKED_LOOKUPS)
-        found = KERNELS[self.kernel](cores, indices[::step], **self.params)
-        columns = len(found) // max(1, len(indices[::step]))
-        return found, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
+        result = KERNELS[self.kernel](cores, indices[::step], **self.params)
+        columns = len(result) // max(1, len(indices[::step]))
+        return result, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
 
     def fault(self, outputs: Sequence[Array]) -> str:
         out = next(
             b for b, r in zip(self.buffers, self.roles, strict=True) if r.access is not AccessMode.READ
         )
-        expected, where = self.expected
-        return close(np.asarray(outputs[0]).reshape(-1)[where], expected, out.dtype)
+        expected, index = self.expected
+        return close(np.asarray(outputs[0]).reshape(-1)[index], expected, out.dtype)
 
 
 def kernel_workload(
@@ -175,7 +175,7 @@ def kernel_workload(
 ) -> KernelWorkload:
     """A named kernel on buffers of `counts` elements of `types`, in the order of its roles.
 
-    Raises BadInputs for a kernel that is none, and buffers that it does not take.
+    Raises BadInputs for an unknown kernel, and for buffers that it does not take.
     """
     row = NAMED_KERNELS.get(kernel)
     if row is None:
@@ -189,8 +189,8 @@ def kernel_workload(
         if dtype not in role.types:
             raise BadInputs(f"{kernel}: {role.name} does not hold {dtype}")
     buffers = tuple(
-        Buffer(role.name, dtype, count, role.access, binding=place)
-        for place, (role, dtype, count) in enumerate(zip(row.roles, types, counts, strict=True))
+        Buffer(role.name, dtype, count, role.access, binding=number)
+        for number, (role, dtype, count) in enumerate(zip(row.roles, types, counts, strict=True))
     )
     missing = [name for name, default in row.params.items() if default is None and name not in (params or {})]
     if missing:
@@ -198,25 +198,25 @@ def kernel_workload(
     workload = KernelWorkload(kernel, buffers, row.semantic_params(params or {}), owns_grid)
     try:
         workload.expansion({}, "")
-    except ValueError as wrong:
-        raise BadInputs(f"{kernel}: {wrong}") from None
+    except ValueError as error:
+        raise BadInputs(f"{kernel}: {error}") from None
     return workload
 
 
-def close(found: Array, expected: Array, dtype: DataType) -> str:
-    """Where a result is not the expected one; "" if it is.  Integers agree in every bit."""
+def close(result: Array, expected: Array, dtype: DataType) -> str:
+    """How `result` differs from `expected`; "" if it does not.  Integers must be equal, floats near (TOLERANCES)."""
     from ..runtime.ref.registers import from_storage
 
-    if found.shape != expected.shape:
-        return f"{found.size} elements came out, not {expected.size}"
+    if result.shape != expected.shape:
+        return f"{result.size} elements came out, not {expected.size}"
     if not dtype.is_float:
-        wrong = np.flatnonzero(found != expected)
-        if not len(wrong):
+        different = np.flatnonzero(result != expected)
+        if not len(different):
             return ""
-        at = wrong[0]
-        return f"element {at} is {found[at]}, not {expected[at]}; {len(wrong)} of {found.size} differ"
-    wide = from_storage(np.ascontiguousarray(found), dtype).astype(np.float64)
+        first = different[0]
+        return f"element {first} is {result[first]}, not {expected[first]}; {len(different)} of {result.size} differ"
+    wide = from_storage(np.ascontiguousarray(result), dtype).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = float(np.linalg.norm(wide - expected) / max(float(np.linalg.norm(expected)), 1e-300))
-    allowed = TOLERANCES[dtype.name]
-    return "" if error <= allowed else f"relative error {error:.2g} is more than {allowed:g}"
+    tolerance = TOLERANCES[dtype.name]
+    return "" if error <= tolerance else f"relative error {error:.2g} is more than {tolerance:g}"

@@ -1,4 +1,4 @@
-"""The last word: the default is left for a gain beyond the noise, and for no other."""
+"""The paired test at the end of a search: the default is left for a gain beyond the noise, and for no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from vyre_opt import BackendError, Space, autotune
 from vyre_opt.tuning import tuner
 from vyre_opt.tuning.measure import INFINITE, FunctionBench
-from vyre_opt.tuning.paired_test import FLOOR, RIVALS, ROUNDS, beats, duel, rounds_to_win
+from vyre_opt.tuning.paired_test import CANDIDATES, FLOOR, ROUNDS, is_faster, paired_test, rounds_to_win
 
 SPACE = Space({"a": tuple(range(40))})
 
@@ -50,25 +50,25 @@ def test_rounds_to_win_is_the_sign_test() -> None:
 def test_the_statistic() -> None:
     """Paired, in the same rounds: a spell of both does not count, nor does a gain in a few rounds."""
     home = [1.0 + 0.5 * (k % 3) for k in range(21)]
-    assert beats([0.97 * t for t in home], home)
-    assert not beats([0.985 * t for t in home], home), "less than the floor"
+    assert is_faster([0.97 * t for t in home], home)
+    assert not is_faster([0.985 * t for t in home], home), "less than the floor"
     lucky = [0.5 * t if k < 12 else 1.01 * t for k, t in enumerate(home)]
-    assert not beats(lucky, home), "faster by half, but in 12 rounds of 21"
-    assert beats([-1.0] * 21, [0.0] * 21), "costs that have no ratio"
+    assert not is_faster(lucky, home), "faster by half, but in 12 rounds of 21"
+    assert is_faster([-1.0] * 21, [0.0] * 21), "costs that have no ratio"
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
 def test_equals_do_not_beat_the_default(noise: float) -> None:
     """40 configurations as fast as the default, or slower by up to 4 %; the search's favourite is the
-    luckiest of them.  The default stays in 200 of 200 runs where a duel by the median alone would leave it
+    luckiest of them.  The default stays in 200 of 200 runs where a test by the median alone would leave it
     often; and no choice is slower by more than 2 %."""
     kept = by_median = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
         device = Noisy([1.0, *(1 + 0.04 * rng.random(39))], noise, seed)
         seen = [np.median(samples) for samples in device.samples(range(40), 5)]
-        rivals = [int(k) for k in np.argsort(seen) if k][:RIVALS]
-        ended = duel(device, 0, rivals)
+        candidates = [int(k) for k in np.argsort(seen) if k][:CANDIDATES]
+        ended = paired_test(device, 0, candidates)
         kept += ended.winner == 0
         by_median += min(ended.costs, key=ended.costs.__getitem__) != 0
         assert device.true[ended.winner] <= 1.02
@@ -77,11 +77,11 @@ def test_equals_do_not_beat_the_default(noise: float) -> None:
 
 
 def test_a_gain_is_taken() -> None:
-    """One of 5 %, under noise of 2 %, from nearly every seed; of several, the best; at its cost in the duel."""
+    """One of 5 %, under noise of 2 %, from nearly every seed; of several, the best; at its cost in the test."""
     taken = 0
     for seed in range(100):
         device = Noisy([1.0, 1.03, 0.95, 0.99], 0.02, seed)
-        ended = duel(device, 0, [1, 2, 3])
+        ended = paired_test(device, 0, [1, 2, 3])
         taken += ended.winner == 2
         if ended.winner == 2:
             assert ended.costs[2] <= FLOOR * ended.costs[0]
@@ -93,17 +93,17 @@ def test_a_gain_is_taken() -> None:
 def test_who_fails_loses() -> None:
     device = Noisy([1.0, 0.5, 0.8], 0.0, 0, tails=0.0)
     device.failures[1] = "out of memory"
-    ended = duel(device, 0, [1, 2])
+    ended = paired_test(device, 0, [1, 2])
     assert ended.winner == 2
     assert ended.costs[1] == INFINITE
     device.failures[0] = "gone"
-    assert duel(device, 0, [1, 2]).winner == 2
-    assert duel(device, 0, [1]).winner == 0
+    assert paired_test(device, 0, [1, 2]).winner == 2
+    assert paired_test(device, 0, [1]).winner == 0
 
 
 @pytest.mark.parametrize(("gain", "stays"), [(0.99, True), (0.9, False)])
 def test_autotune_leaves_a_start_for_a_gain_alone(gain: float, stays: bool) -> None:
-    """By a function with a start that is given: it is measured beside the cheapest, and told at that cost."""
+    """By a function with a start that is given: it is measured beside the cheapest, and has that cost."""
     calls: list[int] = []
 
     def cost(config: Any) -> float:
@@ -114,7 +114,7 @@ def test_autotune_leaves_a_start_for_a_gain_alone(gain: float, stays: bool) -> N
     assert found.config == ({"a": 0} if stays else {"a": 30})
     assert found.cost == cost(found.config)
     assert calls.count(0) >= ROUNDS
-    assert autotune("k", SPACE, cost, budget=40, store=None).config == {"a": 30}, "no start: no duel"
+    assert autotune("k", SPACE, cost, budget=40, store=None).config == {"a": 30}, "no start: no test"
 
 
 def test_a_workload_keeps_its_default_on_a_noisy_device(
@@ -136,7 +136,7 @@ def test_a_workload_keeps_its_default_on_a_noisy_device(
 
 
 def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:
-    """Where the default fails, the choice needs no duel."""
+    """Where the default fails, the choice needs no test."""
 
     def cost(config: Any) -> float:
         if config["a"] == 0:
@@ -146,4 +146,4 @@ def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:
     found = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
     assert found.config == {"a": 1}
     bench = FunctionBench(SPACE, cost)
-    assert duel(bench, 0, [3, 4]).winner == 3
+    assert paired_test(bench, 0, [3, 4]).winner == 3
