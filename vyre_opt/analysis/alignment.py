@@ -1,6 +1,6 @@
-"""How many trailing zero bits an index is sure to have: the power of two that divides it.
+"""The number of trailing zero bits that an integer is sure to have: which power of two divides it.
 
-Wrapping does no harm, since it keeps every low bit.
+Wrapping does no harm, since it keeps the low bits.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ MAX_DEPTH = 40
 
 
 class Alignment:
-    """Trailing zeros of the integer values of a program."""
+    """Trailing zeros of the integer values of a program; `specs`: values of spec constants, by name."""
 
     def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
         self.program = program
         self.specs = specs or {}
         self.known: dict[Value, int] = {}
         self.arguments: dict[Value, tuple[Op, int]] = {}
-        waiting = [program.body]
-        while waiting:
-            for op in waiting.pop().ops:
-                waiting += op.regions
+        worklist = [program.body]
+        while worklist:
+            for op in worklist.pop().ops:
+                worklist += op.regions
                 for block in op.regions if op.name in ("for", "while") else ():
-                    self.arguments.update((arg, (op, place)) for place, arg in enumerate(block.args))
+                    self.arguments.update((arg, (op, number)) for number, arg in enumerate(block.args))
 
     def of(self, value: Value, depth: int = MAX_DEPTH) -> int:
         """Trailing zeros that `value` has at least."""
-        found = self.known.get(value)
-        if found is None:
+        zeros = self.known.get(value)
+        if zeros is None:
             if not depth or not value.type.is_int:
                 return 0
-            found = self._argument(value, depth) if value in self.arguments else self._result(value, depth)
-            self.known[value] = found
-        return found
+            zeros = self._argument(value, depth) if value in self.arguments else self._result(value, depth)
+            self.known[value] = zeros
+        return zeros
 
     def _result(self, value: Value, depth: int) -> int:
         op = value.owner
@@ -48,10 +48,10 @@ class Alignment:
         if op.name == "const":
             return _zeros(op.attrs["value"])
         if op.name == "spec":
-            given = self.specs.get(op.attrs["spec"])
-            return _zeros(given) if isinstance(given, int) else 0
+            number = self.specs.get(op.attrs["spec"])
+            return _zeros(number) if isinstance(number, int) else 0
         if op.name in ("for", "while", "if", "region"):
-            return self._given(op, op.results.index(value), depth)
+            return self._control_flow_result(op, op.results.index(value), depth)
         if op.name == "workgroup_size":
             return _zeros(self.program.workgroup["xyz".index(op.attrs["axis"])])
         if op.name == "shl":
@@ -69,39 +69,39 @@ class Alignment:
         operands = op.operands[1:] if op.name == "select" else op.operands
         return min(MOST, rule([self.of(operand, depth - 1) for operand in operands]))
 
-    def _given(self, op: Op, place: int, depth: int) -> int:
-        """A result of control flow: what any of its blocks may give."""
+    def _control_flow_result(self, op: Op, number: int, depth: int) -> int:
+        """Result `number` of control flow: the least over its blocks."""
         if op.name in ("for", "while"):
-            blocks = op.regions[0].args
-            return self.of(blocks[place + (op.name == "for")], depth - 1)
-        return min((self._yielded(block, place, depth) for block in op.regions), default=0)
+            args = op.regions[0].args  # of a for: the counter first
+            return self.of(args[number + (op.name == "for")], depth - 1)
+        return min((self._yielded(block, number, depth) for block in op.regions), default=0)
 
-    def _yielded(self, block: Block, place: int, depth: int) -> int:
+    def _yielded(self, block: Block, number: int, depth: int) -> int:
         end = block.terminator
-        return self.of(end.operands[place], depth - 1) if end is not None else 0
+        return self.of(end.operands[number], depth - 1) if end is not None else 0
 
     def _argument(self, value: Value, depth: int) -> int:
-        """Of a loop: supposed as aligned as at the start, until a round shows less."""
-        op, place = self.arguments[value]
-        if op.name == "for" and place == 0:
+        """An argument of a loop: as aligned as its initial value, lowered until the loop's body keeps it (a fixed point)."""
+        op, number = self.arguments[value]
+        if op.name == "for" and number == 0:
             parts = dict(zip(BOUND_NAMES, bounds(op), strict=True))
             lower, step = parts["lower"], parts["step"]
             return min(_zeros(b) if isinstance(b, int) else self.of(b, depth - 1) for b in (lower, step))
-        place -= op.name == "for"
-        supposed = self.of(inits(op)[place], depth - 1)
-        while supposed:
-            kept = dict(self.known)
-            self._suppose(op, place, supposed)
-            after = self._yielded(op.regions[-1], place, depth)
-            self.known = kept
-            if after >= supposed:
+        number -= op.name == "for"
+        assumed = self.of(inits(op)[number], depth - 1)
+        while assumed:
+            saved = dict(self.known)  # what is derived from the assumption is not known yet
+            self._assume(op, number, assumed)
+            after = self._yielded(op.regions[-1], number, depth)
+            self.known = saved
+            if after >= assumed:
                 break
-            supposed = after
-        return supposed
+            assumed = after
+        return assumed
 
-    def _suppose(self, op: Op, place: int, zeros: int) -> None:
+    def _assume(self, op: Op, number: int, zeros: int) -> None:
         for block in op.regions:
-            self.known[block.args[place + (op.name == "for")]] = zeros
+            self.known[block.args[number + (op.name == "for")]] = zeros
 
 
 def _zeros(number: int) -> int:

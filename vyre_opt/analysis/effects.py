@@ -1,7 +1,6 @@
-"""What ops do besides giving values: the buffers they touch, and whether they order memory.
+"""Side effects of ops: the buffers they read and write, and whether they order memory.
 
-An op with regions has the effects of all ops inside; `summarize` finds them
-for a whole body in one walk.
+An op with regions has the effects of all ops inside; `summarize` computes them for a whole body in one walk.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ __all__ = ["Effects", "effects_of", "summarize"]
 class Effects:
     """`reads` and `writes` name buffers; atomics do both.
 
-    `orders`: holds a barrier or an ordered atomic, after which other invocations' writes show.
-    `atomics`: holds an atomic of any order.  `stops`: may trap, or loop without an end in sight.
+    `orders`: has a barrier or an ordered atomic, after which other invocations' writes are visible.
+    `atomics`: has an atomic of any order.  `stops`: may trap or not terminate.
     """
 
     reads: set[str] = field(default_factory=set)
@@ -37,21 +36,21 @@ class Effects:
 
 def effects_of(op: Op) -> Effects:
     """The effects of one op, without those of ops in its regions."""
-    found = Effects(stops=op.name in ("while", "trap"))
+    effects = Effects(stops=op.name in ("while", "trap"))
     row = op.definition
     if row.is_pure:
-        return found
+        return effects
     if row.kernel is not None:
         for name, role in zip(op.attrs["buffers"], row.kernel.roles, strict=True):
-            (found.reads if role.access is AccessMode.READ else found.writes).add(name)
-        return found
+            (effects.reads if role.access is AccessMode.READ else effects.writes).add(name)
+        return effects
     if "read" in row.effects:
-        found.reads.add(op.attrs["buffer"])
+        effects.reads.add(op.attrs["buffer"])
     if "write" in row.effects:
-        found.writes.add(op.attrs["buffer"])
-    found.atomics = "atomic" in row.effects
-    found.orders = "sync" in row.effects or (found.atomics and op.attrs["order"] != "relaxed")
-    return found
+        effects.writes.add(op.attrs["buffer"])
+    effects.atomics = "atomic" in row.effects
+    effects.orders = "sync" in row.effects or (effects.atomics and op.attrs["order"] != "relaxed")
+    return effects
 
 
 def summarize(body: Block) -> tuple[Effects, dict[Op, Effects]]:
@@ -64,11 +63,11 @@ def _block(block: Block, by_op: dict[Op, Effects]) -> Effects:
     total = Effects()
     for op in block.ops:
         if op.regions:
-            found = effects_of(op)
+            effects = effects_of(op)
             for inner in op.regions:
-                found.include(_block(inner, by_op))
-            by_op[op] = found
-            total.include(found)
+                effects.include(_block(inner, by_op))
+            by_op[op] = effects
+            total.include(effects)
         elif not op.definition.is_pure:
             total.include(effects_of(op))
     return total

@@ -1,8 +1,8 @@
 """Sets of integers as bit masks, for exact footprints.
 
-An affine form maps a box of symbol values to a set of elements.  The set is a sum
-of strided ranges, and the sum with one more range is a few shifts and ors of one
-big integer: `{a} + {0, s, 2s, ..., (n-1)s}` doubles its reach at every step.
+An affine expression maps a box of symbol values to a set of elements: a sum (in the sense of Minkowski)
+of strided ranges.  Adding one more range takes O(log n) shifts and ors of one big integer, since
+`{a} + {0, s, 2s, ..., (n-1)s}` can be doubled at every step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 __all__ = ["MAX_SPAN", "Elements"]
 
 MAX_SPAN = 1 << 22
-"""Elements between the smallest and the largest of a set; more is not worth tracking."""
+"""Largest distance between elements of a set (512 KiB of bits); sets that span more are not tracked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Elements:
         return Elements(self.low + by, self.bits)
 
     def union(self, other: Elements) -> Elements | None:
-        """All of both; None past MAX_SPAN."""
+        """The union; None past MAX_SPAN."""
         if not self.bits:
             return other
         if not other.bits:
@@ -58,12 +58,12 @@ class Elements:
         return Elements(low, (self.bits << (self.low - low)) | (other.bits << (other.low - low)))
 
     def minus(self, other: Elements) -> Elements:
-        """What `other` does not have."""
+        """The difference: the elements that `other` does not have."""
         if other.low > self.high or other.high < self.low:
-            return self  # perhaps far apart: no shift by that much
+            return self  # disjoint, and perhaps so far apart that the shift below would be huge
         offset = other.low - self.low
-        taken = other.bits << offset if offset >= 0 else other.bits >> -offset
-        bits = self.bits & ~taken
+        removed = other.bits << offset if offset >= 0 else other.bits >> -offset
+        bits = self.bits & ~removed
         if not bits:
             return EMPTY
         first = (bits & -bits).bit_length() - 1

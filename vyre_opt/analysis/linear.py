@@ -1,11 +1,11 @@
-"""Indices as linear forms over other values, exact modulo 2^bits: which accesses are neighbours.
+"""Indices as linear expressions over other values, exact modulo 2^bits: which accesses are neighbours.
 
     %a = mul %g, 4          4*%g
     %b = add %a, 3          4*%g + 3           one element behind 4*%g + 2, whatever %g is
     %c = cast %b -> u64     u64(4*%g) + 3      4*%g is a multiple of 4, so that adding 3 carries nothing
 
-Unlike `AffineAnalysis`, which says what an index may be, this says how two of them differ, and
-holds for any values at all: an index that was loaded, say.
+`AffineAnalysis` tells which values an index may have; this tells by how much two indices differ, for any
+values at all, such as an index that was loaded.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from .alignment import Alignment
 __all__ = ["LinearExpr", "LinearAnalysis"]
 
 MAX_TERMS = 8
-"""A value with more is taken as a term itself, so that long sums take linear time."""
+"""A value with more terms becomes a term itself, so that long sums take linear time."""
 
 Terms = frozenset[tuple[object, int]]
-"""Pairs of what is multiplied and its coefficient, not zero."""
+"""Pairs of a value (or what identifies it) and its coefficient, which is not zero."""
 
 LinearExpr = tuple[Terms, int]
 """Terms and a constant, both modulo 2^bits of the value's type."""
 
 
 class LinearAnalysis:
-    """The forms of a program's integer values."""
+    """The linear expressions of a program's integer values."""
 
     def __init__(self, program: Program, alignment: Alignment) -> None:
         self.alignment = alignment
         self.known: dict[Value, LinearExpr] = {}
-        waiting = [program.body]
-        while waiting:  # blocks before those inside of them
-            for op in waiting.pop().ops:
-                waiting += op.regions
+        worklist = [program.body]
+        while worklist:  # blocks before those nested in them, so that operands come first
+            for op in worklist.pop().ops:
+                worklist += op.regions
                 if len(op.results) == 1 and op.result.type.is_int and not op.regions:
                     self.known[op.result] = self._op(op) or _leaf(_identity(op))
 
@@ -50,18 +50,19 @@ class LinearAnalysis:
         return max(self.alignment.of(value), min(lowest, self._zeros(terms, value.type.bits or 1)))
 
     def _op(self, op: Op) -> LinearExpr | None:
-        """None where the result is a term of its own."""
+        """None where the result becomes a term itself."""
         bits = op.result.type.bits or 1
         if op.name == "const":
             return frozenset(), op.attrs["value"] % (1 << bits)
         if op.name == "cast":
             return self._cast(op.operands[0], bits) if op.operands[0].type.is_int else None
         rule = _RULES.get(op.name)
-        found = rule(self, op, bits) if rule is not None else None
-        return found if found is not None and len(found[0]) <= MAX_TERMS else None
+        expr = rule(self, op, bits) if rule is not None else None
+        return expr if expr is not None and len(expr[0]) <= MAX_TERMS else None
 
     def _cast(self, source: Value, bits: int) -> LinearExpr:
-        """Where the terms are a multiple of 2^k, adding the low k bits of the constant never carries."""
+        """A widening cast: where the terms are a multiple of 2^k, adding the low k bits of the constant never
+        carries, so these bits may be added after the cast; all else becomes one term."""
         terms, const = self.of(source)
         old = source.type.bits or 1
         if bits <= old:
@@ -73,7 +74,7 @@ class LinearAnalysis:
         return frozenset({(("cast", source.type, terms, const - low), 1)}), low
 
     def _zeros(self, terms: Terms, bits: int) -> int:
-        """Trailing zeros that the sum of `terms` has at least, taken one by one."""
+        """Trailing zeros that the sum of `terms` has at least: the least of the terms."""
         least = bits
         for leaf, coefficient in terms:
             own = self.alignment.of(leaf) if isinstance(leaf, Value) else 0
@@ -82,14 +83,14 @@ class LinearAnalysis:
 
 
 def _identity(op: Op) -> object:
-    """Equal for ops that give equal values because they ask for the same id or size."""
+    """What identifies a result as a term: the same for ops that read the same id or size."""
     if op.definition.is_pure and not op.operands:
         return (op.name, *(op.attrs[a.name] for a in op.definition.attrs))
     return op.result
 
 
-def _leaf(what: object) -> LinearExpr:
-    return frozenset({(what, 1)}), 0
+def _leaf(term: object) -> LinearExpr:
+    return frozenset({(term, 1)}), 0
 
 
 def _reduced(terms: dict[object, int], const: int, bits: int) -> LinearExpr:

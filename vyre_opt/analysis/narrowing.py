@@ -1,4 +1,4 @@
-"""Whether the elements of a hand-off fit a narrower type than they are declared in."""
+"""Whether the stored values of a hand-off fit a narrower type than the declared one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .locality import TileProof
 __all__ = ["narrow_element"]
 
 
-def narrow_element(buffer: Buffer, local: TileProof, ranges: Mapping[Value, Range]) -> DataType | None:
+def narrow_element(buffer: Buffer, proof: TileProof, ranges: Mapping[Value, Range]) -> DataType | None:
     """u8 or u16 if every stored value fits it and it is narrower than the buffer's type, else None.
 
-    `ranges` are those of the program's values; a value without one may be any of its type.
+    `ranges`: those of the program's values; a value without one may have any value of its type.
     """
-    if not buffer.dtype.is_int or any(access.width != 1 for access in local.accesses):
+    if not buffer.dtype.is_int or any(access.width != 1 for access in proof.accesses):
         return None
-    stores = [access.op for access in local.accesses if access.is_write]
+    stores = [access.op for access in proof.accesses if access.is_write]
     if not stores:
         return None
     low, high = 0, 0

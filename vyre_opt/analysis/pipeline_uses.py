@@ -1,4 +1,4 @@
-"""Who uses what in the pipelines of a module: found in one walk, since pipelines may be long."""
+"""Uses of programs and buffers in the pipelines of a module, collected in one walk since pipelines may be long."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["PipelineUses"]
 
 
 class PipelineUses:
-    """`launches` of each program by its name, and of each pipeline:
+    """`launches`: those of each program, by its name.  For each pipeline:
 
-    `counts`: how many stages name a buffer, as often as they name it (a grid does not count);
-    `host`: the buffers that the host reads; `grids`: the launches whose grids ask for a length.
+    `counts`: how often stages name each buffer as an argument or a host read (not in a grid).
+    `host`: the buffers that the host reads.
+    `grids`: for each buffer, the launches whose grids use its length.
     """
 
     def __init__(self, module: Module) -> None:
@@ -44,11 +45,11 @@ class PipelineUses:
                     grids[name].append(stage)
         self.host[pipeline], self.grids[pipeline] = host, grids
 
-    def drop(self, pipeline: Pipeline, stage: Launch, place: int) -> None:
-        """Take the argument at `place` out of a launch, and its buffer out of the pipeline if no other
-        stage names it; grids keep its length as a number."""
-        name = stage.buffers[place]
-        stage.buffers = stage.buffers[:place] + stage.buffers[place + 1 :]
+    def drop(self, pipeline: Pipeline, stage: Launch, position: int) -> None:
+        """Remove the argument at `position` from a launch, and its buffer from the pipeline if no other
+        stage names it; in grids its length becomes a number."""
+        name = stage.buffers[position]
+        stage.buffers = stage.buffers[:position] + stage.buffers[position + 1 :]
         self.counts[pipeline][name] -= 1
         if self.counts[pipeline][name]:
             return

@@ -12,10 +12,10 @@ __all__ = ["result_range"]
 
 
 def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
-    """Smallest and largest integer or bool that an op with one result may give.
+    """Smallest and largest result of an op with one integer or bool result.
 
-    `known` are the bounds of its operands.  Where nothing is known, or the result may
-    wrap, it is the range of the type.
+    `known`: bounds of values; without an entry, those of the type.  Where nothing is known of the result,
+    or it may wrap, the range is that of its type.
     """
     whole = arith.int_range(op.result.type)
     if not all(v.type.is_int or v.type.is_bool for v in op.operands):
@@ -25,7 +25,7 @@ def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
 
 
 def _of(op: Op, ranges: list[Range]) -> Range | None:
-    """The exact result of `op` for operands in `ranges`; None where nothing is known."""
+    """Bounds of the result before wrapping, for operands in `ranges`; None where nothing is known."""
     name = op.name
     if name == "const":
         return op.attrs["value"], op.attrs["value"]
@@ -45,7 +45,7 @@ def _of(op: Op, ranges: list[Range]) -> Range | None:
     if name == "max":
         return max(a, c), max(b, d)
     if a < 0 or c < 0:
-        return None
+        return None  # the bounds below hold for operands that are not negative
     if name == "and":
         return 0, min(b, d)
     if name in ("or", "xor"):
