@@ -108,10 +108,21 @@ def compare_random(
     return _total(distribute(_random_batch, [(target, batch, settings, in_turn) for batch in batches], jobs))
 
 
-def compare_ops(target: str, *, jobs: int | None = None) -> Comparison:
-    """Every op at every type it takes, with each of the target's OPTIONS."""
-    count = len(list(op_programs()))
-    return _total(distribute(_op_batch, [(target, start) for start in range(0, count, BATCH)], jobs))
+def compare_ops(target: str, *, per_op: int | None = None, jobs: int | None = None) -> Comparison:
+    """Every op at every type it takes, with each of the target's OPTIONS; `per_op`: so many programs of each."""
+    count = len(_op_cases(per_op))
+    return _total(distribute(_op_batch, [(target, start, per_op) for start in range(0, count, BATCH)], jobs))
+
+
+def _op_cases(per_op: int | None) -> list[OpProgram]:
+    cases = list(op_programs())
+    if per_op is None:
+        return cases
+    by_op: dict[str, list[OpProgram]] = {}
+    for case in cases:
+        by_op.setdefault(case.name.split()[0], []).append(case)
+    # from the first to the last, so that types of every kind and width are among them
+    return [case for group in by_op.values() for case in group[:: max(1, len(group) // per_op)]]
 
 
 def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings | None = None) -> str:
@@ -184,8 +195,8 @@ def _random_batch(target: str, seeds: list[int], settings: Settings | None, in_t
     return total
 
 
-def _op_batch(target: str, start: int) -> Comparison:
-    cases = list(op_programs())[start : start + BATCH]
+def _op_batch(target: str, start: int, per_op: int | None) -> Comparison:
+    cases = _op_cases(per_op)[start : start + BATCH]
     total = Comparison(len(cases))
     for choice in OPTIONS[target]:
         _compare(total, target, choice, cases)

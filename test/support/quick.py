@@ -11,17 +11,23 @@ import pytest
 __all__ = ["quick"]
 
 
-def quick(cases: Iterable[Any], group: Callable[[Any], Any] = lambda case: None, keep: int = 1) -> list[Any]:
+def quick(
+    cases: Iterable[Any],
+    group: Callable[[Any], Any] = lambda case: None,
+    keep: int = 1,
+    *,
+    one_parameter: bool = False,
+) -> list[Any]:
     """The cases as pytest parameters.  Of each `group`, those after the first `keep` are slow.
 
-    A tuple is several parameters of one case, as pytest has it.
+    A tuple is several parameters of one case, as pytest has it, unless there is `one_parameter` only.
     """
     seen: Counter[Any] = Counter()
     parameters = []
     for case in cases:
         key = group(case)
         seen[key] += 1
-        values = case if type(case) is tuple else (case,)
+        values = case if type(case) is tuple and not one_parameter else (case,)
         marks = [pytest.mark.slow] if seen[key] > keep else []
         parameters.append(pytest.param(*values, marks=marks))
     return parameters

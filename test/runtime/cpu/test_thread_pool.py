@@ -189,12 +189,15 @@ def test_workgroups_may_wait_for_earlier_ones(kind: str, workers: int) -> None:
 
 
 @pytest.mark.parametrize("text", quick([CHAIN, CHAIN_WITH_BARRIER]), ids=["chunk", "barrier"])
-def test_nobody_waits_for_a_workgroup_at_fault(kind: str, text: str) -> None:
+@pytest.mark.parametrize(
+    "runs", quick([(1, 2), (7, 7, 7, 7, 7)], one_parameter=True), ids=["few", "more threads than CPUs"]
+)
+def test_nobody_waits_for_a_workgroup_at_fault(kind: str, text: str, runs: tuple[int, ...]) -> None:
     """It never says that it is done; those who wait for that give up, and its fault is told."""
     x = np.zeros(32 * GROUPS, np.uint32)
     x[32 * 7_000 + 3] = 7
     told = set()
-    for workers in (1, 2, 7, 7, 7, 7, 7):
+    for workers in runs:
         found = within(60, lambda workers=workers: run_chain(chain(text), x, workers))
         assert isinstance(found, ProgramError)
         told.add(str(found))
