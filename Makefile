@@ -45,8 +45,8 @@ types: install  ## Check the types
 	$(BIN)/mypy
 
 docs: install  ## Make the generated pages of docs/
-	$(BIN)/python -m vyre_opt.ir.opdoc > docs/ops.md
-	$(BIN)/python -m vyre_opt.passes.passdoc > docs/passes.md
+	$(BIN)/python docs/ops_page.py > docs/ops.md
+	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure the front end and the CPU kernels beside their peers, where they are installed

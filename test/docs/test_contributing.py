@@ -44,7 +44,7 @@ class Item:
 
     @property
     def commands(self) -> list[str]:
-        return [span for span in self.spans if span.startswith("python -m ")]
+        return [span for span in self.spans if span.startswith("python docs/")]
 
 
 class Checkout:
@@ -153,12 +153,12 @@ def changelog(checkout: Checkout, item: Item) -> None:
 
 
 def made_page(checkout: Checkout, item: Item) -> None:
-    """Run the item's `python -m MODULE > PAGE`; the page then tells of what is new."""
+    """Run the item's `python SCRIPT > PAGE`; the page then tells of what is new."""
     (command,) = item.commands
-    module, page = re.fullmatch(r"python -m ([\w.]+) > (\S+)", command).groups()  # type: ignore[union-attr]
+    script, page = re.fullmatch(r"python (\S+) > (\S+)", command).groups()  # type: ignore[union-attr]
     path = checkout.root / page
     assert item.name not in path.read_text(encoding="utf-8")
-    path.write_text(checkout.run("-m", module), encoding="utf-8")
+    path.write_text(checkout.run(script), encoding="utf-8")
     assert item.name in path.read_text(encoding="utf-8")
 
 
@@ -263,7 +263,7 @@ OP: dict[str, Sequence[Step]] = {
         ),
     ],
     "Run the tests that take each op": [queue_tests],
-    "Run `python -m": [made_page],
+    "Run `python docs/": [made_page],
     "Add a line to": [changelog],
 }
 NEW_FORM: dict[str, Sequence[Step]] = {
@@ -366,7 +366,7 @@ PASS: dict[str, Sequence[Step]] = {
         ),
     ],
     "If it rests on a proof": [named_files_exist, makefile_targets_exist],
-    "Run `python -m": [made_page],
+    "Run `python docs/": [made_page],
     "Add a line to": [changelog],
 }
 
@@ -488,7 +488,7 @@ KERNEL: dict[str, Sequence[Step]] = {
         insert('"math.matvec_fixed": (Mat', '"math.offset": (OffsetSchedule,),\n'),
         queue_tests,
     ],
-    "Run `python -m": [made_page],
+    "Run `python docs/": [made_page],
     "Add a line to": [changelog],
 }
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import ops_page
+import passes_page
 import pytest
 
-from vyre_opt.ir import opdoc
 from vyre_opt.ir.diagnostics import Source, render
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.verifier import verify
-from vyre_opt.passes import passdoc
 
 
 def test_ops_page_is_up_to_date(root: Path) -> None:
     written = (root / "docs/ops.md").read_text(encoding="utf-8")
-    assert written == opdoc.page() + "\n", "run: python -m vyre_opt.ir.opdoc > docs/ops.md"
+    assert written == ops_page.page() + "\n", "run: python docs/ops_page.py > docs/ops.md"
 
 
 def test_passes_page_is_up_to_date(root: Path) -> None:
     written = (root / "docs/passes.md").read_text(encoding="utf-8")
-    assert written == passdoc.page() + "\n", "run: python -m vyre_opt.passes.passdoc > docs/passes.md"
+    assert written == passes_page.page() + "\n", "run: python docs/passes_page.py > docs/passes.md"
 
 
 def test_benchmarks_page_is_up_to_date(root: Path) -> None:
@@ -34,7 +34,7 @@ def test_benchmarks_page_is_up_to_date(root: Path) -> None:
 
 def test_every_section_of_the_ops_page_begins_at_an_op() -> None:
     """A renamed op must not make its section vanish silently."""
-    assert set(opdoc.SECTIONS) <= set(OPS)
+    assert set(ops_page.SECTIONS) <= set(OPS)
 
 
 @pytest.mark.parametrize("row", OPS.values(), ids=lambda row: row.name)
@@ -44,7 +44,7 @@ def test_example_of_an_op_is_a_program(row: OpDef) -> None:
     found = verify(module)
     assert not found, "\n".join(map(render, found))
     shown = " ".join(print_program(module).split())
-    assert " ".join(opdoc.example(row).split()) in shown
+    assert " ".join(ops_page.example(row).split()) in shown
 
 
 def _program(row: OpDef) -> str:
@@ -54,10 +54,10 @@ def _program(row: OpDef) -> str:
             f"buffer @{role.name} : {role.types[0]}[64] {role.access} binding({number})\n"
             for number, role in enumerate(row.kernel.roles)
         )
-        return f"vyre 1\nprogram @p workgroup(64) {{\n{buffers}{opdoc.example(row)}\n}}\n"
-    dtype = opdoc.operand_type(row)
+        return f"vyre 1\nprogram @p workgroup(64) {{\n{buffers}{ops_page.example(row)}\n}}\n"
+    dtype = ops_page.operand_type(row)
     # a terminator is shown where it stands
-    text = "" if row.is_terminator else opdoc.example(row)
+    text = "" if row.is_terminator else ops_page.example(row)
     if row.name == "yield":
         text = f"%r = region @g -> {dtype} {{ yield %a }}"
     elif row.name == "condition":

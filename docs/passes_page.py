@@ -1,4 +1,4 @@
-"""docs/passes.md, made from the registry:  python -m vyre_opt.passes.passdoc > docs/passes.md"""
+"""docs/passes.md, made from the registry:  python docs/passes_page.py > docs/passes.md"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from typing import get_type_hints
 
-from .pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from .registry import BUILTIN, Pass, find_pass, option_type
+from vyre_opt.passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
+from vyre_opt.passes.registry import BUILTIN, Pass, find_pass, option_type
 
 __all__ = ["page"]
 
 _INTRO = """\
 # Passes
 
-<!-- Made by `python -m vyre_opt.passes.passdoc > docs/passes.md`; edit the pass instead. -->
+<!-- Made by `python docs/passes_page.py > docs/passes.md`; edit the pass instead. -->
 
 Each pass is one file of `vyre_opt/passes`.  Give passes in order, with options in
 braces; `-` and `_` in a name are the same:

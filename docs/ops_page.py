@@ -1,4 +1,4 @@
-"""docs/ops.md, made from the op table:  python -m vyre_opt.ir.opdoc > docs/ops.md
+"""docs/ops.md, made from the op table:  python docs/ops_page.py > docs/ops.md
 
 A row's example is text of the language; test/docs parses every one of them.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .formats import FORMATS
-from .ops import OPS, Attr, OpDef
+from vyre_opt.ir.formats import FORMATS
+from vyre_opt.ir.ops import OPS, Attr, OpDef
 
 __all__ = ["SECTIONS", "example", "operand_type", "page"]
 
@@ -29,7 +29,7 @@ SECTIONS = {
 _INTRO = """\
 # Ops
 
-<!-- Made by `python -m vyre_opt.ir.opdoc > docs/ops.md`; edit vyre_opt/ir/ops.py instead. -->
+<!-- Made by `python docs/ops_page.py > docs/ops.md`; edit vyre_opt/ir/ops.py instead. -->
 
 Every op of the language, from the one table that declares it.  The semantics that
 all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md).
