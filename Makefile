@@ -18,8 +18,8 @@ $(BIN)/pytest: pyproject.toml
 
 check: lint types test  ## All that must pass before a commit
 
-test: install  ## Run the tests, lit tests included
-	$(BIN)/pytest
+test: install  ## Run the tests, lit tests included, but for the slow ones (three minutes on 2 cores)
+	$(BIN)/pytest -n auto
 
 mutants: install  ## Plant mistakes in the proofs, one by one, and see that tests notice them (a minute)
 	$(BIN)/python test/mutants.py
@@ -28,14 +28,16 @@ mutants: install  ## Plant mistakes in the proofs, one by one, and see that test
 SEED ?= 1
 N ?= 200000
 campaign: export PYTHONPATH := test
-campaign: install  ## Random pipelines before and after passes: ref, random passes, cpu (hours; N=2000 for less)
+campaign: install  ## The slow tests, then random pipelines before and after passes (hours; N=2000 for less)
+	$(BIN)/pytest -n auto -m slow
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
 
-lint: install  ## Check style and format
+lint: install  ## Check style, format, and that packages stand in layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 format: install  ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
@@ -58,5 +60,5 @@ ci:  ## Do what CI does, in a fresh environment
 	.ci/run
 
 clean:  ## Remove what the tools leave behind, .venv excepted
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -82,11 +82,21 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_named_files_exist(document: Path, root: Path) -> None:
-    """A path in backticks that begins at the top of the checkout is there."""
+    """A path in backticks that begins at the top of the checkout is there; a Python file may be named in short."""
     tops = {path.name for path in root.iterdir() if path.is_dir()}
-    for span in re.findall(r"`([\w.-]+/[\w./-]*)`", document.read_text(encoding="utf-8")):
+    files = [
+        f"/{path.relative_to(root)}"
+        for top in ("vyre_opt", "test", "bench")
+        for path in root.glob(f"{top}/**/*.py")
+    ]
+    text = document.read_text(encoding="utf-8")
+    for span in re.findall(r"`([\w.-]+/[\w./-]*)`", text):
         if span.split("/")[0] in tops and "NAME" not in span:
             assert (root / span).exists(), f"{document.name} names {span}"
+    for span in re.findall(r"`([\w/]+\.py)`", text):
+        assert "NAME" in span or any(file.endswith(f"/{span}") for file in files), (
+            f"{document.name} names {span}"
+        )
 
 
 def anchors(document: Path) -> set[str]:
