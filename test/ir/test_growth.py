@@ -81,7 +81,7 @@ def wrong(n: int) -> str:
     return HEAD + "".join(f"  %w{i} = addd %v0 : u32\n" for i in range(n)) + "}\n"
 
 
-SHAPES = [straight, nested, wrong, same_names, loops, wide, items, declarations]
+SHAPES = [nested, wrong, straight, same_names, loops, wide, items, declarations]
 
 
 def read(text: str) -> None:
@@ -91,7 +91,7 @@ def read(text: str) -> None:
         str(found)
 
 
-@pytest.mark.parametrize("shape", quick(SHAPES, keep=3), ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", quick(SHAPES, keep=2), ids=lambda shape: shape.__name__)
 def test_reading_is_linear(shape: Callable[[int], str]) -> None:
     """Parsing and verifying: 1,000 ops against 6,000."""
     small, large = shape(1000), shape(6000)

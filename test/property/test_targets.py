@@ -17,7 +17,7 @@ from vyre_opt.ir.program import Module
 from vyre_opt.runtime.dispatcher import Dispatcher
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
-PART = 100
+PART = 50
 
 
 def shown(found: list[Difference]) -> str:
