@@ -182,10 +182,7 @@ def check_inputs(program: Program, inputs: Any) -> None:
 
 
 def check_program(
-    program: Program,
-    grid: int | Sequence[int] | None,
-    module: Module | None,
-    specs: Mapping[str, Any] | None,
+    program: Program, grid: int | Sequence[int] | None, module: Module | None, specs: Mapping[str, Any] | None
 ) -> tuple[Dim3, dict[str, Any]]:
     """The checked grid and constants of a dispatch; raises what `check_call` does."""
     values = check_form(program, module, specs)

@@ -61,12 +61,7 @@ class RefDispatcher:
         return outputs
 
     def in_place(
-        self,
-        program: Program,
-        memory: Mapping[str, Memory],
-        grid: Dim3,
-        module: Module,
-        scratch: Scratch,
+        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`.  What a launch writes is initialised for the launches after it.
 

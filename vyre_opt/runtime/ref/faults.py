@@ -19,12 +19,7 @@ def _dims(linear: int, extents: Dim3) -> str:
 
 
 def fault(
-    kind: str,
-    program: Program,
-    op: Op,
-    message: str,
-    other: Op | None = None,
-    help: str | None = None,
+    kind: str, program: Program, op: Op, message: str, other: Op | None = None, help: str | None = None
 ) -> ProgramError:
     """An error of `program` at `op`; `other` is the op that it collides with."""
     diagnostic = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
