@@ -67,8 +67,7 @@ class RefDispatcher:
 
         Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
-        checked, specs = check_program(program, grid, module, None)
-        call = CheckedCall(checked, {}, specs)
+        call = check_program(program, grid, module, None)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
@@ -95,8 +94,8 @@ class RefDispatcher:
         Returns, for each bound buffer that the program writes, a bool for each scalar: whether these
         workgroups wrote it.
         """
-        checked, specs = check_program(program, grid, module, None)
-        machine = self._run(program, CheckedCall(checked, {}, specs), module, Scratch(), memory, workgroups)
+        call = check_program(program, grid, module, None)
+        machine = self._run(program, call, module, Scratch(), memory, workgroups)
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 

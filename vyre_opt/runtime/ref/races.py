@@ -77,6 +77,10 @@ class _Accesses:
         self.op = np.zeros(size, np.int32)
 
 
+_CONFLICTS = {"read": ("write", "atomic"), "write": ("read", "write", "atomic"), "atomic": ("read", "write")}
+"""For each kind of access, the kinds that it races with."""
+
+
 class Shadow:
     """The shadow memory of a buffer of `size` scalars: its accesses, in a dispatch of `invocations`."""
 
@@ -87,30 +91,22 @@ class Shadow:
         self.sets: dict[str, _Accesses] = {}
         self.winner = np.empty(0, np.int32)
 
-    def read(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        """Lane i reads offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once."""
-        return self._access(frame, offsets, op, "read", ("write", "atomic"))
-
-    def write(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        return self._access(frame, offsets, op, "write", ("read", "write", "atomic"))
-
-    def atomic(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        return self._access(frame, offsets, op, "atomic", ("read", "write"))
-
     def written(self) -> Array:
         """For each scalar, whether it was written."""
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
-    def _access(
-        self, frame: Frame, offsets: Array, op: int, kind: str, against: tuple[str, ...]
-    ) -> Collision | None:
+    def access(self, frame: Frame, offsets: Array, op: int, kind: str) -> Collision | None:
+        """Lane i accesses offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once.
+
+        `kind`: read, write or atomic.
+        """
         lanes = np.arange(frame.size)
         if offsets.ndim == 2:
             lanes = np.repeat(lanes, offsets.shape[1])
             offsets = offsets.reshape(-1)
         invocations = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
-        for other in against:
+        for other in _CONFLICTS[kind]:
             earlier = self.sets.get(other)
             if earlier is not None:
                 racing = self._unordered(earlier, frame, offsets, lanes, invocations)

@@ -102,22 +102,17 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def reduce(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
-    values = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, values, op.attrs["combine"], op.operands[0].type)
+    table, running = _running(machine, frame, op)
     total = np.repeat(running[:, -1:], SUBGROUP_SIZE, axis=1)
     frame.values[op.results[0]] = table.take(total)
 
 
 def scan(machine: Machine, frame: Frame, op: Op) -> None:
     """Inclusive, or exclusive: then the first lane gets the combiner's identity."""
-    table = _Table(machine, frame, op)
-    dtype, combine = op.operands[0].type, op.attrs["combine"]
-    values = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, values, combine, dtype)
+    table, running = _running(machine, frame, op)
     if op.attrs["mode"] == "exclusive":
         before = np.empty_like(running)
-        before[:, 0] = identity(combine, dtype)
+        before[:, 0] = identity(op.attrs["combine"], op.operands[0].type)
         before[:, 1:] = running[:, :-1]
         any_before = np.cumsum(table.present, axis=1) - table.present > 0
         shape = (*any_before.shape, *(1,) * (running.ndim - 2))
@@ -125,8 +120,10 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(table: _Table, values: Array, combine: str, dtype: DataType) -> Array:
-    """Entry (s, k) combines the present lanes 0 to k of subgroup s, from left to right."""
+def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_Table, Array]:
+    """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
+    table, combine, dtype = _Table(machine, frame, op), op.attrs["combine"], op.operands[0].type
+    values = frame.spread(frame.get(op.operands[0]))
     arranged = table.arrange(values)
     running = arranged.copy()
     started = table.present[:, 0].copy()
@@ -136,7 +133,7 @@ def _running(table: _Table, values: Array, combine: str, dtype: DataType) -> Arr
         both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
         running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
         started |= table.present[:, k]
-    return running
+    return table, running
 
 
 def identity(combine: str, dtype: DataType) -> Any:
