@@ -17,7 +17,7 @@ from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
 from .device import Device
-from .libraries import DeviceArray, library_name, library_of
+from .libraries import STORED_AS, DeviceArray, library_name, library_of
 from .libraries import producer_stream as stream_of
 
 __all__ = [
@@ -68,9 +68,7 @@ class Description:
     @property
     def stored(self) -> str:
         """The name of the NumPy type that stores an element: unsigned integers for types that NumPy lacks."""
-        return {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(
-            self.kind, self.kind
-        )
+        return STORED_AS.get(self.kind, self.kind)
 
     @property
     def scalars(self) -> int:

@@ -33,9 +33,9 @@ MOST_PINNED_BYTES = 256 << 20
 
 def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> None:
     """Copy a contiguous array to `pointer`; the caller may change the array once this returns."""
-    raw = source.reshape(-1).view(np.uint8) if source.size else source
     if not source.size:
         return
+    raw = source.reshape(-1).view(np.uint8)
     with translated_errors(f"copying {raw.nbytes} bytes to the GPU"):
         if raw.nbytes < LEAST_STAGED_BYTES:
             device.cuda.memcpy_htod(pointer, raw)

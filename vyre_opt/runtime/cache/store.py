@@ -146,10 +146,8 @@ def default_store() -> Store:
 
 def limit_of(text: str | None) -> int:
     """A limit from the environment; the default for text that is no size."""
-    if not text:
-        return DEFAULT_LIMIT
     try:
-        return read_size(text)
+        return read_size(text or "")
     except ValueError:
         return DEFAULT_LIMIT
 

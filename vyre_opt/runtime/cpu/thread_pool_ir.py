@@ -103,19 +103,8 @@ def linux_ir(triple: str) -> str:
         0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
     vyre_abandon(job): stop all workers, and wait until they have left; nothing where they have.
     """
-    parts = (
-        _libc(),
-        _spin(triple),
-        _init_and_quit(),
-        _wake_members(),
-        _worker(),
-        _sleep(),
-        _start(),
-        _reclaim(),
-        _finish(),
-        _abandon(),
-    )
-    return "".join(parts)
+    waiting = _libc() + _spin(triple) + _init_and_quit() + _wake_members() + _worker() + _sleep()
+    return waiting + _start() + _reclaim() + _finish() + _abandon()
 
 
 def _address(name: str, word: int, base: str = "job") -> str:
