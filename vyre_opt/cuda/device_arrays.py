@@ -184,6 +184,7 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
         return True
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        # the stride of an axis of extent 1 is never used, and may be anything
         if extent > 1 and stride != expected:
             return False
         expected *= extent

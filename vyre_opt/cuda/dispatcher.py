@@ -256,6 +256,7 @@ class CudaDispatcher:
             temporary: list[Any] = []
             for buffer, value in bound:
                 view = views[buffer.name]
+                # used in place: a View's creator agreed to that, and the others are only read
                 if isinstance(value, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
                     outputs += [value] if buffer.is_output else []
@@ -270,6 +271,8 @@ class CudaDispatcher:
                 (outputs if buffer.is_output else temporary).append(array)
             temporary += self._unbound(program, pointers, Scratch())
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
+            # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
+            # the other libraries' streams do not know of this work.
             if kernel.may_fault or temporary or others:
                 queue.wait()
             _raise_fault(kernel)

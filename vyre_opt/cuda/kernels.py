@@ -25,6 +25,7 @@ from .queues import PyCudaQueue, Queue
 __all__ = ["KernelCache", "LoadedKernel", "Options", "unit_of"]
 
 MAX_RECENT = 256
+# of every GPU from compute capability 3.0 on
 MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 
@@ -87,7 +88,9 @@ class LoadedKernel:
         self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
         if self.arrivals is not None:
+            # a launch that trapped leaves the counter of its grid barrier anywhere
             queue.zero(int(self.arrivals), 4)
+        # PyCUDA has neither cooperative launches nor other libraries' streams
         if isinstance(queue, PyCudaQueue) and not kernel.is_cooperative:
             with translated_errors(f"launching @{kernel.program.name}"):
                 self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
@@ -155,6 +158,7 @@ class KernelCache:
             (kernel,) = self.load([unit])
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
+        # the unit keeps its program alive, so that the id is not used again
         self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), kernel)
         return kernel
 

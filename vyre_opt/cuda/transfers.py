@@ -64,6 +64,7 @@ def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
         sent[slot].record(stream)
         later = number + PIECES // 2  # half of the ring stays in transfer
         if later >= PIECES and later < len(starts):
+            # the last transfer out of this piece must be over before it is filled again
             sent[later % PIECES].synchronize()
             filling.append(fill(later))
     stream.synchronize()

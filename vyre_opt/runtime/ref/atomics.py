@@ -30,6 +30,7 @@ def atomic(machine: Machine, frame: Frame, op: Op) -> None:
     check_race(machine, frame, op, storage, offsets, "atomic")
     operands = [frame.spread(frame.get(value)) for value in op.operands[1:]]
     name = op.name.removeprefix("atomic_")
+    # stable, so that the lanes of an element stay in the order of their invocations
     order = np.argsort(offsets, kind="stable")
     sorted_offsets = offsets[order]
     sorted_operands = [operand[order] for operand in operands]
@@ -62,6 +63,7 @@ def _combined(name: str, data: Array, offsets: Array, rank: Array, operand: Arra
     total, distance, max_rank = operand.copy(), 1, int(rank.max())
     while distance <= max_rank:
         far = np.flatnonzero(rank >= distance)
+        # lane `far - distance` is at the same element; the operands are copies, so no total is used twice
         total[far] = step(total[far - distance], total[far])
         distance *= 2
     before = from_storage(data[offsets], dtype)
@@ -70,6 +72,7 @@ def _combined(name: str, data: Array, offsets: Array, rank: Array, operand: Arra
     later = np.flatnonzero(rank > 0)
     old[later] = after[later - 1]
     last = np.concatenate((offsets[1:] != offsets[:-1], [True]))
+    # only the last lane of an element has combined all of them
     data[offsets[last]] = to_storage(after[last], dtype)
     return old
 
@@ -90,5 +93,6 @@ def _in_rounds(
             new = np.where(current == expected, new, current)
         else:
             new = compute(name, [current, operands[0][lanes]], dtype)
+        # no element comes twice in a round, so this loses no update
         data[here] = to_storage(new, dtype)
     return old

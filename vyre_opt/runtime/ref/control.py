@@ -115,6 +115,7 @@ class _LoopLanes:
         """Bind the results, when no lane stays."""
         if self.results is not None:
             self._leave(np.ones(self.frame.size, np.bool_))
+        # where all lanes left together, the carried values are the results, uniform ones included
         results = self.carried if self.results is None else self.results
         bind(self.outer, self.op.results, results[: len(self.op.results)])
 
@@ -156,6 +157,7 @@ def for_(machine: Machine, frame: Frame, op: Op) -> None:
         bind(loop.frame, body.args, [counter, *loop.carried[:count]])
         yielded = machine.run_block(loop.frame, body)
         next_counter = counter + step
+        # the second comparison is false where the sum wrapped
         stays = (next_counter < upper) & (next_counter > counter)
         loop.carried = [*yielded, next_counter, upper, step]
     loop.finish()

@@ -61,7 +61,9 @@ class Machine:
         self.invocations = call.workgroups * program.lanes
         bodies = [program.walk(), *(f.walk() for f in self.funcs.values())]
         ops = [op for body in bodies for op in body]
+        # no register takes more than 8 bytes a lane; batches are cut so that all of them fit
         self.value_bytes = sum(8 * result.type.lanes for op in ops for result in op.results)
+        # a grid barrier and a named kernel wait for all workgroups, so all of them must run in lock step
         self.in_one_batch = any(
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )

@@ -95,6 +95,7 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
     inside = (source >= 0) & (source < SUBGROUP_SIZE)
     source = np.where(inside, source, lane)
     from_slot = table.slots - lane + source
+    # a lane whose source is absent, or out of the subgroup, keeps its own value
     source_present = table.present.reshape(-1)[from_slot]
     flat = table.arrange(values).reshape(-1, *values.shape[1:])
     moved = flat[np.where(source_present, from_slot, table.slots)]
@@ -114,6 +115,7 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
         before = np.empty_like(running)
         before[:, 0] = identity(op.attrs["combine"], op.operands[0].type)
         before[:, 1:] = running[:, :-1]
+        # for the first lane that is present, not for lane 0, nothing comes before
         any_before = np.cumsum(table.present, axis=1) - table.present > 0
         shape = (*any_before.shape, *(1,) * (running.ndim - 2))
         running = np.where(any_before.reshape(shape), before, before[:1, :1])
@@ -130,6 +132,7 @@ def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_Table, Array]:
     for k in range(1, SUBGROUP_SIZE):
         shape = (-1, *(1,) * (values.ndim - 1))
         here, before = table.present[:, k].reshape(shape), started.reshape(shape)
+        # an absent lane passes on the total of the lanes before it
         both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
         running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
         started |= table.present[:, k]
