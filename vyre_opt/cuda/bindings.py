@@ -62,12 +62,11 @@ def launch(
     driver = raw()
     params = (tuple(arguments), (ctypes.c_uint64,) * len(arguments))
     where = driver.CUstream(stream)
-    doing = f"launching {symbol}"
     if cooperative:
         result = driver.cuLaunchCooperativeKernel(function, *grid, *block, shared, where, params)
     else:
         result = driver.cuLaunchKernel(function, *grid, *block, shared, where, params, 0)
-    checked(result, doing)
+    checked(result, f"launching {symbol}")
 
 
 def resident_workgroups(function: Any, lanes: int, shared: int, symbol: str) -> int:

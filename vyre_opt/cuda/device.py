@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 from dataclasses import dataclass
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -72,7 +71,8 @@ class Device:
         self.facts = self._facts()
         self._free_records: list[Record] = []
         with self:
-            tools = _tools()
+            from pycuda import tools
+
             self.pool = tools.DeviceMemoryPool()
             self.pinned = tools.PageLockedMemoryPool()
             self.stream = self.cuda.Stream()
@@ -85,9 +85,7 @@ class Device:
         self.context.push()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.cuda.Context.pop()
 
     def allocate(self, size: int) -> Any:
@@ -141,12 +139,6 @@ class Device:
                 self.pinned.stop_holding()
         except self.cuda.Error:  # a broken context frees nothing
             pass
-
-
-def _tools() -> Any:
-    import pycuda.tools
-
-    return pycuda.tools
 
 
 @cache

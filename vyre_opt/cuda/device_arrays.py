@@ -17,7 +17,7 @@ from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
 from .device import Device
-from .libraries import DeviceArray, library_name, library_of
+from .libraries import STORED_AS, DeviceArray, library_name, library_of
 from .libraries import producer_stream as stream_of
 
 __all__ = [
@@ -68,9 +68,7 @@ class Description:
     @property
     def stored(self) -> str:
         """The name of the NumPy type that stores an element: unsigned integers for types that NumPy lacks."""
-        return {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(
-            self.kind, self.kind
-        )
+        return STORED_AS.get(self.kind, self.kind)
 
     @property
     def scalars(self) -> int:
@@ -186,6 +184,7 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: i
         return True
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        # the stride of an axis of extent 1 is never used, and may be anything
         if extent > 1 and stride != expected:
             return False
         expected *= extent

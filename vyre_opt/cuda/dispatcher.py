@@ -242,23 +242,21 @@ class CudaDispatcher:
         self, program: Program, inputs: Sequence[Any], call: CheckedCall, module: Module | None
     ) -> list[Any]:
         views = self._views(program, inputs)
-        leader, leader_dtype = next(
-            (value, buffer.dtype)
-            for value, buffer in zip(inputs, program.bound_buffers, strict=True)
-            if not isinstance(value, OutputAlloc)
-        )
+        bound = list(zip(program.bound_buffers, inputs, strict=True))
+        arrays = [(value, buffer.dtype) for buffer, value in bound if not isinstance(value, OutputAlloc)]
+        leader, leader_dtype = arrays[0]
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
             queue = queue_of(gpu, producer_stream(leader))
-            arrays = [value for value in inputs if not isinstance(value, OutputAlloc)]
-            others = set(map(producer_stream, arrays)) - {queue.handle}
+            others = {producer_stream(array) for array, _ in arrays} - {queue.handle}
             for handle in others:
                 queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
             temporary: list[Any] = []
-            for buffer, value in zip(program.bound_buffers, inputs, strict=True):
+            for buffer, value in bound:
                 view = views[buffer.name]
+                # used in place: a View's creator agreed to that, and the others are only read
                 if isinstance(value, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
                     pointers[buffer.name] = view.pointer
                     outputs += [value] if buffer.is_output else []
@@ -273,6 +271,8 @@ class CudaDispatcher:
                 (outputs if buffer.is_output else temporary).append(array)
             temporary += self._unbound(program, pointers, Scratch())
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
+            # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
+            # the other libraries' streams do not know of this work.
             if kernel.may_fault or temporary or others:
                 queue.wait()
             _raise_fault(kernel)

@@ -57,6 +57,7 @@ def view(array: Any, stream: int) -> DlpackView:
     word = _CODES.get(tensor.dtype.code)
     if word is None or tensor.dtype.lanes != 1:
         raise TypeError(f"DLPack element type {tensor.dtype.code} of {tensor.dtype.lanes} lanes")
+    # copied, since the tensor is freed with the capsule, when this returns
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
     name = word if word == "bool" else f"{word}{tensor.dtype.bits}"

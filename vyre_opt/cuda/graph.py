@@ -44,6 +44,7 @@ class LaunchGraph:
             try:
                 yield self.stream
             except BaseException:
+                # else the stream would stay in capture mode, and every later use of it fail
                 driver.cuStreamEndCapture(stream)
                 raise
             graph = bindings.checked(driver.cuStreamEndCapture(stream), "recording a graph")

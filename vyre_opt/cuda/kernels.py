@@ -25,6 +25,7 @@ from .queues import PyCudaQueue, Queue
 __all__ = ["KernelCache", "LoadedKernel", "Options", "unit_of"]
 
 MAX_RECENT = 256
+# of every GPU from compute capability 3.0 on
 MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 
@@ -73,7 +74,13 @@ class LoadedKernel:
         self, pointers: Mapping[str, int], counts: Mapping[str, int], status: Record | None = None
     ) -> list[int]:
         """The kernel's arguments in order.  `status`: a fault record to use instead of the kernel's own."""
-        return [self._argument(p.kind, p.buffer, pointers, counts, status) for p in self.kernel.params]
+        record = self.status if status is None else status
+        own = {
+            "status": 0 if record is None else record.pointer,
+            "arrivals": 0 if self.arrivals is None else int(self.arrivals),
+        }
+        of_buffers = {"buffer": pointers, "length": counts}
+        return [of_buffers[p.kind][p.buffer] if p.buffer else own[p.kind] for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         """Enqueue one run; the context must be current.  `arguments`: see `arguments`."""
@@ -81,7 +88,9 @@ class LoadedKernel:
         self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
         if self.arrivals is not None:
+            # a launch that trapped leaves the counter of its grid barrier anywhere
             queue.zero(int(self.arrivals), 4)
+        # PyCUDA has neither cooperative launches nor other libraries' streams
         if isinstance(queue, PyCudaQueue) and not kernel.is_cooperative:
             with translated_errors(f"launching @{kernel.program.name}"):
                 self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
@@ -90,24 +99,6 @@ class LoadedKernel:
         bindings.launch(
             function, grid, block, shared, queue.handle, arguments, kernel.is_cooperative, kernel.symbol
         )
-
-    def _argument(
-        self,
-        kind: str,
-        buffer: str,
-        pointers: Mapping[str, int],
-        counts: Mapping[str, int],
-        status: Record | None,
-    ) -> int:
-        if kind == "buffer":
-            return pointers[buffer]
-        if kind == "length":
-            return counts[buffer]
-        if kind == "status":
-            record = self.status if status is None else status
-            assert record is not None
-            return record.pointer
-        return int(self.arrivals)
 
     def _raw_function(self) -> Any:
         """The function for cuda-bindings, which cannot take PyCUDA's: it loads the same PTX again."""
@@ -125,13 +116,12 @@ class LoadedKernel:
                     f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {most}"
                 )
         if self.kernel.is_cooperative:
-            self._check_residents(self._raw_function(), grid)
+            self._check_residents(grid)
 
-    def _check_residents(self, function: Any, grid: Dim3) -> None:
-        kernel = self.kernel
-        per_multiprocessor = bindings.resident_workgroups(
-            function, kernel.program.lanes, kernel.dynamic_shared, kernel.symbol
-        )
+    def _check_residents(self, grid: Dim3) -> None:
+        kernel, function = self.kernel, self._raw_function()
+        lanes, shared = kernel.program.lanes, kernel.dynamic_shared
+        per_multiprocessor = bindings.resident_workgroups(function, lanes, shared, kernel.symbol)
         most = per_multiprocessor * self.device.facts.multiprocessors
         workgroups = grid[0] * grid[1] * grid[2]
         if workgroups > most:
@@ -168,6 +158,7 @@ class KernelCache:
             (kernel,) = self.load([unit])
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
+        # the unit keeps its program alive, so that the id is not used again
         self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), kernel)
         return kernel
 
@@ -205,11 +196,7 @@ class KernelCache:
             # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
             # code that LLVM did not optimise.
             jit_options = [(cuda.jit_option.OPTIMIZATION_LEVEL, options.level)] if options.level < 2 else []
-            module = (
-                cuda.module_from_buffer(ptx, options=jit_options)
-                if jit_options
-                else cuda.module_from_buffer(ptx)
-            )
+            module = cuda.module_from_buffer(ptx, options=jit_options)
         loaded = [LoadedKernel(self.device, kernel, module, ptx) for kernel in kernels]
         self._loaded.update(zip(map(_key, units), loaded, strict=True))
         return loaded

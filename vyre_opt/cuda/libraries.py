@@ -20,6 +20,9 @@ __all__ = ["DeviceArray", "Library", "library_name", "library_of", "producer_str
 
 LaneShape = tuple[int, ...]
 
+STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""The NumPy types that hold elements of types that NumPy lacks."""
+
 
 class DeviceArray:
     """An array in GPU memory of this project, for other libraries by `__cuda_array_interface__`."""
@@ -137,7 +140,7 @@ def _interface_stream(array: Any) -> int:
 
 def _numpy_type(kind: str) -> np.dtype[Any]:
     """The NumPy type of an element type; unsigned integers of its width for bf16 and f8, which NumPy lacks."""
-    return np.dtype({"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(kind, kind))
+    return np.dtype(STORED_AS.get(kind, kind))
 
 
 _OTHER = Library(

@@ -123,6 +123,7 @@ class GpuRunner:
                 b.name: self._allocate(plan.size(b.name)) for b in plan.buffers.values() if _is_own(b)
             }
             self.unbound = {program: self._storage(program) for program in self.kernels}
+        # bound to `owned` and not to the runner, which it would keep alive forever
         weakref.finalize(self, self.owned.close)
 
     def _load(self) -> dict[Program, LoadedKernel]:
@@ -180,6 +181,7 @@ class GpuRunner:
             counts = {formal.name: self.plan.buffers[name].count or 0 for formal, name in bound}
             status = None
             if kernel.may_fault:
+                # one for each launch, to tell its fault from those of the kernel's other launches
                 status = self.device.record()
                 recording.records.append((step, kernel, status))
             pointers |= self.unbound[step.program]
@@ -293,6 +295,7 @@ class _GpuRun(ABC):
 
     def _check_faults(self) -> None:
         """Raise the fault of the first launch that has one; the queue must be done."""
+        # takes all of them, so that the next run finds no old ones
         faults = [
             (step, kernel, fault)
             for step, kernel, record in self.recording.records

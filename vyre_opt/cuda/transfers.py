@@ -33,9 +33,9 @@ MOST_PINNED_BYTES = 256 << 20
 
 def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> None:
     """Copy a contiguous array to `pointer`; the caller may change the array once this returns."""
-    raw = source.reshape(-1).view(np.uint8) if source.size else source
     if not source.size:
         return
+    raw = source.reshape(-1).view(np.uint8)
     with translated_errors(f"copying {raw.nbytes} bytes to the GPU"):
         if raw.nbytes < LEAST_STAGED_BYTES:
             device.cuda.memcpy_htod(pointer, raw)
@@ -64,6 +64,7 @@ def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
         sent[slot].record(stream)
         later = number + PIECES // 2  # half of the ring stays in transfer
         if later >= PIECES and later < len(starts):
+            # the last transfer out of this piece must be over before it is filled again
             sent[later % PIECES].synchronize()
             filling.append(fill(later))
     stream.synchronize()

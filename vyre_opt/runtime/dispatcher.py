@@ -184,15 +184,14 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     if isinstance(cls, str):
         available = [target for target in _TARGETS if not isinstance(_dispatcher_class(target), str)]
         raise BackendError(f"target {name} is not available: {cls}; available: {', '.join(available)}")
-    instance: Dispatcher = cls(**options)
-    return instance
+    return cls(**options)
 
 
-def _dispatcher_class(name: str) -> Callable[..., Any] | str:
+def _dispatcher_class(name: str) -> Callable[..., Dispatcher] | str:
     """The dispatcher class of a target, or the reason why there is none."""
     module, attribute = _TARGETS[name]
     try:
-        cls: Callable[..., Any] | None = getattr(import_module(module), attribute, None)
+        cls: Callable[..., Dispatcher] | None = getattr(import_module(module), attribute, None)
     except ModuleNotFoundError as missing:
         if missing.name and not missing.name.startswith("vyre_opt"):
             return f"it needs the package {missing.name}"

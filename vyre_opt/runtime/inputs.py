@@ -58,14 +58,9 @@ class Parameter:
     def of(buffer: Buffer, where: str, owner: str = "program") -> Parameter:
         stored = storage_type(buffer.dtype)
         assert stored is not None
-        why = (
-            ""
-            if not is_initialised(buffer)
-            else "only read"
-            if buffer.access is AccessMode.READ
-            else "live_in"
-        )
-        return Parameter(buffer, where, stored, buffer.dtype.lanes, buffer.count, why, owner)
+        why = "only read" if buffer.access is AccessMode.READ else "live_in"
+        why_read = why if is_initialised(buffer) else ""
+        return Parameter(buffer, where, stored, buffer.dtype.lanes, buffer.count, why_read, owner)
 
     def take(self, arg: Any, empty: Empty = np.empty) -> np.ndarray:
         """The storage of an argument, flat over scalars; `empty` allocates an `OutputAlloc`.  Raises BadInputs."""
@@ -158,12 +153,12 @@ def check_call(
     specs: Mapping[str, Any] | None,
 ) -> CheckedCall:
     """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
-    checked_grid, values = check_program(program, grid, module, specs)
+    call = check_program(program, grid, module, specs)
     parameters = parameters_of(program)
     check_inputs(program, inputs)
     arrays = {p.buffer.name: p.take(arg) for p, arg in zip(parameters, inputs, strict=True)}
     fresh = [p.buffer.name for p, arg in zip(parameters, inputs, strict=True) if isinstance(arg, OutputAlloc)]
-    return CheckedCall(checked_grid, arrays, values, frozenset(fresh))
+    return CheckedCall(call.grid, arrays, call.specs, frozenset(fresh))
 
 
 def check_inputs(program: Program, inputs: Any) -> None:
@@ -182,14 +177,11 @@ def check_inputs(program: Program, inputs: Any) -> None:
 
 
 def check_program(
-    program: Program,
-    grid: int | Sequence[int] | None,
-    module: Module | None,
-    specs: Mapping[str, Any] | None,
-) -> tuple[Dim3, dict[str, Any]]:
-    """The checked grid and constants of a dispatch; raises what `check_call` does."""
+    program: Program, grid: int | Sequence[int] | None, module: Module | None, specs: Mapping[str, Any] | None
+) -> CheckedCall:
+    """The checked grid and constants of a dispatch, without arrays; raises what `check_call` does."""
     values = check_form(program, module, specs)
-    return check_grid(program, grid), values
+    return CheckedCall(check_grid(program, grid), {}, values)
 
 
 def check_form(program: Program, module: Module | None, specs: Mapping[str, Any] | None) -> dict[str, Any]:

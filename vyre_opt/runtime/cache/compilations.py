@@ -45,13 +45,9 @@ def fetch(
     that `decode` cannot read (ValueError, KeyError, TypeError, IndexError) is discarded and compiled again.
     """
     start = perf_counter()
-    if store is None:
-        code = compile()[1]
-        log.append(Compilation(name, perf_counter() - start, False))
-        return code
-    digest = key()
-    payload = store.get(digest, kind)
-    if payload is not None:
+    digest = b"" if store is None else key()
+    payload = None if store is None else store.get(digest, kind)
+    if store is not None and payload is not None:
         try:
             code = decode(payload)
         except (ValueError, KeyError, TypeError, IndexError):
@@ -61,7 +57,8 @@ def fetch(
             return code
     payload, code = compile()
     log.append(Compilation(name, perf_counter() - start, False))
-    store.put(digest, kind, payload)
+    if store is not None:
+        store.put(digest, kind, payload)
     return code
 
 

@@ -28,10 +28,7 @@ _SOURCES = ("ir", "analysis", "lowering", "runtime/cpu", "cuda")
 
 
 def compile_key(
-    program: Program,
-    module: Module | None,
-    specs: Mapping[str, Any],
-    target: Mapping[str, str],
+    program: Program, module: Module | None, specs: Mapping[str, Any], target: Mapping[str, str]
 ) -> bytes:
     """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, by name."""
     return digest_of(

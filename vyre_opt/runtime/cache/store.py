@@ -87,6 +87,7 @@ class Store:
             _remove(path)
             return None
         with suppress(OSError):
+            # counts as a use, for `_trim`
             os.utime(path)
         return payload
 
@@ -96,6 +97,7 @@ class Store:
         if len(content) > self.share:
             return False
         path = self.path(key)
+        # in the same folder, since only within a file system a rename is atomic
         partial = path.with_name(f"{path.name}.{os.urandom(6).hex()}.partial")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,10 +148,8 @@ def default_store() -> Store:
 
 def limit_of(text: str | None) -> int:
     """A limit from the environment; the default for text that is no size."""
-    if not text:
-        return DEFAULT_LIMIT
     try:
-        return read_size(text)
+        return read_size(text or "")
     except ValueError:
         return DEFAULT_LIMIT
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.program import Dim3, Op, Program
+from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
-from ..ref.faults import fault, invocation_name
+from ..ref.faults import bad_step, invocation_name, out_of_bounds, signed, trapped
 
 __all__ = ["error_of"]
 
@@ -20,34 +20,12 @@ def error_of(
     op = next(op for place, op in enumerate(flat.walk()) if place == number)
     invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
     if op.name == "trap":
-        return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}")
+        return trapped(program, op, invocation)
     if op.name == "for":
-        return fault(
-            "step",
-            program,
-            op,
-            f"the step of this for is {_signed(index)}, by {invocation}",
-            help="a for counts up: its step is at least 1",
-        )
-    return _out_of_bounds(program, op, index, invocation, counts)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
-
-
-def _out_of_bounds(
-    program: Program, op: Op, word: int, invocation: str, counts: dict[str, int]
-) -> ProgramError:
+        return bad_step(program, op, signed(index), invocation)
     name = op.attrs["buffer"]
     value, at = (op.operands[0], op.operands[1]) if op.name == "store" else (op.results[0], op.operands[0])
-    index = _signed(word) if at.type.is_signed else word
     covered = value.type.lanes // program.buffers[name].dtype.lanes
-    extent = f"elements {index} to {index + covered - 1}" if covered > 1 else f"index {index}"
-    return fault(
-        "bounds",
-        program,
-        op,
-        f"{op.name} out of bounds of @{name}: {extent}, length {counts[name]}, by {invocation}",
-        help=f"guard the access with a comparison against len @{name}",
-    )
+    # the record has 64 bits whatever the type: a u64 of 2^63 or more must not come out negative
+    index = signed(index) if at.type.is_signed else index
+    return out_of_bounds(program, op, index, covered, counts[name], invocation)

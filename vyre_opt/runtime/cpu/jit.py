@@ -49,16 +49,13 @@ class Host:
     def features(self) -> SimdFeatures:
         """Which vector instructions the lowering may count on: see `SimdFeatures`."""
         has = {word[1:] for word in self.attributes.split(",") if word.startswith("+")}
-        masked: set[int] = set()
-        if has & {"avx2", "avx512f"}:
-            masked |= {32, 64}
-        if "avx512bw" in has:
-            masked |= {8, 16}
-        gathers = {32, 64} if has & {"avx2", "avx512f"} else set()
-        scatters = {32, 64} if "avx512f" in has else set()
+        none, wide = frozenset[int](), frozenset({32, 64})
+        gathers = wide if has & {"avx2", "avx512f"} else none
+        masked = gathers | {8, 16} if "avx512bw" in has else gathers
+        scatters = wide if "avx512f" in has else none
         half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
         arithmetic = "avx512" if "avx512f" in has else "host"
-        return SimdFeatures(frozenset(masked), frozenset(gathers), frozenset(scatters), half, arithmetic)
+        return SimdFeatures(masked, gathers, scatters, half, arithmetic)
 
 
 @lru_cache(maxsize=1)

@@ -69,6 +69,7 @@ class CompiledLaunch:
                 if not isinstance(inputs[index], OutputAlloc):
                     bound[index] = threads.copy(bound[index], self.workers)
             for index in code.shared:
+                # the code loads whole elements, which must be aligned
                 if not bound[index].flags.aligned:
                     bound[index] = bound[index].copy()
             self._run(code, code.in_order(bound, scratch), workgroups)
@@ -108,12 +109,14 @@ class CompiledLaunch:
         """Run all workgroups.  Raises ProgramError for the first that is at fault."""
         key = (*grid, *map(len, arrays))
         idle = self._runners.get(key)
+        # taken off the list: another thread must not write its addresses into the same arguments meanwhile
         runner = idle.pop() if idle else self._new_runner(code, arrays, grid)
         record = runner(map(output_memory.address, arrays))
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runner)
             return
+        # the runner is dropped, since nothing clears its fault records
         extents = dict(zip(code.object_code.host_code.buffers, code.counts(arrays), strict=True))
         extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
         raise error_of(self.program, flat_program(self.program, self.module), record, grid, extents)

@@ -44,6 +44,7 @@ class _Lease:
         data = (self.address, False)
         self.__array_interface__ = {"version": 3, "shape": (count,), "typestr": dtype.str, "data": data}
 
+    # a default argument, since globals may be gone by the time the interpreter ends
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():
             _release(self.address, self.memory)
@@ -77,6 +78,7 @@ def _reuse(size: int) -> np.ndarray | None:
     """A free block of that size, the latest first: it may still be in a CPU cache."""
     for address in reversed(tuple(_free)):
         memory = _free.get(address)
+        # only who pops a block owns it: another thread may have taken it since the look
         if memory is not None and len(memory) == size and _free.pop(address, None) is not None:
             return memory
     return None

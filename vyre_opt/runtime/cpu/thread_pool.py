@@ -98,6 +98,7 @@ class Job:
         self, code: int, args: array[int], workgroups: int, threads: int = 1, scratch_bytes: int = 0
     ) -> None:
         self.records = records = MEMBERS + threads
+        # never resized, so that `address` stays what it is
         self.words = words = array("Q", bytes(8 * (records + threads * RECORD_WORDS)))
         self.address = address = words.buffer_info()[0]
         self.args = args
@@ -126,6 +127,7 @@ class Job:
 
     def shrink(self, factor: float) -> None:
         """Make the chunks that are still to be taken smaller; other threads may be taking some."""
+        # the size that vyre_work would take next; it starts small and grows with what is done
         current = min(self.words[MAX_CHUNK], self.words[NEXT] // self.words[SPREAD])
         self.words[MAX_CHUNK] = max(1, int(current * factor))
 
@@ -134,6 +136,7 @@ class Job:
 
     def fault(self) -> list[int] | None:
         """The record of the first workgroup at fault, if any is."""
+        # the first word of a record is its kind, 0 for none
         if not any(self.words[self.records :: RECORD_WORDS]):
             return None
         records = [
@@ -289,6 +292,7 @@ class _ExecutorPool:
 
     def start(self, job: Job, workers: int) -> None:
         futures: list[Future[int]] = []
+        # before the first is submitted: `abandon` must know of all that may run, whenever a signal comes
         self.running[job.address] = (job, futures)
         numbers = range(1, workers + 1)
         futures.extend(self.executor.submit(work_function(), job.address, n, FOREVER) for n in numbers)

@@ -58,12 +58,15 @@ from ...lowering.host.abi import STOP_WORD, YIELD_WORD
 __all__ = ["COPY_GROUP_BYTES", "linux_ir", "worker_ir"]
 
 END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
+# 8 words apart is 64 bytes: a cache line each.  A sem_t takes 32 bytes, so it fits behind DONE and WAKE.
 NEXT, STOP, RUNNING, DONE, YIELD, STATE, COUNT, MEMBERS = 8, 16, 24, 32, 40, 41, 42, 43
 RECORD_WORDS = 8
 ALONE, SHARED, LEFT = range(3)
 
 JOB, NUMBER, QUIT, ASLEEP, WAKE = range(5)
+# no address of a job: those are multiples of 8, so BEGUN can be a bit of one
 FREE, BEGUN, CLAIMED = range(3)
+# whole cache lines: a thread that spins on its slot does not slow down its neighbours
 SLOT_BYTES = 128
 
 COPY_GROUP_BYTES = 1 << 16
@@ -103,19 +106,8 @@ def linux_ir(triple: str) -> str:
         0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
     vyre_abandon(job): stop all workers, and wait until they have left; nothing where they have.
     """
-    parts = (
-        _libc(),
-        _spin(triple),
-        _init_and_quit(),
-        _wake_members(),
-        _worker(),
-        _sleep(),
-        _start(),
-        _reclaim(),
-        _finish(),
-        _abandon(),
-    )
-    return "".join(parts)
+    waiting = _libc() + _spin(triple) + _init_and_quit() + _wake_members() + _worker() + _sleep()
+    return waiting + _start() + _reclaim() + _finish() + _abandon()
 
 
 def _address(name: str, word: int, base: str = "job") -> str:

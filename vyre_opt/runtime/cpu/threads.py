@@ -168,6 +168,7 @@ class GridRunner:
         if workgroups == 1 or self.code.whole_grid:
             job.run(self.code.loaded, first, workgroups)
             return job
+        # about CHUNKS_PER_THREAD chunks for each thread, smaller ones where those would hold up a signal
         group_bytes = self.touched // workgroups
         largest = min(
             CHUNK_INVOCATIONS // self.code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ Everything is checked and compiled before it returns.  A run works on the memory
 """
 
 
+@dataclass(slots=True, eq=False)
 class HostRunner:
     """Runs a plan, any number of times.
 
@@ -49,20 +50,12 @@ class HostRunner:
     bytes of 1, so that nobody takes it for zeros.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        in_place: InPlace,
-        *,
-        empty: Empty = np.empty,
-        tracked: bool = False,
-        poison: bool = False,
-    ) -> None:
-        self.plan = plan
-        self.in_place = in_place
-        self.empty = empty
-        self.tracked = tracked
-        self.poison = poison
+    plan: Plan
+    in_place: InPlace
+    _: KW_ONLY
+    empty: Empty = np.empty
+    tracked: bool = False
+    poison: bool = False
 
     def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
         """The outputs by name, of shape (count,) or (count, lanes); none is an array of the caller.
@@ -134,16 +127,15 @@ class _HostRun:
 
     def outputs(self) -> dict[str, np.ndarray]:
         self._walk(self.plan.steps, ())
-        outputs = {}
-        for buffer in self.plan.outputs:
-            array = self.memory[buffer.name].array
-            if buffer.name in self.read_copies:
-                outputs[buffer.name] = self.read_copies[buffer.name]
-            else:
-                # neither the caller's array nor one that stays in the scratch may be handed out
-                is_new = is_returned(buffer) and array is not self.inputs.get(buffer.name)
-                outputs[buffer.name] = _shaped(buffer, array if is_new else array.copy())
-        return outputs
+        return {buffer.name: self._output(buffer) for buffer in self.plan.outputs}
+
+    def _output(self, buffer: Buffer) -> np.ndarray:
+        if buffer.name in self.read_copies:
+            return self.read_copies[buffer.name]
+        array = self.memory[buffer.name].array
+        # neither the caller's array nor one that stays in the scratch may be handed out
+        is_new = is_returned(buffer) and array is not self.inputs.get(buffer.name)
+        return _shaped(buffer, array if is_new else array.copy())
 
     def _walk(self, steps: list[AnyStep], rounds: Rounds) -> None:
         for step in steps:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
-from types import TracebackType
 from typing import Any
 
 from ...ir.diagnostics import Location
@@ -37,24 +36,14 @@ class Times:
         row.count += 1
         row.seconds += seconds
 
-    def of(self, step: Step) -> AbstractContextManager[Any]:
-        return _Timed(self, step)
-
-
-class _Timed:
-    """Adds the time of its body, by this machine's clock, to a launch's."""
-
-    def __init__(self, times: Times, step: Step) -> None:
-        self.times, self.step = times, step
-
-    def __enter__(self) -> None:
-        self.start = perf_counter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        seconds = perf_counter() - self.start
-        self.times.add(self.step, label_of(self.step), seconds, self.step.launch.loc)
+    @contextmanager
+    def of(self, step: Step) -> Iterator[None]:
+        """Adds the time of the body, by this machine's clock, to a launch's."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.add(step, label_of(step), perf_counter() - start, step.launch.loc)
 
 
 def label_of(step: Step) -> str:

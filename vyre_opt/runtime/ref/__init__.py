@@ -61,19 +61,13 @@ class RefDispatcher:
         return outputs
 
     def in_place(
-        self,
-        program: Program,
-        memory: Mapping[str, Memory],
-        grid: Dim3,
-        module: Module,
-        scratch: Scratch,
+        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`.  What a launch writes is initialised for the launches after it.
 
         Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
-        checked, specs = check_program(program, grid, module, None)
-        call = CheckedCall(checked, {}, specs)
+        call = check_program(program, grid, module, None)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
@@ -100,8 +94,8 @@ class RefDispatcher:
         Returns, for each bound buffer that the program writes, a bool for each scalar: whether these
         workgroups wrote it.
         """
-        checked, specs = check_program(program, grid, module, None)
-        machine = self._run(program, CheckedCall(checked, {}, specs), module, Scratch(), memory, workgroups)
+        call = check_program(program, grid, module, None)
+        machine = self._run(program, call, module, Scratch(), memory, workgroups)
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 

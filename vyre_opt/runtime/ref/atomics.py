@@ -8,8 +8,6 @@ the lane number k of each element.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...ir.program import Op
@@ -17,7 +15,7 @@ from ...ir.types import DataType
 from .elementwise import compute
 from .frame import Frame
 from .machine import Machine
-from .memory_ops import check_written, locate
+from .memory_ops import check_race, check_written, locate
 from .registers import from_storage, to_storage
 
 Array = np.ndarray
@@ -29,12 +27,10 @@ def atomic(machine: Machine, frame: Frame, op: Op) -> None:
     storage, offsets = locate(machine, frame, op, index, dtype)
     check_written(machine, frame, op, storage, offsets, index)
     offsets = frame.spread(offsets)
-    if storage.shadow is not None:
-        collision = storage.shadow.atomic(frame, offsets, machine.number(op))
-        if collision is not None:
-            raise machine.race(storage, frame, op, collision)
+    check_race(machine, frame, op, storage, offsets, "atomic")
     operands = [frame.spread(frame.get(value)) for value in op.operands[1:]]
     name = op.name.removeprefix("atomic_")
+    # stable, so that the lanes of an element stay in the order of their invocations
     order = np.argsort(offsets, kind="stable")
     sorted_offsets = offsets[order]
     sorted_operands = [operand[order] for operand in operands]
@@ -60,14 +56,14 @@ def _combined(name: str, data: Array, offsets: Array, rank: Array, operand: Arra
 
     The total doubles its distance in each step (Hillis and Steele).
     """
-    step: Callable[[Array, Array], Array]
-    if name == "exchange":
-        step = lambda earlier, later: later  # noqa: E731
-    else:
-        step = lambda earlier, later: compute(name, [earlier, later], dtype)  # noqa: E731
+
+    def step(earlier: Array, later: Array) -> Array:
+        return later if name == "exchange" else compute(name, [earlier, later], dtype)
+
     total, distance, max_rank = operand.copy(), 1, int(rank.max())
     while distance <= max_rank:
         far = np.flatnonzero(rank >= distance)
+        # lane `far - distance` is at the same element; the operands are copies, so no total is used twice
         total[far] = step(total[far - distance], total[far])
         distance *= 2
     before = from_storage(data[offsets], dtype)
@@ -76,6 +72,7 @@ def _combined(name: str, data: Array, offsets: Array, rank: Array, operand: Arra
     later = np.flatnonzero(rank > 0)
     old[later] = after[later - 1]
     last = np.concatenate((offsets[1:] != offsets[:-1], [True]))
+    # only the last lane of an element has combined all of them
     data[offsets[last]] = to_storage(after[last], dtype)
     return old
 
@@ -96,5 +93,6 @@ def _in_rounds(
             new = np.where(current == expected, new, current)
         else:
             new = compute(name, [current, operands[0][lanes]], dtype)
+        # no element comes twice in a round, so this loses no update
         data[here] = to_storage(new, dtype)
     return old

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir import arith
-from ...ir.loops import BOUND_NAMES, bounds, inits
+from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Value
 from ..dispatcher import BackendError
+from .faults import bad_step, trapped
 from .frame import Frame
 from .machine import Machine
 from .registers import constant_register, register_type
@@ -28,16 +29,13 @@ def if_(machine: Machine, frame: Frame, op: Op) -> None:
         block = _branch(op, bool(condition[0]))
         bind(frame, op.results, machine.run_block(frame, block))
         return
-    frames = [frame.narrow(condition), frame.narrow(~condition)]
-    yielded = [
-        machine.run_block(inner, _branch(op, holds))
-        for inner, holds in zip(frames, (True, False), strict=True)
-    ]
-    for index, result in enumerate(op.results):
-        merged = empty(frame.size, result)
-        for inner, values in zip(frames, yielded, strict=True):
-            merged[inner.picked] = values[index]
-        frame.values[result] = merged
+    for result in op.results:
+        frame.values[result] = empty(frame.size, result)
+    for holds in (True, False):
+        inner = frame.narrow(condition if holds else ~condition)
+        yielded = machine.run_block(inner, _branch(op, holds))
+        for result, values in zip(op.results, yielded, strict=True):
+            frame.values[result][inner.picked] = values
 
 
 def _branch(op: Op, condition: bool) -> Block:
@@ -69,9 +67,7 @@ def call(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def trap(machine: Machine, frame: Frame, op: Op) -> None:
-    raise machine.fault(
-        "trap", op, f"trap: {op.attrs['message']}; reached by {machine.invocation_at(frame, 0)}"
-    )
+    raise trapped(machine.program, op, machine.invocation_at(frame, 0))
 
 
 # --- loops
@@ -119,6 +115,7 @@ class _LoopLanes:
         """Bind the results, when no lane stays."""
         if self.results is not None:
             self._leave(np.ones(self.frame.size, np.bool_))
+        # where all lanes left together, the carried values are the results, uniform ones included
         results = self.carried if self.results is None else self.results
         bind(self.outer, self.op.results, results[: len(self.op.results)])
 
@@ -160,6 +157,7 @@ def for_(machine: Machine, frame: Frame, op: Op) -> None:
         bind(loop.frame, body.args, [counter, *loop.carried[:count]])
         yielded = machine.run_block(loop.frame, body)
         next_counter = counter + step
+        # the second comparison is false where the sum wrapped
         stays = (next_counter < upper) & (next_counter > counter)
         loop.carried = [*yielded, next_counter, upper, step]
     loop.finish()
@@ -169,9 +167,4 @@ def _check_step(machine: Machine, frame: Frame, op: Op, step: Array) -> None:
     invalid = step <= 0
     if invalid.any():
         lane = int(np.argmax(invalid))
-        raise machine.fault(
-            "step",
-            op,
-            f"the {BOUND_NAMES[2]} of this for is {int(step[lane])}, by {machine.invocation_at(frame, lane)}",
-            help="a for counts up: its step is at least 1",
-        )
+        raise bad_step(machine.program, op, int(step[lane]), machine.invocation_at(frame, lane))

@@ -32,7 +32,7 @@ def _float_to_float(values: Array, s: DataType, t: DataType) -> Array:
 
 
 def _int_to_float(values: Array, t: DataType) -> Array:
-    """NumPy rounds an integer to f32 and f64 once; to the narrower types it goes through f32."""
+    """NumPy rounds an integer to f32 and f64 once; to the narrower types it goes through f64."""
     if t is DataType.F32 or t is DataType.F64:
         return values.astype(register_type(t))
     return narrow(_exact_enough(values), t)
@@ -42,6 +42,7 @@ def _exact_enough(values: Array) -> Array:
     """An integer as f64.  The bits that do not fit are replaced by a sticky bit, so that the next rounding is right."""
     if values.dtype.itemsize < 8:
         return values.astype(np.float64)
+    # the least i64 has no absolute value: it stays as it is, and its bits as u64 are 2^63
     magnitude = np.abs(values).view(np.uint64) if values.dtype.kind == "i" else values
     low_bits = np.uint64((1 << 11) - 1)
     sticky = np.where(magnitude & low_bits != 0, np.uint64(1 << 11), np.uint64(0))
@@ -54,6 +55,7 @@ def _float_to_int(values: Array, t: DataType) -> Array:
     low, high = arith.int_range(t)
     wide = values.astype(np.float64)
     kind = register_type(t).type
+    # For 64 bits `float(high)` rounds up to the first number that does not fit; `low` is always exact.
     below, above = wide <= low, wide >= float(high)
     inside = ~(below | above | np.isnan(wide))
     whole = np.where(inside, wide, 0.0).astype(kind)  # truncates

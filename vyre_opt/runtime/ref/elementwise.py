@@ -8,7 +8,6 @@ vectors, whose axis comes last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,41 +15,32 @@ from ...ir.program import Op
 from ...ir.types import DataType
 from . import integers
 from .convert import bitcast, cast
-from .floats import FLOAT_OPS
+from .floats import FLOAT_OPS, exact
 from .frame import Frame
 from .machine import Machine
 
 Array = np.ndarray
 
 
-def _plain(compute: Callable[..., Array]) -> Callable[..., Array]:
-    """The entry for a NumPy function that is right for every type of the op."""
-
-    def run(*arguments: Any) -> Array:
-        return compute(*arguments[:-1])
-
-    return run
-
-
 INT_OPS: dict[str, Callable[..., Array]] = {
-    "add": _plain(np.add),
-    "sub": _plain(np.subtract),
-    "mul": _plain(np.multiply),
+    "add": exact(np.add),
+    "sub": exact(np.subtract),
+    "mul": exact(np.multiply),
     "div": integers.div,
     "rem": integers.rem,
-    "min": _plain(np.minimum),
-    "max": _plain(np.maximum),
+    "min": exact(np.minimum),
+    "max": exact(np.maximum),
     "abs_diff": integers.abs_diff,
-    "neg": _plain(np.negative),
-    "abs": _plain(np.abs),
+    "neg": exact(np.negative),
+    "abs": exact(np.abs),
     "mul_hi": integers.mul_hi,
     "add_sat": integers.add_sat,
     "sub_sat": integers.sub_sat,
     "mul_sat": integers.mul_sat,
-    "and": _plain(np.bitwise_and),  # also for bools
-    "or": _plain(np.bitwise_or),
-    "xor": _plain(np.bitwise_xor),
-    "not": _plain(np.bitwise_not),
+    "and": exact(np.bitwise_and),  # also for bools
+    "or": exact(np.bitwise_or),
+    "xor": exact(np.bitwise_xor),
+    "not": exact(np.bitwise_not),
     "shl": integers.shl,
     "shr": integers.shr,
     "rotl": integers.rotl,

@@ -19,12 +19,7 @@ def _dims(linear: int, extents: Dim3) -> str:
 
 
 def fault(
-    kind: str,
-    program: Program,
-    op: Op,
-    message: str,
-    other: Op | None = None,
-    help: str | None = None,
+    kind: str, program: Program, op: Op, message: str, other: Op | None = None, help: str | None = None
 ) -> ProgramError:
     """An error of `program` at `op`; `other` is the op that it collides with."""
     diagnostic = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
@@ -40,3 +35,30 @@ def describe(op: Op) -> str:
     """An op in words, such as `store @y`."""
     name = op.attrs.get("buffer")
     return f"{op.name} @{name}" if name else op.name
+
+
+def out_of_bounds(
+    program: Program, op: Op, index: int, covered: int, length: int, invocation: str
+) -> ProgramError:
+    """The error of an access to `covered` elements from `index` on, in a buffer of `length` elements."""
+    name = op.attrs["buffer"]
+    extent = f"elements {index} to {index + covered - 1}" if covered > 1 else f"index {index}"
+    message = f"{op.name} out of bounds of @{name}: {extent}, length {length}, by {invocation}"
+    help = f"guard the access with a comparison against len @{name}"
+    return fault("bounds", program, op, message, help=help)
+
+
+def bad_step(program: Program, op: Op, step: int, invocation: str) -> ProgramError:
+    """The error of a `for` whose step is not positive."""
+    message = f"the step of this for is {step}, by {invocation}"
+    return fault("step", program, op, message, help="a for counts up: its step is at least 1")
+
+
+def trapped(program: Program, op: Op, invocation: str) -> ProgramError:
+    """The error of a `trap` that was reached."""
+    return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}")
+
+
+def signed(word: int) -> int:
+    """The 64 bits of a fault record's word as a signed integer."""
+    return word - (1 << 64) if word >> 63 else word

@@ -23,6 +23,7 @@ Array = np.ndarray
 
 # Products and addends between these magnitudes leave all error terms exact.
 _SMALL, _LARGE = 2.0**-900, 2.0**900
+# splitting a factor multiplies it by 2^27 + 1, which must not overflow either
 _FACTOR_LARGE = 2.0**500
 _SPLITTER = 134217729.0  # 2^27 + 1
 
@@ -32,6 +33,7 @@ def fma(a: Array, b: Array, c: Array, t: DataType) -> Array:
     if t.element.name == "f64":
         return _fma_f64(x, y, z)
     product = x * y
+    # the product is exact: 24 + 24 significand bits of f32 fit into the 53 of f64
     return narrow(odd_double(*_two_sum(product, z)), t)
 
 
@@ -61,6 +63,7 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
     product, error = _two_product(x, y)
     upper, lower = _two_sum(z, error)
     total, rest = _two_sum(product, upper)
+    # the last addition is the only one to round; the odd bit stands for all that is smaller
     result = total + odd_double(*_two_sum(lower, rest))
     simple = (
         (np.abs(x) < _FACTOR_LARGE)

@@ -97,6 +97,7 @@ class Frame:
             return array
         assert self.parent is not None, f"{value!r} is used before it is computed"
         array = self.parent.get(value)
+        # kept below: the outer frame does not run while this one does, so the value cannot change
         if len(array) != 1:
             array = array[self.picked]
         self.values[value] = array

@@ -40,6 +40,7 @@ def div(a: Array, b: Array, t: DataType) -> Array:
         minus = divisor == -1  # negation wraps where division would overflow
         divisor = np.where(minus, _scalar(1, b), divisor)
         quotient = a // divisor
+        # NumPy rounds down; one more gives truncation where the quotient is negative and not whole
         rest = a - quotient * divisor
         quotient = quotient + ((rest != 0) & ((a < 0) != (divisor < 0))).astype(a.dtype)
         quotient = np.where(minus, -a, quotient)
@@ -76,6 +77,7 @@ def _mul_hi_u64(x: Array, y: Array) -> Array:
     """Schoolbook multiplication by halves of 32 bits."""
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    # no sum overflows: (2^32 - 1)^2 + 2^32 - 1 is below 2^64
     middle = x1 * y0 + ((x0 * y0) >> half)
     cross = x0 * y1 + (middle & low)
     return x1 * y1 + (middle >> half) + (cross >> half)
@@ -94,6 +96,7 @@ def add_sat(a: Array, b: Array, t: DataType) -> Array:
     total = a + b
     if not t.is_signed:
         return np.where(total < a, high, total)
+    # a sum that wrapped lies on the wrong side of `a`
     total = np.where((b > 0) & (total < a), high, total)
     return np.where((b < 0) & (total > a), low, total).astype(a.dtype)
 
@@ -134,6 +137,7 @@ def shr(a: Array, b: Array, t: DataType) -> Array:
 
 def rotl(a: Array, b: Array, t: DataType) -> Array:
     x, left = _bits(a, t), _bits(_amount(b, t), t)
+    # taken modulo the width once more: a rotation by 0 must shift by 0 both ways, not by the width
     right = _amount(_scalar(t.bits or 0, x) - left, t)
     return _back((x << left) | (x >> right), t, a)
 

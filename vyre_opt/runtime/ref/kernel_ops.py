@@ -16,6 +16,7 @@ from .rounding import narrow
 def kernel(machine: Machine, frame: Frame, op: Op) -> None:
     row = op.definition.kernel
     assert row is not None
+    # such a program runs in one batch (see `Machine.in_one_batch`), whose lanes are all there are
     if frame.size != frame.batch.lanes:
         raise machine.fault("divergence", op, f"{op.name} is reached by only part of the grid")
     storages = [machine.storages[name] for name in op.attrs["buffers"]]

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
-from ...ir.types import DataType
 from ..arrays import storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
 from ..inputs import CheckedCall, is_initialised
 from .faults import describe, fault, invocation_name
 from .frame import Frame, WorkgroupBatch
-from .memory import OutOfBounds, Storage
+from .memory import Storage
 from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ class Machine:
         self.invocations = call.workgroups * program.lanes
         bodies = [program.walk(), *(f.walk() for f in self.funcs.values())]
         ops = [op for body in bodies for op in body]
+        # no register takes more than 8 bytes a lane; batches are cut so that all of them fit
         self.value_bytes = sum(8 * result.type.lanes for op in ops for result in op.results)
+        # a grid barrier and a named kernel wait for all workgroups, so all of them must run in lock step
         self.in_one_batch = any(
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )
@@ -165,20 +166,6 @@ class Machine:
     def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
         return fault(kind, self.program, op, message, **more)
 
-    def out_of_bounds(
-        self, storage: Storage, frame: Frame, op: Op, dtype: DataType, access: OutOfBounds
-    ) -> ProgramError:
-        name = storage.buffer.name
-        what = f"elements {access.index} to {access.index + dtype.lanes // storage.buffer.dtype.lanes - 1}"
-        extent = what if dtype.lanes > storage.buffer.dtype.lanes else f"index {access.index}"
-        return self.fault(
-            "bounds",
-            op,
-            f"{op.name} out of bounds of @{name}: {extent}, length {storage.count}, "
-            f"by {self.invocation_at(frame, access.lane)}",
-            help=f"guard the access with a comparison against len @{name}",
-        )
-
     def uninitialised(self, storage: Storage, frame: Frame, op: Op, index: int, lane: int) -> ProgramError:
         buffer = storage.buffer
         help = "store to every element before it is read"
@@ -195,11 +182,8 @@ class Machine:
     def race(self, storage: Storage, frame: Frame, op: Op, collision: Collision) -> ProgramError:
         buffer, other = storage.buffer, self.ops[collision.op]
         index = collision.element % max(1, storage.scalars) // buffer.dtype.lanes
-        scope = (
-            "workgroup"
-            if buffer.access is AccessMode.WORKGROUP or self._is_in_one_row(frame, collision)
-            else "grid"
-        )
+        in_workgroup = buffer.is_workgroup or self._is_in_one_row(frame, collision)
+        scope = "workgroup" if in_workgroup else "grid"
         return self.fault(
             "race",
             op,

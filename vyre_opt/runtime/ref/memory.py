@@ -40,20 +40,13 @@ class Storage:
         return self.scalars // self.buffer.dtype.lanes
 
 
-@dataclass(slots=True)
-class OutOfBounds:
-    """The first access of a frame that is out of bounds.  `lane`: its lane in the frame."""
-
-    lane: int
-    index: int
-
-
 def scalar_offsets(
     storage: Storage, frame: Frame, op: Op, index: Array, dtype: DataType
-) -> tuple[Array, OutOfBounds | None]:
+) -> tuple[Array, int | None]:
     """The offsets in `storage.data` of the scalars that a value of `dtype` at element `index` covers.
 
     Their shape is (lanes,), or (lanes, elements of a vector); lanes is 1 if all lanes access the same.
+    The second result is the first lane whose access is out of bounds, if any is.
     """
     per_element = storage.buffer.dtype.lanes
     if dtype.lanes % per_element:
@@ -64,8 +57,7 @@ def scalar_offsets(
     start = index.astype(np.int64)  # a u64 of 2^63 or more becomes negative, which is out of bounds as well
     outside = (start < 0) | (start > storage.count - covered)
     if outside.any():
-        lane = int(np.argmax(outside))
-        return start, OutOfBounds(lane, int(index[lane]))
+        return start, int(np.argmax(outside))
     if per_element > 1:
         start = start * per_element
     if storage.per_row and frame.batch.rows > 1:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...ir.program import Op
 from ...ir.types import DataType
+from .faults import out_of_bounds
 from .frame import Frame
 from .machine import Machine
 from .memory import Storage, scalar_offsets, uninitialised_lane
@@ -17,9 +18,10 @@ Array = np.ndarray
 def locate(machine: Machine, frame: Frame, op: Op, index: Array, dtype: DataType) -> tuple[Storage, Array]:
     """The buffer that an op names, and the offsets of the scalars that it accesses.  Raises ProgramError."""
     storage = machine.storages[op.attrs["buffer"]]
-    offsets, outside = scalar_offsets(storage, frame, op, index, dtype)
-    if outside is not None:
-        raise machine.out_of_bounds(storage, frame, op, dtype, outside)
+    offsets, lane = scalar_offsets(storage, frame, op, index, dtype)
+    if lane is not None:
+        covered, invocation = dtype.lanes // storage.buffer.dtype.lanes, machine.invocation_at(frame, lane)
+        raise out_of_bounds(machine.program, op, int(index[lane]), covered, storage.count, invocation)
     return storage, offsets
 
 
@@ -32,14 +34,19 @@ def check_written(
         raise machine.uninitialised(storage, frame, op, int(index[lane % len(index)]), lane)
 
 
+def check_race(machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array, kind: str) -> None:
+    """Record an access (see `Shadow.access`).  Raises ProgramError if it races with another."""
+    if storage.shadow is not None:
+        collision = storage.shadow.access(frame, frame.spread(offsets), machine.number(op), kind)
+        if collision is not None:
+            raise machine.race(storage, frame, op, collision)
+
+
 def load(machine: Machine, frame: Frame, op: Op) -> None:
     dtype, index = op.results[0].type, frame.get(op.operands[0])
     storage, offsets = locate(machine, frame, op, index, dtype)
     check_written(machine, frame, op, storage, offsets, index)
-    if storage.shadow is not None:
-        collision = storage.shadow.read(frame, frame.spread(offsets), machine.number(op))
-        if collision is not None:
-            raise machine.race(storage, frame, op, collision)
+    check_race(machine, frame, op, storage, offsets, "read")
     frame.values[op.results[0]] = from_storage(storage.data[offsets], dtype)
 
 
@@ -48,10 +55,7 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
     dtype = value.type
     storage, offsets = locate(machine, frame, op, frame.get(index), dtype)
     offsets = frame.spread(offsets)
-    if storage.shadow is not None:
-        collision = storage.shadow.write(frame, offsets, machine.number(op))
-        if collision is not None:
-            raise machine.race(storage, frame, op, collision)
+    check_race(machine, frame, op, storage, offsets, "write")
     storage.data[offsets] = to_storage(frame.get(value), dtype)
     if storage.written is not None:
         storage.written[offsets] = True

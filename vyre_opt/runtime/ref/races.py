@@ -35,6 +35,7 @@ class LogicalClock:
     """The time now, and the times of the last barriers of the grid, each workgroup and each subgroup of a batch."""
 
     def __init__(self) -> None:
+        # an untouched scalar has the time 0, which is before the last grid barrier even at the start
         self.now = 1
         self.grid = 1
         self.of_row = np.zeros(0, np.int32)
@@ -43,6 +44,7 @@ class LogicalClock:
     def enter(self, batch: WorkgroupBatch) -> None:
         """Begin a batch."""
         self.now += 1
+        # Other batches have other workgroups: what these did is ordered by grid barriers alone.
         self.of_row = np.zeros(batch.rows, np.int32)
         self.of_subgroup = np.zeros(batch.rows * batch.subgroups_per_row, np.int32)
 
@@ -77,40 +79,37 @@ class _Accesses:
         self.op = np.zeros(size, np.int32)
 
 
+_CONFLICTS = {"read": ("write", "atomic"), "write": ("read", "write", "atomic"), "atomic": ("read", "write")}
+"""For each kind of access, the kinds that it races with."""
+
+
 class Shadow:
     """The shadow memory of a buffer of `size` scalars: its accesses, in a dispatch of `invocations`."""
 
     def __init__(self, size: int, clock: LogicalClock, invocations: int) -> None:
         self.size = size
         self.clock = clock
+        # int32 halves the memory of nearly all dispatches
         self.wide = invocations >= 1 << 31
         self.sets: dict[str, _Accesses] = {}
         self.winner = np.empty(0, np.int32)
-
-    def read(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        """Lane i reads offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once."""
-        return self._access(frame, offsets, op, "read", ("write", "atomic"))
-
-    def write(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        return self._access(frame, offsets, op, "write", ("read", "write", "atomic"))
-
-    def atomic(self, frame: Frame, offsets: Array, op: int) -> Collision | None:
-        return self._access(frame, offsets, op, "atomic", ("read", "write"))
 
     def written(self) -> Array:
         """For each scalar, whether it was written."""
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
-    def _access(
-        self, frame: Frame, offsets: Array, op: int, kind: str, against: tuple[str, ...]
-    ) -> Collision | None:
+    def access(self, frame: Frame, offsets: Array, op: int, kind: str) -> Collision | None:
+        """Lane i accesses offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once.
+
+        `kind`: read, write or atomic.
+        """
         lanes = np.arange(frame.size)
         if offsets.ndim == 2:
             lanes = np.repeat(lanes, offsets.shape[1])
             offsets = offsets.reshape(-1)
         invocations = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
-        for other in against:
+        for other in _CONFLICTS[kind]:
             earlier = self.sets.get(other)
             if earlier is not None:
                 racing = self._unordered(earlier, frame, offsets, lanes, invocations)
@@ -158,6 +157,8 @@ class Shadow:
     def _record_writes(
         self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> Collision | None:
+        # All earlier writes at these offsets are ordered before (`access` has checked it), so they are replaced.
+        # Of several lanes at one offset the last assignment wins; the others then find that it is not theirs.
         own.least[offsets] = invocations
         own.time[offsets] = self.clock.now
         own.op[offsets] = op
@@ -181,6 +182,7 @@ class Shadow:
         if first.all():
             self._merge(own, frame, offsets, lanes, invocations, op)
             return
+        # lanes ascend by invocation: the first and the last of an offset are the two ends of its set
         self._merge(own, frame, offsets[first], lanes[first], invocations[first], op)
         self.winner[offsets] = number
         last = (self.winner[offsets] == number) & ~first

@@ -37,8 +37,11 @@ def round_to_bf16(wide: np.ndarray) -> np.ndarray:
     """f64 or f32 rounded to nearest even in bf16, as the float32 of that value."""
     single = wide if wide.dtype == np.float32 else _odd_single(wide)
     bits = np.ascontiguousarray(single).view(np.uint32)
+    # Half a bf16 ulp, less one where the last bit kept is 0, so that ties go to even.  A carry into the
+    # exponent is right: it gives the next power of two, or infinity.
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     rounded &= np.uint32(0xFFFF0000)
+    # the addition could have carried a NaN into the sign
     return np.where(np.isnan(single), _QUIET_BF16, rounded).astype(np.uint32).view(np.float32)
 
 
@@ -54,6 +57,8 @@ def _odd_single(wide: np.ndarray) -> np.ndarray:
     if not inexact.any():
         return near
     bits = near.view(np.uint32).copy()
+    # In either sign the pattern one below is the next value towards zero; below infinity that is the largest
+    # f32, which the next rounding makes infinity again.
     bits -= (inexact & (np.abs(back) > np.abs(wide))).astype(np.uint32)
     bits |= inexact.astype(np.uint32)
     return bits.view(np.float32)

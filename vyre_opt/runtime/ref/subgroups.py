@@ -95,6 +95,7 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
     inside = (source >= 0) & (source < SUBGROUP_SIZE)
     source = np.where(inside, source, lane)
     from_slot = table.slots - lane + source
+    # a lane whose source is absent, or out of the subgroup, keeps its own value
     source_present = table.present.reshape(-1)[from_slot]
     flat = table.arrange(values).reshape(-1, *values.shape[1:])
     moved = flat[np.where(source_present, from_slot, table.slots)]
@@ -102,41 +103,40 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def reduce(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
-    values = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, values, op.attrs["combine"], op.operands[0].type)
+    table, running = _running(machine, frame, op)
     total = np.repeat(running[:, -1:], SUBGROUP_SIZE, axis=1)
     frame.values[op.results[0]] = table.take(total)
 
 
 def scan(machine: Machine, frame: Frame, op: Op) -> None:
     """Inclusive, or exclusive: then the first lane gets the combiner's identity."""
-    table = _Table(machine, frame, op)
-    dtype, combine = op.operands[0].type, op.attrs["combine"]
-    values = frame.spread(frame.get(op.operands[0]))
-    running = _running(table, values, combine, dtype)
+    table, running = _running(machine, frame, op)
     if op.attrs["mode"] == "exclusive":
         before = np.empty_like(running)
-        before[:, 0] = identity(combine, dtype)
+        before[:, 0] = identity(op.attrs["combine"], op.operands[0].type)
         before[:, 1:] = running[:, :-1]
+        # for the first lane that is present, not for lane 0, nothing comes before
         any_before = np.cumsum(table.present, axis=1) - table.present > 0
         shape = (*any_before.shape, *(1,) * (running.ndim - 2))
         running = np.where(any_before.reshape(shape), before, before[:1, :1])
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(table: _Table, values: Array, combine: str, dtype: DataType) -> Array:
-    """Entry (s, k) combines the present lanes 0 to k of subgroup s, from left to right."""
+def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_Table, Array]:
+    """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
+    table, combine, dtype = _Table(machine, frame, op), op.attrs["combine"], op.operands[0].type
+    values = frame.spread(frame.get(op.operands[0]))
     arranged = table.arrange(values)
     running = arranged.copy()
     started = table.present[:, 0].copy()
     for k in range(1, SUBGROUP_SIZE):
         shape = (-1, *(1,) * (values.ndim - 1))
         here, before = table.present[:, k].reshape(shape), started.reshape(shape)
+        # an absent lane passes on the total of the lanes before it
         both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
         running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
         started |= table.present[:, k]
-    return running
+    return table, running
 
 
 def identity(combine: str, dtype: DataType) -> Any:
