@@ -13,14 +13,7 @@ from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
 
-__all__ = [
-    "ALL",
-    "FLAGS",
-    "WIDE",
-    "SimdFeatures",
-    "FunctionBuilder",
-    "is_literal",
-]
+__all__ = ["ALL", "FLAGS", "WIDE", "SimdFeatures", "FunctionBuilder", "is_literal"]
 
 WIDE = LaneShape(SUBGROUP_SIZE)
 """A vector with a value for each lane of a subgroup."""
