@@ -125,8 +125,7 @@ class FunctionBuilder:
         w.branch_if(w.emit(f"icmp eq i64 {remainder}, 0"), yields, continuing)
         w.start(yields)
         w.emit(f"call i32 {w.emit(f'load ptr, ptr {yield_address}')}()")
-        w.branch(continuing)
-        w.start(continuing)
+        w.fall_into(continuing)
 
     def splat(self, kind: str, value: str) -> str:
         """The vector with a scalar of an LLVM type in every lane."""

@@ -238,8 +238,7 @@ def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_s
     w.start(gathered)
     slow = _gather(emitter, access, _checked_indices(emitter, access), cold=True)
     gathered = w.block
-    w.branch(end)
-    w.start(end)
+    w.fall_into(end)
     return [
         w.phi(WIDE.of(access.memory), [(f, wide), (s, gathered)]) for f, s in zip(fast, slow, strict=True)
     ]
@@ -338,8 +337,7 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
     w.branch(end)
     w.start(far)
     _scatter(emitter, access, raw, _checked_indices(emitter, access), cold=True)
-    w.branch(end)
-    w.start(end)
+    w.fall_into(end)
 
 
 def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: Words) -> None:

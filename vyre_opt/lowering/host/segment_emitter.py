@@ -177,8 +177,7 @@ class SegmentEmitter:
         slot = builder.slot(kind)
         builder.store(kind, first, slot)
         body, end = w.label(name), w.label(f"end{name}")
-        w.branch(body)
-        w.start(body)
+        w.fall_into(body)
         counter = builder.load(kind, slot)
         yield counter
         next_value = w.emit(f"add {kind} {counter}, {step}")
@@ -291,8 +290,7 @@ class SegmentEmitter:
         self.storages[counter] = _ValueStorage(SCALAR, kind, slots=[slot])
         trip_counter = TripCounter(self._uniform_emitter(*control_operands(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
-        w.branch(head)
-        w.start(head)
+        w.fall_into(head)
         iteration = trip_counter.iteration()
         w.branch_if(w.emit(f"icmp ult {kind} {iteration}, {trip_counter.trips}"), body, done)
         w.start(body)
@@ -308,8 +306,7 @@ class SegmentEmitter:
         assert end is not None
         condition, body = split.blocks
         head, inside, done = w.label("while"), w.label("do"), w.label("endwhile")
-        w.branch(head)
-        w.start(head)
+        w.fall_into(head)
         self._items(condition)
         condition_value = end.operands[0]
         w.branch_if(self._uniform_emitter(condition_value).scalar(condition_value), inside, done)

@@ -57,8 +57,7 @@ def _wait_for_grid(emitter: FunctionEmitter) -> None:
     last = w.emit(f"sub i32 {-TURN}, {others}")
     added = w.emit(f"select i1 {_all_zero(emitter, ids)}, i32 {last}, i32 1")
     old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
-    w.branch(waiting)
-    w.start(waiting)
+    w.fall_into(waiting)
     if emitter.context.may_fault:
         poll(emitter)
     now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
@@ -83,8 +82,7 @@ def _wait_for_cluster(emitter: FunctionEmitter) -> None:
     w.branch(arrived)
     w.start(others)
     w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
-    w.branch(arrived)
-    w.start(arrived)
+    w.fall_into(arrived)
     w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
 
 

@@ -35,8 +35,7 @@ def fault_block(emitter: FunctionEmitter) -> None:
         _write(emitter, "i32", word, 4 * number)
     _write(emitter, "i64", index, INDEX_OFFSET)
     _write(emitter, "i64", length, LENGTH_OFFSET)
-    w.branch("end")
-    w.start("end")
+    w.fall_into("end")
     w.call("llvm.nvvm.exit", "void", [])
     w.line("unreachable")
 
