@@ -7,6 +7,7 @@ INT_MIN / -1, and shifts by the width or more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,10 +15,10 @@ from ...ir import arith
 from ...ir.types import DataType
 from . import math_functions
 from .conversions import round_to_half, through_odd
-from .lane_shape import LaneShape, carrier
+from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
 
-__all__ = ["Elementwise", "apply", "compare", "select"]
+__all__ = ["Elementwise", "apply", "compare", "identity", "select"]
 
 
 def apply(
@@ -48,6 +49,17 @@ def select(w: Writer, shape: LaneShape, dtype: DataType, predicate: str, a: str,
     """a where the predicate (an i1 of the shape) holds, else b."""
     kind = shape.type(dtype)
     return w.emit(f"select {shape.of('i1')} {predicate}, {kind} {a}, {kind} {b}")
+
+
+def identity(combine: str, dtype: DataType) -> str:
+    """The combiner's identity element, which an exclusive scan gives to lane 0."""
+    if dtype.is_float:
+        number = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[combine]
+        return SCALAR.real(carrier(dtype), number)
+    low, high = arith.int_range(dtype)
+    ones = -1 if dtype.is_signed else high
+    value = {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+    return SCALAR.const(value, dtype)
 
 
 # --- ops on one type

@@ -62,7 +62,6 @@ class FunctionBuilder:
     features: SimdFeatures
     pointers: dict[str, str]
     counts: dict[str, str]
-    w: Writer
     numbers: dict[Op, int]
     weights: dict[Op, int]
     extents: tuple[str, str, str] = ("%gx", "%gy", "%gz")
@@ -71,6 +70,10 @@ class FunctionBuilder:
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     slots: list[str] = field(default_factory=list)
     last_uses: dict[Value, int] = field(default_factory=dict)
+    w: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.w = Writer(self.module)
 
     def last_use(self, value: Value) -> int:
         """The number of the last op with `value` as an operand, -1 if there is none."""
@@ -95,10 +98,8 @@ class FunctionBuilder:
         w = self.w
         base = w.emit(f"zext i32 {self.linear} to i64")
         local = w.emit(f"add i64 {base}, {lane}")
-        number = self.numbers[op]
-        w.line(
-            f"call void @vyre.fault(ptr %status, i64 {number}, i64 {self.group}, i64 {local}, i64 {index})"
-        )
+        where = f"i64 {self.numbers[op]}, i64 {self.group}, i64 {local}, i64 {index}"
+        w.line(f"call void @vyre.fault(ptr %status, {where})")
         w.branch("exit")
 
     def exit_if_stopped(self, loop: Op) -> None:

@@ -203,11 +203,8 @@ class SegmentEmitter:
         w = self.w
         width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
         rest = w.emit(f"udiv i64 {group}, {width}")
-        wide = (
-            w.emit(f"urem i64 {group}, {width}"),
-            w.emit(f"urem i64 {rest}, {height}"),
-            w.emit(f"udiv i64 {rest}, {height}"),
-        )
+        quotients = (f"urem i64 {group}, {width}", f"urem i64 {rest}, {height}", f"udiv i64 {rest}, {height}")
+        wide = [w.emit(quotient) for quotient in quotients]
         x, y, z = (w.emit(f"trunc i64 {component} to i32") for component in wide)
         return x, y, z
 
@@ -217,9 +214,8 @@ class SegmentEmitter:
         if self.subgroups == 1:
             self._subgroup(segment)
         else:
-            with self._counting(
-                "chunk", "i32", "%zero", str(self.builder.program.lanes), SUBGROUP_SIZE
-            ) as linear:
+            lanes = str(self.builder.program.lanes)
+            with self._counting("chunk", "i32", "%zero", lanes, SUBGROUP_SIZE) as linear:
                 self.builder.linear = linear
                 self._subgroup(segment)
             self.builder.linear = "%zero"
