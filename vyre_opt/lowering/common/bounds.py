@@ -73,6 +73,7 @@ class BoundsProofs:
 
     def _while(self, op: Op) -> None:
         condition, body = op.regions
+        # The condition hands its arguments on to the body unchanged
         self.aliases.update(zip(body.args, condition.args, strict=False))
         self._block(condition)
         end = condition.terminator
@@ -91,6 +92,7 @@ class BoundsProofs:
             return []
         if op.name == "not":
             return self._facts_if(op.operands[0], not holds)
+        # Both sides of a true `and` are true, and both of a false `or` are false
         if op.name == ("and" if holds else "or") and value.type.is_bool:
             return [fact for operand in op.operands for fact in self._facts_if(operand, holds)]
         if op.definition.format != "compare" or not op.operands[0].type.is_int:
@@ -120,6 +122,7 @@ class BoundsProofs:
         """The form of a value with the current facts: `%i - 1` does not wrap where %i > 0."""
         form = self.form(value)
         op = self.aliases.get(value, value).owner
+        # Only a form that is a mere atom, since the op might wrap, can gain from the facts
         if not depth or not isinstance(op, Op) or form != self._atom(value) or op.name not in _LINEAR:
             return form
         derived = self._op_form(value, lambda operand: self._local_form(operand, depth - 1))
@@ -158,11 +161,13 @@ class BoundsProofs:
             return a + b
         if name == "sub":
             return a - b
+        # The language takes the amount of a shift modulo the width
         if name == "shl":
             return a.scaled(1 << (b.const % (value.type.bits or 1))) if b.is_const else None
         return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
 
     def _id(self, name: str, axis: int) -> AffineExpr:
+        # An open grid has at most 2^32 invocations along an axis, since ids are u32
         size, grid = self.program.workgroup[axis], self.program.grid
         groups = grid[axis] if grid else (1 << 32) // size
         most = (size if name == "local_id" else groups) - 1
@@ -222,6 +227,7 @@ class BoundsProofs:
         if buffer.count is not None:
             counts = [AffineExpr(buffer.count)]
         else:
+            # `len` modulo 2^bits is at most the count, so a proof by either is enough
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
         return any(_prove(count - AffineExpr(width) - form, facts, MAX_DEPTH) for count in counts)
 

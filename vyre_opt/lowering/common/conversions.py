@@ -57,9 +57,11 @@ def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType,
         if source_kind == "double" and carrier(target) == "float":
             if target.name == "f32":
                 return w.emit(f"fptrunc {kind} {value} to {shape.of('float')}")
+            # Rounding to f32 and then to f16 would round twice
             return round_to_half(w, shape, target, through_odd(w, shape, value))
         if carrier(target) == "double":
             return w.emit(f"fpext {kind} {value} to {shape.of('double')}")
+        # f16 and bf16 values are carried as float already
         return value if target.name == "f32" else round_to_half(w, shape, target, value)
     verb = "fptosi" if target.is_signed else "fptoui"
     element = carrier(target)
@@ -93,6 +95,7 @@ def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
     bit = w.emit(f"select {flags} {inexact}, {kind} {shape.integer('i64', 0x800)}, {kind} {zero}")
     high = w.emit(f"and {kind} {value}, {shape.integer('i64', -0x800)}")
     odd = w.emit(f"or {kind} {high}, {bit}")
+    # -2^53 <= value < 2^53 by one unsigned comparison
     reach, span = (1 << 53, 1 << 54) if signed else (0, 1 << 53)
     shifted = w.emit(f"add {kind} {value}, {shape.integer('i64', reach)}")
     small = w.emit(f"icmp ult {kind} {shifted}, {shape.integer('i64', span)}")
@@ -117,6 +120,7 @@ def round_to_half(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> s
     up = w.emit(f"add {ints} {bits}, {bias}")
     cut = w.emit(f"and {ints} {up}, {shape.integer('i32', -65536)}")
     rounded = w.emit(f"bitcast {ints} {cut} to {floats}")
+    # The addition above may carry a NaN over into the sign bit
     is_nan = w.emit(f"fcmp uno {floats} {value}, {value}")
     quiet = w.emit(f"bitcast {ints} {shape.integer('i32', 0x7FC00000)} to {floats}")
     return w.emit(f"select {shape.of('i1')} {is_nan}, {floats} {quiet}, {floats} {rounded}")

@@ -247,6 +247,7 @@ class Elementwise:
     def amount(self, b: str) -> str:
         if not self.guarded:
             return b
+        # The language takes the amount modulo the width, a power of two; in LLVM the result would be poison
         return self.emit(f"and {self.kind} {b}, {self.int(self.bits - 1)}")
 
     def shl(self, a: str, b: str) -> str:
@@ -277,6 +278,7 @@ class Elementwise:
         low, high = arith.int_range(self.dtype)
         value = self.product(a, b)
         suffix = self.shape.suffix(element)
+        # A product of unsigned numbers is never too small
         for stem, limit in (("min", high), ("max", low)) if self.dtype.is_signed else (("min", high),):
             bound = self.shape.integer(element, limit)
             value = self.w.call(f"llvm.{self.sign}{stem}.{suffix}", wide, [(wide, value), (wide, bound)])

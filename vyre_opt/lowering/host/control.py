@@ -73,6 +73,7 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     condition = emitter.lane(op.operands[0])
     for slot in slots:
+        # A side that no lane takes is skipped and stores nothing
         slot.store(["zeroinitializer"] * len(slot.names))
     for number, block in enumerate(op.regions):
         mask = builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)
@@ -82,6 +83,7 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
         emitter.mask = mask
         yielded = emitter.ops(block.ops)
         for slot, value in zip(slots, yielded, strict=False):
+            # The first side may write to all lanes, as the second overwrites its own
             slot.store_in(mask if number else None, emitter.lanes(value))
         emitter.mask = outer
         w.fall_into(end)
@@ -121,6 +123,7 @@ class _LoopSlots:
     def update(self, mask: str | None, yielded: Sequence[Value]) -> None:
         """Store the values yielded at the end of a round, in the lanes of `mask`."""
         emitter = self.emitter
+        # All are read before one is stored: a loop may swap its values
         new_parts = [(emitter.get(v, s.shape), v) for v, s in zip(yielded, self.slots, strict=True)]
         for slot, result, (parts, value) in zip(self.slots, self.results, new_parts, strict=True):
             if slot.shape is SCALAR:

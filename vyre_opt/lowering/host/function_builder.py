@@ -117,6 +117,7 @@ class FunctionBuilder:
             for word in (STOP_WORD, ROUNDS_WORD, YIELD_WORD)
         )
         word = w.emit(f"load ptr, ptr {stop_address}")
+        # Relaxed: no data is read on the strength of this word
         stop = w.emit(f"load atomic i64, ptr {word} monotonic, align 8")
         w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", running)
         w.start(running)

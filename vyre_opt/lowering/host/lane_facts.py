@@ -139,6 +139,7 @@ class LaneFacts:
             return _UNIFORM if self.is_uniform(op.operands[0]) else None
         if op.name == "subgroup_shuffle":
             return _UNIFORM if self._is_broadcast(op) else None
+        # Each lane of an atomic gets another old value, even of one element
         if not op.definition.is_pure:
             return None
         operands = [self.stride(value) for value in op.operands]

@@ -194,6 +194,7 @@ def _scalar_stride(access: SubgroupAccess) -> int:
 
 def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
     w, builder = emitter.w, emitter.builder
+    # `proven` speaks of active lanes and of the scalars that they use, and of no others
     if access.proven and emitter.mask is None and scalar_stride == access.parts:
         return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
     base = _base_index(emitter, access)
@@ -201,6 +202,7 @@ def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_s
     wide, gathered, end = w.label("near"), w.label("far"), w.label("loaded")
     w.branch_if(in_bounds, wide, gathered)
     w.start(wide)
+    # No mask: what inactive lanes load is in bounds too, and nobody looks at it
     fast = _load_run(builder, access, base, scalar_stride)
     wide = w.block
     w.branch(end)
@@ -278,6 +280,7 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
     has_masked_store = access.parts == 1 and access.dtype.bits in builder.features.masked_moves
     masked = emitter.mask is not None and has_masked_store
     if emitter.mask is not None and not masked:
+        # Without a masked store only a full subgroup may write as a whole
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
         in_bounds = w.emit(f"and i1 {in_bounds}, {full}")
     near, far, end = w.label("near"), w.label("far"), w.label("stored")

@@ -78,6 +78,7 @@ class SegmentEmitter:
         buffers = builder.program.buffers.values()
         self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_workgroup}
         self.stored = set(plan.stored)
+        # A uniform target is assigned behind the loop over subgroups, where its source must be loaded
         for segment in all_segments(plan.items):
             self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
 
@@ -108,6 +109,7 @@ class SegmentEmitter:
     def _make_storage(self, value: Value) -> _ValueStorage:
         kind, lanes = carrier(value.type.element), range(value.type.lanes)
         is_uniform = self._is_workgroup_uniform(value)
+        # With a grid barrier all workgroups run one phase before the next, and would share the slots
         if is_uniform and not self.plan.has_grid_barrier:
             return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
@@ -191,6 +193,7 @@ class SegmentEmitter:
             builder.group = group
             builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
+                # A name, since the size is known only when all is written (see program._define_groups)
                 context_offset = w.emit(f"mul i64 {group}, %context.bytes")
                 self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
@@ -261,6 +264,7 @@ class SegmentEmitter:
 
     def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
+        # A branch around a grid barrier is taken once for all workgroups, so all must agree
         needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
         if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)

@@ -176,6 +176,7 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     near = w.emit(f"icmp ult {kind} {amount}, {limit}")
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
     if emitter.mask is not None:
+        # `permute` takes numbers below 32; what a larger one gives is dropped, as it is not inside
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
         present = runtime.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")

@@ -84,6 +84,7 @@ def _add_text(name: str, w: Writer, order: str) -> str:
     w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} {order}, align 4")
     w.line("ret float %sum")
     w.start("careful")
+    # A stale value costs another round, no more
     first = w.emit(f"load atomic i32, {pointer} {scope} monotonic, align 4")
     w.fall_into("again")
     w.line(f"%seen = phi i32 [ {first}, %careful ], [ %found, %again ]")

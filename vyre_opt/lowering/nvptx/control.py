@@ -96,6 +96,7 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     next_value = w.emit(f"add {flag}{kind} {current}, {step}")
     again = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
     if not cannot_wrap:
+        # The counter does not grow if it wrapped, or if the step is 0 or less: either ends the loop
         grew = w.emit(f"icmp {sign}gt {kind} {next_value}, {current}")
         again = w.emit(f"and i1 {again}, {grew}")
     latch = w.block
@@ -138,6 +139,7 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
         emitter.values[arg] = emitter.get(outer)
     yielded = run(emitter, block)
     if emitter.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
+        # The loop may wait for an invocation that has faulted, and so never comes
         poll(emitter)
     phis.close(yielded, w.block)
     w.branch(head)

@@ -13,6 +13,7 @@ from .function_emitter import FunctionEmitter
 __all__ = ["fault_block", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
+# Behind eight 32-bit words: the site, six ids and one that pads; see abi.py
 INDEX_OFFSET, LENGTH_OFFSET = 32, 40
 STATUS = "ptr addrspace(1)"
 

@@ -114,6 +114,7 @@ def _kernel(
         may_fault=_may_fault(program, funcs, bounds, proven),
         is_cluster=_is_cluster(program, target),
     )
+    # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
     _workgroup_memory(context, kernel, symbols)

@@ -51,6 +51,7 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> M
 def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
     """An i1: index > count - width, unsigned, or count < width."""
     w, count = emitter.w, buffer.count
+    # Unsigned, so that a negative index is larger than any count
     if width == 1:
         return w.emit(f"icmp uge i64 {index}, {count}")
     if not count.startswith("%"):
@@ -113,6 +114,7 @@ def _pieces(
     zeros = 0 if access.is_clamped else emitter.context.alignment.of(index)
     zeros += _trailing_zeros(buffer.dtype.lanes)
     aligned = min(ALIGNMENT, size << min(zeros, 8))
+    # Pieces of equal width, a power of two: a vec3 moves as three scalars
     wide = min(aligned // size, moved.lanes & -moved.lanes) or 1
     for first in range(0, moved.lanes, wide):
         pointer = address(emitter, access, moved.element, buffer.dtype.lanes, first)
@@ -131,6 +133,7 @@ def _load(emitter: FunctionEmitter, op: Op) -> None:
     w, dtype = emitter.w, op.results[0].type
     access = locate(emitter, op, index, dtype)
     memory = conversions.memory_type(dtype.element)
+    # Lets LLVM read a buffer that nobody writes through the read-only cache
     constant = f", !invariant.load {NO_METADATA}" if access.buffer.is_constant else ""
 
     def read() -> list[str]:

@@ -207,7 +207,9 @@ class _Combine:
             source, included = str(k), ""
             if self.lanes.startswith("%"):
                 included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
+                # Lane 0 always exists; what it gives is dropped below
                 source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
+            # A lane up to this one surely exists, so the second test includes the first
             if is_scan:
                 included = self.w.emit(f"icmp uge i32 {own}, {k}")
             next_total = self.both(total, self.move(value, "idx", source))
