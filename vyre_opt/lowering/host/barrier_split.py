@@ -142,7 +142,7 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) ->
         if _is_barrier(op, scopes):
             flush([])
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
-            # A loop keeps what it carries in the storage of its results, so these start with the initial values
+            # A loop keeps what it carries where its results are stored: there the initial values go
             carried = op.results if op.name != "if" else ()
             flush(list(zip(carried, inits(op), strict=True)) if carried else [])
             items.append(SplitOp(op, [_block(op, block, scopes, aliases) for block in op.regions]))
