@@ -73,6 +73,7 @@ class BoundsProofs:
 
     def _while(self, op: Op) -> None:
         condition, body = op.regions
+        # The condition hands its arguments on to the body unchanged
         self.aliases.update(zip(body.args, condition.args, strict=False))
         self._block(condition)
         end = condition.terminator
@@ -91,6 +92,7 @@ class BoundsProofs:
             return []
         if op.name == "not":
             return self._facts_if(op.operands[0], not holds)
+        # Both sides of a true `and` are true, and both of a false `or` are false
         if op.name == ("and" if holds else "or") and value.type.is_bool:
             return [fact for operand in op.operands for fact in self._facts_if(operand, holds)]
         if op.definition.format != "compare" or not op.operands[0].type.is_int:
@@ -110,11 +112,9 @@ class BoundsProofs:
         value = self.aliases.get(value, value)
         form = self.forms.get(value)
         if form is None:
-            derived = self._op_form(value, self.form)
-            low, high = derived.range() if derived is not None else (0, -1)
-            least, most = arith.int_range(value.type)
-            fits = derived is not None and least <= low and high <= most
-            form = derived if fits and derived is not None else self._atom(value)
+            form = self._op_form(value, self.form)
+            if form is None or not _is_within(form.range(), arith.int_range(value.type)):
+                form = self._atom(value)
             self.forms[value] = form
         return form
 
@@ -122,6 +122,7 @@ class BoundsProofs:
         """The form of a value with the current facts: `%i - 1` does not wrap where %i > 0."""
         form = self.form(value)
         op = self.aliases.get(value, value).owner
+        # Only a form that is a mere atom, since the op might wrap, can gain from the facts
         if not depth or not isinstance(op, Op) or form != self._atom(value) or op.name not in _LINEAR:
             return form
         derived = self._op_form(value, lambda operand: self._local_form(operand, depth - 1))
@@ -145,9 +146,8 @@ class BoundsProofs:
             return AffineExpr(constant) if isinstance(constant, int) else None
         if name == "global_id":
             axis = AXES.index(op.attrs["axis"])
-            return self._id("workgroup_id", axis).scaled(self.program.workgroup[axis]) + self._id(
-                "local_id", axis
-            )
+            start = self._id("workgroup_id", axis).scaled(self.program.workgroup[axis])
+            return start + self._id("local_id", axis)
         if name in ("workgroup_id", "local_id"):
             return self._id(name, AXES.index(op.attrs["axis"]))
         if name == "len":
@@ -161,17 +161,19 @@ class BoundsProofs:
             return a + b
         if name == "sub":
             return a - b
+        # The language takes the amount of a shift modulo the width
         if name == "shl":
             return a.scaled(1 << (b.const % (value.type.bits or 1))) if b.is_const else None
         return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
 
     def _id(self, name: str, axis: int) -> AffineExpr:
+        # An open grid has at most 2^32 invocations along an axis, since ids are u32
         size, grid = self.program.workgroup[axis], self.program.grid
         groups = grid[axis] if grid else (1 << 32) // size
         most = (size if name == "local_id" else groups) - 1
-        return (
-            AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis))) if most else AffineExpr(0)
-        )
+        if not most:
+            return AffineExpr(0)
+        return AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis)))
 
     def length(self, buffer: str, bits: int) -> AffineExpr:
         """The result of `len` in a type of `bits`: the count modulo 2^bits."""
@@ -189,20 +191,18 @@ class BoundsProofs:
             return cached
         whole = arith.int_range(value.type)
         self.ranges[value] = whole  # of a value that depends on itself
-        low, high = self._op_range(value) or whole
-        if not (whole[0] <= low and high <= whole[1]):  # it may wrap
+        result = self._op_range(value) or whole
+        if not _is_within(result, whole):  # it may wrap
             return whole
-        self.ranges[value] = (low, high)
-        return low, high
+        self.ranges[value] = result
+        return result
 
     def _op_range(self, value: Value) -> Range | None:
         owner = value.owner
-        if isinstance(owner, Op):
-            rule = _RANGES.get(owner.name)
-            if rule is None or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
-                return None
-            return rule(*(form.range() for form in self._operands(owner)))
-        return None
+        if not isinstance(owner, Op) or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
+            return None
+        rule = _RANGES.get(owner.name)
+        return rule(*(form.range() for form in self._operands(owner))) if rule is not None else None
 
     def _operands(self, op: Op) -> list[AffineExpr]:
         """Forms of the integer operands, the amount of a `shr` modulo the width if it is known."""
@@ -217,16 +217,17 @@ class BoundsProofs:
 
     def _is_inside(self, op: Op) -> bool:
         buffer = self.program.buffers[op.attrs["buffer"]]
-        index = op.index
         value = op.operands[0] if op.name == "store" else op.results[0]
         width = value.type.lanes // buffer.dtype.lanes
-        form = self._local_form(index, MAX_DEPTH)
+        form = self._local_form(op.index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([form, *facts])]
         if not _prove(form, facts, MAX_DEPTH):
             return False
-        counts = [AffineExpr(buffer.count)] if buffer.count is not None else []
-        if not counts:
+        if buffer.count is not None:
+            counts = [AffineExpr(buffer.count)]
+        else:
+            # `len` modulo 2^bits is at most the count, so a proof by either is enough
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
         return any(_prove(count - AffineExpr(width) - form, facts, MAX_DEPTH) for count in counts)
 
@@ -252,6 +253,10 @@ class BoundsProofs:
 
 def _symbol(name: str, span: Range, identity: object) -> Symbol:
     return Symbol(SymbolKind.GROUP, name, span, identity=identity)
+
+
+def _is_within(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:

@@ -7,7 +7,7 @@ The same code serves scalars and vectors of lanes.  A value is held in the carri
 from __future__ import annotations
 
 from ...ir.types import DataType
-from .lane_shape import LaneShape, carrier
+from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "round_to_half",
     "store_value",
     "through_odd",
+    "to_word",
 ]
 
 _MEMORY = {"bool": "i8", "f16": "half", "bf16": "i16", "f32": "float", "f64": "double"}
@@ -36,13 +37,16 @@ def convert(w: Writer, shape: LaneShape, source: DataType, target: DataType, val
         return _int_to_float(w, shape, source, target, value)
     if target.is_bool:
         return w.emit(f"icmp ne {kind} {value}, {shape.integer(carrier(source), 0)}")
-    assert source.bits is not None
-    assert target.bits is not None
-    wide = 1 if source.is_bool else source.bits
-    if wide == target.bits:
+    old, new = 1 if source.is_bool else source.bits or 0, target.bits or 0
+    if old == new:
         return value
-    verb = "trunc" if wide > target.bits else "sext" if source.is_signed else "zext"
+    verb = "trunc" if old > new else "sext" if source.is_signed else "zext"
     return w.emit(f"{verb} {kind} {value} to {shape.type(target)}")
+
+
+def to_word(w: Writer, dtype: DataType, value: str) -> str:
+    """A scalar integer as an i64; a negative one stays negative."""
+    return convert(w, SCALAR, dtype, DataType.I64 if dtype.is_signed else DataType.U64, value)
 
 
 def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
@@ -53,9 +57,11 @@ def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType,
         if source_kind == "double" and carrier(target) == "float":
             if target.name == "f32":
                 return w.emit(f"fptrunc {kind} {value} to {shape.of('float')}")
+            # Rounding to f32 and then to f16 would round twice
             return round_to_half(w, shape, target, through_odd(w, shape, value))
         if carrier(target) == "double":
             return w.emit(f"fpext {kind} {value} to {shape.of('double')}")
+        # f16 and bf16 values are carried as float already
         return value if target.name == "f32" else round_to_half(w, shape, target, value)
     verb = "fptosi" if target.is_signed else "fptoui"
     element = carrier(target)
@@ -83,18 +89,17 @@ def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
 
     Values that a double holds as they are (below 2^53 in magnitude) are left alone.
     """
-    kind = shape.of("i64")
+    kind, flags, zero = shape.of("i64"), shape.of("i1"), shape.integer("i64", 0)
     low = w.emit(f"and {kind} {value}, {shape.integer('i64', 0x7FF)}")
-    inexact = w.emit(f"icmp ne {kind} {low}, {shape.integer('i64', 0)}")
-    bit = w.emit(
-        f"select {shape.of('i1')} {inexact}, {kind} {shape.integer('i64', 0x800)}, {kind} {shape.integer('i64', 0)}"
-    )
+    inexact = w.emit(f"icmp ne {kind} {low}, {zero}")
+    bit = w.emit(f"select {flags} {inexact}, {kind} {shape.integer('i64', 0x800)}, {kind} {zero}")
     high = w.emit(f"and {kind} {value}, {shape.integer('i64', -0x800)}")
     odd = w.emit(f"or {kind} {high}, {bit}")
+    # -2^53 <= value < 2^53 by one unsigned comparison
     reach, span = (1 << 53, 1 << 54) if signed else (0, 1 << 53)
     shifted = w.emit(f"add {kind} {value}, {shape.integer('i64', reach)}")
     small = w.emit(f"icmp ult {kind} {shifted}, {shape.integer('i64', span)}")
-    return w.emit(f"select {shape.of('i1')} {small}, {kind} {value}, {kind} {odd}")
+    return w.emit(f"select {flags} {small}, {kind} {value}, {kind} {odd}")
 
 
 # --- rounding a float to f16 or bf16, by integer arithmetic: no target needs a library call
@@ -115,6 +120,7 @@ def round_to_half(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> s
     up = w.emit(f"add {ints} {bits}, {bias}")
     cut = w.emit(f"and {ints} {up}, {shape.integer('i32', -65536)}")
     rounded = w.emit(f"bitcast {ints} {cut} to {floats}")
+    # The addition above may carry a NaN over into the sign bit
     is_nan = w.emit(f"fcmp uno {floats} {value}, {value}")
     quiet = w.emit(f"bitcast {ints} {shape.integer('i32', 0x7FC00000)} to {floats}")
     return w.emit(f"select {shape.of('i1')} {is_nan}, {floats} {quiet}, {floats} {rounded}")

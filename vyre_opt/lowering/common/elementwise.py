@@ -7,16 +7,18 @@ INT_MIN / -1, and shifts by the width or more.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ...ir import arith
 from ...ir.types import DataType
 from . import math_functions
 from .conversions import round_to_half, through_odd
-from .lane_shape import LaneShape, carrier
+from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
 
-__all__ = ["Elementwise", "apply", "compare", "select"]
+__all__ = ["Elementwise", "apply", "compare", "identity", "select"]
 
 
 def apply(
@@ -49,18 +51,29 @@ def select(w: Writer, shape: LaneShape, dtype: DataType, predicate: str, a: str,
     return w.emit(f"select {shape.of('i1')} {predicate}, {kind} {a}, {kind} {b}")
 
 
+def identity(combine: str, dtype: DataType) -> str:
+    """The combiner's identity element, which an exclusive scan gives to lane 0."""
+    if dtype.is_float:
+        number = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[combine]
+        return SCALAR.real(carrier(dtype), number)
+    low, high = arith.int_range(dtype)
+    ones = -1 if dtype.is_signed else high
+    value = {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+    return SCALAR.const(value, dtype)
+
+
 # --- ops on one type
 
-_INT_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
+_INT_BINARY = ("add", "sub", "mul", "and", "or", "xor")
 _FLOAT_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_INT_CALLS = {"min": "min", "max": "max"}  # signed or unsigned
-_SATURATING = {"add_sat": "add.sat", "sub_sat": "sub.sat"}
+_INT_CALLS = {"min": "min", "max": "max", "add_sat": "add.sat", "sub_sat": "sub.sat"}  # after s or u
 _FLOAT_CALLS = {
     "min": "minimumnum", "max": "maximumnum", "abs": "fabs", "sqrt": "sqrt", "floor": "floor",
     "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven",
 }  # fmt: skip
 
 
+@dataclass(slots=True)
 class Elementwise:
     """Writes unary, binary and ternary ops of the op table on one scalar type in one shape.
 
@@ -69,33 +82,25 @@ class Elementwise:
     `ArithmeticGuards`).  `any_zero`: a zero may have either sign.
     """
 
-    def __init__(
-        self,
-        w: Writer,
-        shape: LaneShape,
-        dtype: DataType,
-        target: str,
-        guarded: bool = True,
-        any_zero: bool = False,
-    ) -> None:
-        self.w = w
-        self.shape = shape
-        self.dtype = dtype
-        self.target = target
-        self.guarded = guarded
-        self.any_zero = any_zero
-        self.element = carrier(dtype)
-        self.kind = shape.type(dtype)
+    w: Writer
+    shape: LaneShape
+    dtype: DataType
+    target: str
+    guarded: bool = True
+    any_zero: bool = False
+    element: str = field(init=False)
+    kind: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.element, self.kind = carrier(self.dtype), self.shape.type(self.dtype)
 
     def apply(self, name: str, args: Sequence[str]) -> str:
         if self.dtype.is_float:
             return self.float(name, args)
         if name in _INT_BINARY:
-            return self.emit(f"{_INT_BINARY[name]} {self.kind} {args[0]}, {args[1]}")
+            return self.emit(f"{name} {self.kind} {args[0]}, {args[1]}")
         if name in _INT_CALLS:
             return self.call(f"{self.sign}{_INT_CALLS[name]}", args)
-        if name in _SATURATING:
-            return self.call(f"{self.sign}{_SATURATING[name]}", args)
         return _INT_RULES[name](self, *args)
 
     # --- shorthands
@@ -175,7 +180,7 @@ class Elementwise:
         if self.dtype.name not in ("f16", "bf16"):
             return self.call("fma", args)
         w, shape = self.w, self.shape
-        double = shape.of("double")
+        double, ints, flags = shape.of("double"), shape.of("i64"), shape.of("i1")
         a, b, c = (w.emit(f"fpext {self.kind} {x} to {double}") for x in args)
         product = w.emit(f"fmul {double} {a}, {b}")
         total = w.emit(f"fadd {double} {product}, {c}")
@@ -187,21 +192,19 @@ class Elementwise:
         error = w.emit(f"fadd {double} {lost_of_product}, {lost_of_c}")
         zero = shape.real("double", 0.0)
         inexact = w.emit(f"fcmp one {double} {error}, {zero}")
-        bits = w.emit(f"bitcast {double} {total} to {shape.of('i64')}")
-        even = w.emit(f"trunc {shape.of('i64')} {bits} to {shape.of('i1')}")
-        is_even = w.emit(f"xor {shape.of('i1')} {even}, {shape.splat('i1', 'true')}")
-        adjust = w.emit(f"and {shape.of('i1')} {inexact}, {is_even}")
+        bits = w.emit(f"bitcast {double} {total} to {ints}")
+        odd = w.emit(f"trunc {ints} {bits} to {flags}")
+        even = w.emit(f"xor {flags} {odd}, {shape.splat('i1', 'true')}")
+        adjust = w.emit(f"and {flags} {inexact}, {even}")
         # towards the error: away from zero where error and sum agree in sign, else towards it
         above = w.emit(f"fcmp ogt {double} {error}, {zero}")
         positive = w.emit(f"fcmp ogt {double} {total}, {zero}")
-        away = w.emit(f"icmp eq {shape.of('i1')} {above}, {positive}")
+        away = w.emit(f"icmp eq {flags} {above}, {positive}")
         one, minus = shape.integer("i64", 1), shape.integer("i64", -1)
-        step = w.emit(f"select {shape.of('i1')} {away}, {shape.of('i64')} {one}, {shape.of('i64')} {minus}")
-        stepped = w.emit(f"add {shape.of('i64')} {bits}, {step}")
-        odd = w.emit(
-            f"select {shape.of('i1')} {adjust}, {shape.of('i64')} {stepped}, {shape.of('i64')} {bits}"
-        )
-        value = w.emit(f"bitcast {shape.of('i64')} {odd} to {double}")
+        step = w.emit(f"select {flags} {away}, {ints} {one}, {ints} {minus}")
+        stepped = w.emit(f"add {ints} {bits}, {step}")
+        result = w.emit(f"select {flags} {adjust}, {ints} {stepped}, {ints} {bits}")
+        value = w.emit(f"bitcast {ints} {result} to {double}")
         return round_to_half(w, shape, self.dtype, through_odd(w, shape, value))
 
     # --- integers
@@ -244,6 +247,7 @@ class Elementwise:
     def amount(self, b: str) -> str:
         if not self.guarded:
             return b
+        # The language takes the amount modulo the width, a power of two; in LLVM the result would be poison
         return self.emit(f"and {self.kind} {b}, {self.int(self.bits - 1)}")
 
     def shl(self, a: str, b: str) -> str:
@@ -274,6 +278,7 @@ class Elementwise:
         low, high = arith.int_range(self.dtype)
         value = self.product(a, b)
         suffix = self.shape.suffix(element)
+        # A product of unsigned numbers is never too small
         for stem, limit in (("min", high), ("max", low)) if self.dtype.is_signed else (("min", high),):
             bound = self.shape.integer(element, limit)
             value = self.w.call(f"llvm.{self.sign}{stem}.{suffix}", wide, [(wide, value), (wide, bound)])

@@ -42,6 +42,7 @@ class ArithmeticGuards:
             return not (0 <= low and high < (dtype.bits or 0))
         if low > 0 or high < -1:
             return False
+        # The divisor may be 0, or it may be -1, which only the least dividend overflows with
         return high >= 0 or self._range(op.operands[0], MAX_DEPTH)[0] == arith.int_range(dtype)[0]
 
     def _range(self, value: Value, depth: int) -> Range:

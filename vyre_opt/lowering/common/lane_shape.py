@@ -55,6 +55,7 @@ class LaneShape:
 
     def real(self, element: str, value: float) -> str:
         if element == "float":
+            # LLVM rejects a float constant whose double is not exactly a float
             value = arith.round_float(value, DataType.F32)
         return self.splat(element, float_literal(value))
 

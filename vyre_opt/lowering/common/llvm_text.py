@@ -25,14 +25,13 @@ class ModuleText:
         self._declared: dict[str, str] = {}
         self._defined: set[str] = set()
 
-    def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
+    def declare(self, name: str, result: str, params: Sequence[str]) -> None:
         """Declare a function once; an `llvm.` name must be an allowed intrinsic."""
         if name in self._declared or name in self._defined:
             return
         if name.startswith("llvm."):
             intrinsics.check(name)
-        suffix = f" {attributes}" if attributes else ""
-        self._declared[name] = f"declare {result} @{name}({', '.join(params)}){suffix}"
+        self._declared[name] = f"declare {result} @{name}({', '.join(params)})"
 
     def define(self, name: str, text: str) -> None:
         """Add a function's text, unless there is one of this name."""
@@ -68,9 +67,9 @@ class Writer:
         self._number += 1
         return f"{hint}.{self._number}"
 
-    def emit(self, instruction: str, hint: str = "") -> str:
+    def emit(self, instruction: str) -> str:
         """Write an instruction with a result; returns its name."""
-        name = self.fresh(hint)
+        name = self.fresh()
         self.lines.append(f"  {name} = {instruction}")
         return name
 
@@ -86,17 +85,22 @@ class Writer:
     def branch(self, label: str) -> None:
         self.line(f"br label %{label}")
 
+    def fall_into(self, label: str) -> None:
+        """End the block with a branch to `label`, and start that block."""
+        self.branch(label)
+        self.start(label)
+
     def branch_if(self, condition: str, then: str, otherwise: str) -> None:
         self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
-    def phi(self, dtype: str, incoming: Sequence[tuple[str, str]], hint: str = "") -> str:
+    def phi(self, dtype: str, incoming: Sequence[tuple[str, str]]) -> str:
         """A phi of (value, block) pairs; it must stand first in its block."""
         pairs = ", ".join(f"[ {value}, %{block} ]" for value, block in incoming)
-        return self.emit(f"phi {dtype} {pairs}", hint)
+        return self.emit(f"phi {dtype} {pairs}")
 
-    def call(self, name: str, result: str, args: Sequence[tuple[str, str]], attributes: str = "") -> str:
+    def call(self, name: str, result: str, args: Sequence[tuple[str, str]]) -> str:
         """Declare and call a function with (type, value) arguments; the result's name, or "" for void."""
-        self.module.declare(name, result, [dtype for dtype, _ in args], attributes)
+        self.module.declare(name, result, [dtype for dtype, _ in args])
         text = f"call {result} @{name}({', '.join(f'{dtype} {value}' for dtype, value in args)})"
         if result == "void":
             self.line(text)

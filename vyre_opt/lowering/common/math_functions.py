@@ -170,6 +170,7 @@ class _Math:
         """value * 2^n in two steps, so that subnormal results are rounded once and 2^128 is reached."""
         if self.has_scale:
             return self.scale_at_once(value, n)
+        # fptosi of a NaN is poison
         safe = self.choose(self.test("uno", n, n), self.const(0.0), n)
         exponent = self.w.emit(f"fptosi {self.kind} {safe} to {self.ints}")
         half = self.iop("ashr", exponent, self.whole(1))
@@ -232,6 +233,7 @@ class _Math:
 
     def reduced(self, x: str) -> tuple[str, str]:
         """(e as a float, s = (m-1)/(m+1)) where x = 2^e m, and m is in [sqrt(1/2), sqrt 2)."""
+        # A subnormal has no hidden bit: it is scaled to a normal number, and e is corrected below
         tiny = self.test("olt", x, self.const(2.0 ** (1 - self.n.bias)))
         shift = self.n.fraction_bits + 1
         x = self.choose(tiny, self.op("fmul", x, self.const(2.0**shift)), x)
@@ -267,6 +269,7 @@ class _Math:
         # Taylor's series of tanh is slow near 1/2; only |x| < 1/2 uses it
         near = self.op("fmul", x, self.polynomial(square, _tanh_series(self.n.tanh_terms)))
         magnitude = self.call("fabs", x)
+        # Where this overflows, 2 / inf = 0 gives 1
         exponential = self.exp(self.op("fadd", magnitude, magnitude))
         quotient = self.op("fdiv", self.const(2.0), self.op("fadd", exponential, self.const(1.0)))
         far = self.call("copysign", self.op("fsub", self.const(1.0), quotient), x)

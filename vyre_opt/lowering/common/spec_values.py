@@ -16,7 +16,7 @@ def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises DiagnosticError for a spec without either, and for a type parameter.
     """
-    open_types = [
+    errors = [
         Diagnostic(
             "error",
             f"program @{program.name} is open in its type @{spec.name}, and is compiled for one type",
@@ -25,19 +25,16 @@ def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
         )
         for spec in program.type_parameters
     ]
-    if open_types:
-        raise DiagnosticError(open_types)
-    missing = [s for s in program.specs.values() if s.name not in values and s.default is None]
-    if missing:
-        raise DiagnosticError(
-            [
-                Diagnostic(
-                    "error",
-                    f"program @{program.name}: spec @{spec.name} has no value to compile with",
-                    spec.loc,
-                    help=f"give it one with --spec {spec.name}=VALUE, or a default",
-                )
-                for spec in missing
-            ]
+    errors = errors or [
+        Diagnostic(
+            "error",
+            f"program @{program.name}: spec @{spec.name} has no value to compile with",
+            spec.loc,
+            help=f"give it one with --spec {spec.name}=VALUE, or a default",
         )
+        for spec in program.specs.values()
+        if spec.name not in values and spec.default is None
+    ]
+    if errors:
+        raise DiagnosticError(errors)
     return {name: values.get(name, spec.default) for name, spec in program.specs.items()}

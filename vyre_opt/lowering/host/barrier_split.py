@@ -142,6 +142,7 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) ->
         if _is_barrier(op, scopes):
             flush([])
         elif any(_is_barrier(inner, scopes) for inner in walk([op]) if inner is not op):
+            # A loop keeps what it carries where its results are stored: there the initial values go
             carried = op.results if op.name != "if" else ()
             flush(list(zip(carried, inits(op), strict=True)) if carried else [])
             items.append(SplitOp(op, [_block(op, block, scopes, aliases) for block in op.regions]))
@@ -160,6 +161,7 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], aliases: dict[Value, V
     if end is not None and end.name == "yield" and end.operands:
         assigns = list(zip(op.results, end.operands, strict=True))
         if scopes == ("grid",):
+            # Segments stand in phases here; the region may have ended in a split, or be empty
             if not items or not isinstance(items[-1], Phase):
                 items.append(Phase([]))
             assert isinstance(items[-1], Phase)

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ...ir import arith
 from ...ir.loops import bounds, inits
 from ...ir.program import Op, Value
-from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import ALL, FLAGS, WIDE
@@ -74,6 +73,7 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     condition = emitter.lane(op.operands[0])
     for slot in slots:
+        # A side that no lane takes is skipped and stores nothing
         slot.store(["zeroinitializer"] * len(slot.names))
     for number, block in enumerate(op.regions):
         mask = builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)
@@ -83,10 +83,10 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
         emitter.mask = mask
         yielded = emitter.ops(block.ops)
         for slot, value in zip(slots, yielded, strict=False):
+            # The first side may write to all lanes, as the second overwrites its own
             slot.store_in(mask if number else None, emitter.lanes(value))
         emitter.mask = outer
-        w.branch(end)
-        w.start(end)
+        w.fall_into(end)
 
 
 # --- loops
@@ -123,6 +123,7 @@ class _LoopSlots:
     def update(self, mask: str | None, yielded: Sequence[Value]) -> None:
         """Store the values yielded at the end of a round, in the lanes of `mask`."""
         emitter = self.emitter
+        # All are read before one is stored: a loop may swap its values
         new_parts = [(emitter.get(v, s.shape), v) for v, s in zip(yielded, self.slots, strict=True)]
         for slot, result, (parts, value) in zip(self.slots, self.results, new_parts, strict=True):
             if slot.shape is SCALAR:
@@ -196,23 +197,20 @@ class TripCounter:
         emitter, w, builder = self.emitter, self.emitter.w, self.builder
         shape = emitter.shape(step) if emitter.facts.is_uniform(step) else WIDE
         (step_value,) = emitter.get(step, shape)
-        not_positive = elementwise.compare(
-            w, shape, "le", self.dtype, step_value, shape.integer(self.kind, 0)
-        )
-        bits = (
-            emitter.active_bits()
-            if shape is SCALAR
-            else builder.mask_bits(builder.mask_and(emitter.mask, not_positive))
-        )
-        any_stuck = not_positive if shape is SCALAR else w.emit(f"icmp ne i32 {bits}, 0")
+        zero = shape.integer(self.kind, 0)
+        any_stuck = elementwise.compare(w, shape, "le", self.dtype, step_value, zero)
+        if shape is SCALAR:
+            bits = emitter.active_bits()
+        else:
+            bits = builder.mask_bits(builder.mask_and(emitter.mask, any_stuck))
+            any_stuck = w.emit(f"icmp ne i32 {bits}, 0")
         bad, good = w.label("stuck"), w.label("counts")
         w.branch_if(any_stuck, bad, good)
         w.start(bad)
         lane = builder.first_lane(bits)
         if shape is WIDE:
             step_value = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
-        word = DataType.I64 if self.dtype.is_signed else DataType.U64
-        builder.fault(self.op, lane, conversions.convert(w, SCALAR, self.dtype, word, step_value))
+        builder.fault(self.op, lane, conversions.to_word(w, self.dtype, step_value))
         w.start(good)
 
 
@@ -223,8 +221,7 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
     trip_counter = TripCounter(emitter, op)
     slots = _LoopSlots(emitter, op)
     head, inside, done = w.label("for"), w.label("body"), w.label("endfor")
-    w.branch(head)
-    w.start(head)
+    w.fall_into(head)
     iteration = trip_counter.iteration()
     mask, kind = outer, trip_counter.shape.of(trip_counter.kind)
     wide = iteration if trip_counter.shape is SCALAR else builder.splat(trip_counter.kind, iteration)
@@ -254,8 +251,7 @@ def while_(emitter: SubgroupEmitter, op: Op) -> None:
     if diverges:
         builder.store(FLAGS, outer or ALL, mask_slot)
     head, inside, done = w.label("while"), w.label("do"), w.label("endwhile")
-    w.branch(head)
-    w.start(head)
+    w.fall_into(head)
     if diverges:
         emitter.mask = builder.load(FLAGS, mask_slot)
     slots.bind(condition.args)

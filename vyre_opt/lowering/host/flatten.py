@@ -71,6 +71,7 @@ class _Flattener:
         self.size += 1
         if self.size > MAX_OPS:
             raise TooLarge
+        # tuple of a list: quicker than of a generator, and this runs for each op
         operands = tuple([replacements[v] for v in op.operands])
         regions = tuple([self.block(inner, replacements) for inner in op.regions])
         results = tuple([Value(result.name, result.type) for result in op.results])

@@ -13,14 +13,7 @@ from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
 
-__all__ = [
-    "ALL",
-    "FLAGS",
-    "WIDE",
-    "SimdFeatures",
-    "FunctionBuilder",
-    "is_literal",
-]
+__all__ = ["ALL", "FLAGS", "WIDE", "SimdFeatures", "FunctionBuilder", "is_literal"]
 
 WIDE = LaneShape(SUBGROUP_SIZE)
 """A vector with a value for each lane of a subgroup."""
@@ -69,7 +62,6 @@ class FunctionBuilder:
     features: SimdFeatures
     pointers: dict[str, str]
     counts: dict[str, str]
-    w: Writer
     numbers: dict[Op, int]
     weights: dict[Op, int]
     extents: tuple[str, str, str] = ("%gx", "%gy", "%gz")
@@ -78,6 +70,10 @@ class FunctionBuilder:
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     slots: list[str] = field(default_factory=list)
     last_uses: dict[Value, int] = field(default_factory=dict)
+    w: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.w = Writer(self.module)
 
     def last_use(self, value: Value) -> int:
         """The number of the last op with `value` as an operand, -1 if there is none."""
@@ -102,10 +98,8 @@ class FunctionBuilder:
         w = self.w
         base = w.emit(f"zext i32 {self.linear} to i64")
         local = w.emit(f"add i64 {base}, {lane}")
-        number = self.numbers[op]
-        w.line(
-            f"call void @vyre.fault(ptr %status, i64 {number}, i64 {self.group}, i64 {local}, i64 {index})"
-        )
+        where = f"i64 {self.numbers[op]}, i64 {self.group}, i64 {local}, i64 {index}"
+        w.line(f"call void @vyre.fault(ptr %status, {where})")
         w.branch("exit")
 
     def exit_if_stopped(self, loop: Op) -> None:
@@ -123,6 +117,7 @@ class FunctionBuilder:
             for word in (STOP_WORD, ROUNDS_WORD, YIELD_WORD)
         )
         word = w.emit(f"load ptr, ptr {stop_address}")
+        # Relaxed: no data is read on the strength of this word
         stop = w.emit(f"load atomic i64, ptr {word} monotonic, align 8")
         w.branch_if(w.emit(f"icmp ne i64 {stop}, 0"), "exit", running)
         w.start(running)
@@ -132,8 +127,7 @@ class FunctionBuilder:
         w.branch_if(w.emit(f"icmp eq i64 {remainder}, 0"), yields, continuing)
         w.start(yields)
         w.emit(f"call i32 {w.emit(f'load ptr, ptr {yield_address}')}()")
-        w.branch(continuing)
-        w.start(continuing)
+        w.fall_into(continuing)
 
     def splat(self, kind: str, value: str) -> str:
         """The vector with a scalar of an LLVM type in every lane."""

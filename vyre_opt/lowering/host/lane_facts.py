@@ -19,6 +19,7 @@ the loop.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
@@ -80,10 +81,9 @@ class LaneFacts:
         count = self.program.buffers[access.buffer].count
         if count is None or not isinstance(access.index, AffineExpr):
             return False
-        op = access.op
-        index = op.index
         low, high = access.index.range()
-        return 0 <= low and high <= min(count - access.width, arith.int_range(index.type)[1])
+        # Beyond the index's type the form is not the index, which wraps there
+        return 0 <= low and high <= min(count - access.width, arith.int_range(access.op.index.type)[1])
 
     # --- the walk
 
@@ -101,10 +101,8 @@ class LaneFacts:
 
     def _merge(self, op: Op) -> None:
         for number, result in enumerate(op.results):
-            yielded_strides = {self.stride(b.terminator.operands[number]) for b in op.regions if b.terminator}
-            self.strides[result] = (
-                yielded_strides.pop() if len(yielded_strides) == 1 and not self.diverges(op) else None
-            )
+            strides = {self.stride(b.terminator.operands[number]) for b in op.regions if b.terminator}
+            self.strides[result] = strides.pop() if len(strides) == 1 and not self.diverges(op) else None
 
     def _loop(self, op: Op) -> None:
         """A fixed point: carried values start with the stride of their initial value, and lose it if the
@@ -123,9 +121,8 @@ class LaneFacts:
             for block in op.regions:
                 self._block(block)
             yielded = body.terminator.operands if body.terminator is not None else ()
-            after = [
-                s if s == self.stride(value) else None for s, value in zip(carried, yielded, strict=False)
-            ]
+            pairs = zip(carried, yielded, strict=False)
+            after = [stride if stride == self.stride(value) else None for stride, value in pairs]
             if after == carried[: len(after)]:
                 break
             carried = after
@@ -142,6 +139,7 @@ class LaneFacts:
             return _UNIFORM if self.is_uniform(op.operands[0]) else None
         if op.name == "subgroup_shuffle":
             return _UNIFORM if self._is_broadcast(op) else None
+        # Each lane of an atomic gets another old value, even of one element
         if not op.definition.is_pure:
             return None
         operands = [self.stride(value) for value in op.operands]
@@ -196,11 +194,10 @@ class LaneFacts:
         source, target = op.operands[0].type, op.results[0].type
         if not source.is_int:
             return None
-        assert source.bits is not None
-        assert target.bits is not None
-        if target.bits <= source.bits:
+        bits = source.bits or 0
+        if (target.bits or 0) <= bits:
             return stride
-        small = abs(stride) < 1 << (source.bits - 7)
+        small = abs(stride) < 1 << (bits - 7)
         return stride if small and self.affine.exact(op.operands[0]) is not None else None
 
     def _divided(self, op: Op, constant: int) -> int | None:
@@ -251,9 +248,7 @@ class LaneFacts:
 
 def _axis_stride(program: Program, axis: int) -> int | None:
     """The stride of local_id along an axis."""
-    extent, inner_extent = program.workgroup[axis], 1
-    for size in program.workgroup[:axis]:
-        inner_extent *= size
+    extent, inner_extent = program.workgroup[axis], prod(program.workgroup[:axis])
     if extent == 1 or inner_extent % SUBGROUP_SIZE == 0:
         return _UNIFORM
     return 1 if inner_extent == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None

@@ -13,8 +13,6 @@ and moved one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
@@ -36,54 +34,26 @@ Words = list[str]
 """The LLVM values of one value's parts, of the memory type."""
 
 
-@dataclass(slots=True)
 class SubgroupAccess:
     """An access to a buffer from element `index` on, by all lanes of a subgroup.
 
-    `length`: of the buffer in elements, an LLVM name or a number.  `dtype`: of a scalar.
-    `lanes_per_element`: scalars in an element of the buffer.  `parts`: scalars in the value that one
-    lane moves.  `stride`: elements from one lane's index to the next's, None for none.
+    `length`: of the buffer in elements, an LLVM name or a number.  `dtype`, `memory`: of a scalar, and
+    its LLVM type in memory.  `lanes_per_element`: scalars in an element of the buffer.  `parts` and
+    `width`: scalars and elements that one lane moves.  `align`: bytes that an address is surely a
+    multiple of, those of a scalar.  `stride`: elements from one lane's index to the next's, None for none.
     """
 
-    op: Op
-    index: Value
-    pointer: str
-    length: str
-    dtype: DataType
-    lanes_per_element: int
-    parts: int
-    stride: int | None
-    proven: bool
-
-    @property
-    def width(self) -> int:
-        """Elements that one lane moves."""
-        return self.parts // self.lanes_per_element
-
-    @property
-    def memory(self) -> str:
-        """The LLVM type of a scalar in memory."""
-        return conversions.memory_type(self.dtype)
-
-    @property
-    def align(self) -> int:
-        """Bytes that an address is surely a multiple of: those of a scalar."""
-        return max(1, (self.dtype.bits or 0) // 8)
-
-
-def _access(emitter: SubgroupEmitter, op: Op, index: Value, dtype: DataType) -> SubgroupAccess:
-    name, builder = op.attrs["buffer"], emitter.builder
-    return SubgroupAccess(
-        op=op,
-        index=index,
-        pointer=builder.pointers[name],
-        length=builder.counts[name],
-        dtype=dtype.element,
-        lanes_per_element=builder.program.buffers[name].dtype.lanes,
-        parts=dtype.lanes,
-        stride=emitter.facts.stride(index),
-        proven=op in emitter.facts.proven,
-    )
+    def __init__(self, emitter: SubgroupEmitter, op: Op, moved: DataType) -> None:
+        name, builder = op.attrs["buffer"], emitter.builder
+        self.op, self.index = op, op.index
+        self.pointer, self.length = builder.pointers[name], builder.counts[name]
+        self.dtype, self.parts = moved.element, moved.lanes
+        self.lanes_per_element = builder.program.buffers[name].dtype.lanes
+        self.width = self.parts // self.lanes_per_element
+        self.memory = conversions.memory_type(self.dtype)
+        self.align = max(1, (self.dtype.bits or 0) // 8)
+        self.stride = emitter.facts.stride(self.index)
+        self.proven = op in emitter.facts.proven
 
 
 # --- addresses
@@ -195,10 +165,10 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
 
 def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    access = _access(emitter, op, op.operands[0], result.type)
+    access = SubgroupAccess(emitter, op, result.type)
     if access.stride == 0:
         raw, shape = _load_uniform(emitter, access), SCALAR
-    elif access.stride is not None and (scalar_stride := _scalar_stride(access)):
+    elif scalar_stride := _scalar_stride(access):
         raw, shape = _load_consecutive(emitter, access, scalar_stride), WIDE
     else:
         raw, shape = _load_scattered(emitter, access), WIDE
@@ -224,7 +194,7 @@ def _scalar_stride(access: SubgroupAccess) -> int:
 
 def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
     w, builder = emitter.w, emitter.builder
-    assert access.stride is not None
+    # `proven` speaks of active lanes and of the scalars that they use, and of no others
     if access.proven and emitter.mask is None and scalar_stride == access.parts:
         return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
     base = _base_index(emitter, access)
@@ -232,17 +202,16 @@ def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_s
     wide, gathered, end = w.label("near"), w.label("far"), w.label("loaded")
     w.branch_if(in_bounds, wide, gathered)
     w.start(wide)
+    # No mask: what inactive lanes load is in bounds too, and nobody looks at it
     fast = _load_run(builder, access, base, scalar_stride)
     wide = w.block
     w.branch(end)
     w.start(gathered)
     slow = _gather(emitter, access, _checked_indices(emitter, access), cold=True)
     gathered = w.block
-    w.branch(end)
-    w.start(end)
-    return [
-        w.phi(WIDE.of(access.memory), [(f, wide), (s, gathered)]) for f, s in zip(fast, slow, strict=True)
-    ]
+    w.fall_into(end)
+    kind, pairs = WIDE.of(access.memory), zip(fast, slow, strict=True)
+    return [w.phi(kind, [(run, wide), (lanes, gathered)]) for run, lanes in pairs]
 
 
 def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scalar_stride: int) -> Words:
@@ -276,16 +245,13 @@ def _gather(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str, cold
 
 
 def store(emitter: SubgroupEmitter, op: Op) -> None:
-    value, index = op.operands
-    access = _access(emitter, op, index, value.type)
+    value = op.operands[0]
+    access = SubgroupAccess(emitter, op, value.type)
     if access.stride == 0:
         _store_uniform(emitter, access, value)
         return
     raw = [conversions.store_value(emitter.w, WIDE, access.dtype, part) for part in emitter.lanes(value)]
-    if (
-        access.stride is not None
-        and access.stride * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS
-    ):
+    if (access.stride or 0) * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS:
         _store_consecutive(emitter, access, raw)
     else:
         _store_scattered(emitter, access, raw)
@@ -306,7 +272,6 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
 
 def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
     w, builder = emitter.w, emitter.builder
-    assert access.stride is not None
     base = _base_index(emitter, access)
     if access.proven and emitter.mask is None:
         _store_run(builder, access, base, raw)
@@ -315,6 +280,7 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
     has_masked_store = access.parts == 1 and access.dtype.bits in builder.features.masked_moves
     masked = emitter.mask is not None and has_masked_store
     if emitter.mask is not None and not masked:
+        # Without a masked store only a full subgroup may write as a whole
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
         in_bounds = w.emit(f"and i1 {in_bounds}, {full}")
     near, far, end = w.label("near"), w.label("far"), w.label("stored")
@@ -322,24 +288,14 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
     w.start(near)
     if masked:
         wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
-        name = f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0"
-        w.call(
-            name,
-            "void",
-            [
-                (wide, raw[0]),
-                ("ptr", at),
-                ("i32", str((access.dtype.bits or 0) // 8)),
-                (FLAGS, emitter.mask or ALL),
-            ],
-        )
+        args = [(wide, raw[0]), ("ptr", at), ("i32", str(access.align)), (FLAGS, emitter.mask or ALL)]
+        w.call(f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0", "void", args)
     else:
         _store_run(builder, access, base, raw)
     w.branch(end)
     w.start(far)
     _scatter(emitter, access, raw, _checked_indices(emitter, access), cold=True)
-    w.branch(end)
-    w.start(end)
+    w.fall_into(end)
 
 
 def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: Words) -> None:
@@ -385,13 +341,11 @@ def _scatter(
 
 def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     builder = emitter.builder
-    index, *values = op.operands
-    dtype = op.results[0].type
-    access = _access(emitter, op, index, dtype)
+    access = SubgroupAccess(emitter, op, op.results[0].type)
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
     offsets = _scalar_offsets(builder, access, indices, 0)
-    operands = [emitter.lane(value) for value in values]
+    operands = [emitter.lane(value) for value in op.operands[1:]]
     old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
     emitter.define(op.results[0], [old])
 

@@ -69,13 +69,16 @@ def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     """Write ops into a function of their own and call it: written in place first, then moved."""
     builder, w, on_define = emitter.builder, emitter.w, emitter.on_define
     lines, slots, block = len(w.lines), len(builder.slots), w.block
+    # What the part defines can be stored only once it is back here, at the end
     emitter.on_define = lambda value: None
+    # Phis in the part name the block that they are reached from
     w.block = "entry"
     for op in ops:
         emitter.op(op)
     emitter.on_define, w.block = on_define, block
     body, allocas = w.lines[lines:], builder.slots[slots:]
     del w.lines[lines:], builder.slots[slots:]
+    # Numbers follow the program, so any later use is outside of the part
     last = max(builder.numbers[op] for op in ops[-1].walk())
     results = [value for op in ops for value in op.results if builder.last_use(value) > last]
     _OutlinedPart(emitter, ops, [*allocas, *body]).call(results)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...ir.program import Op, Program
-from ..common.llvm_text import ModuleText, Writer
+from ..common.llvm_text import ModuleText
 from .abi import ENTRY, HostCode
 from .barrier_split import split_at_barriers
 from .function_builder import FunctionBuilder, SimdFeatures
@@ -53,20 +53,11 @@ def lower(
     counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
     facts = LaneFacts(program, specs)
-    builder = FunctionBuilder(
-        program=program,
-        facts=facts,
-        specs=specs,
-        module=module,
-        features=features,
-        pointers=pointers,
-        counts=counts,
-        w=Writer(module),
-        numbers={op: number for number, op in enumerate(ops)},
-        weights=weigh_ops(ops, facts.proven),
-    )
+    numbers, weights = {op: number for number, op in enumerate(ops)}, weigh_ops(ops, facts.proven)
+    builder = FunctionBuilder(program, facts, specs, module, features, pointers, counts, numbers, weights)
     if program.grid is not None:
-        builder.extents = (str(program.grid[0]), str(program.grid[1]), str(program.grid[2]))
+        gx, gy, gz = program.grid
+        builder.extents = (str(gx), str(gy), str(gz))
     plan = split_at_barriers(program)
     emitter = SegmentEmitter(builder, plan)
     emitter.write()

@@ -208,6 +208,7 @@ def _define_gather(module: ModuleText, name: str, memory: str) -> None:
   store {memory} %found, ptr %to"""
     result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
     body = "\n".join(lines)
+    # The block before the loop is `some` here
     loop = _lane_loop(result, step).replace("%entry", "%some")
     module.define(
         name,
@@ -280,6 +281,7 @@ def atomic(
     name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide, ordering = WIDE.of(kind), _ORDERS.get(op.attrs["order"], "seq_cst")
+    # x + 0, x | 0 and x ^ 0 leave memory as it is
     if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
         name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
@@ -357,6 +359,7 @@ def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str
 
 # --- conversions of f16, where the machine has no instruction for them
 
+# 112 << 23 takes the exponent from f16's bias of 15 to 127; 2^-24 scales a subnormal, an integer, instead.
 _WIDEN = """define float @__extendhfsf2(half %h) nounwind {
   %short = bitcast half %h to i16
   %bits = zext i16 %short to i32
@@ -379,6 +382,7 @@ _WIDEN = """define float @__extendhfsf2(half %h) nounwind {
 }"""
 
 # Adding 0.5, whose last place is 2^-24, rounds a float to the subnormals of f16.
+# It lies between 2^-14 (947912704) and 2^16 (1199570944) if normal; what rounds up to 2^16 carries to inf.
 _NARROW = """define half @__truncsfhf2(float %x) nounwind {
   %bits = bitcast float %x to i32
   %high = lshr i32 %bits, 16

@@ -78,6 +78,7 @@ class SegmentEmitter:
         buffers = builder.program.buffers.values()
         self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_workgroup}
         self.stored = set(plan.stored)
+        # A uniform target is assigned behind the loop over subgroups, where its source must be loaded
         for segment in all_segments(plan.items):
             self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
 
@@ -108,6 +109,7 @@ class SegmentEmitter:
     def _make_storage(self, value: Value) -> _ValueStorage:
         kind, lanes = carrier(value.type.element), range(value.type.lanes)
         is_uniform = self._is_workgroup_uniform(value)
+        # With a grid barrier all workgroups run one phase before the next, and would share the slots
         if is_uniform and not self.plan.has_grid_barrier:
             return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
@@ -177,8 +179,7 @@ class SegmentEmitter:
         slot = builder.slot(kind)
         builder.store(kind, first, slot)
         body, end = w.label(name), w.label(f"end{name}")
-        w.branch(body)
-        w.start(body)
+        w.fall_into(body)
         counter = builder.load(kind, slot)
         yield counter
         next_value = w.emit(f"add {kind} {counter}, {step}")
@@ -192,6 +193,7 @@ class SegmentEmitter:
             builder.group = group
             builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
+                # A name, since the size is known only when all is written (see program._define_groups)
                 context_offset = w.emit(f"mul i64 {group}, %context.bytes")
                 self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
@@ -204,11 +206,8 @@ class SegmentEmitter:
         w = self.w
         width, height = (w.emit(f"zext i32 {extent} to i64") for extent in self.builder.extents[:2])
         rest = w.emit(f"udiv i64 {group}, {width}")
-        wide = (
-            w.emit(f"urem i64 {group}, {width}"),
-            w.emit(f"urem i64 {rest}, {height}"),
-            w.emit(f"udiv i64 {rest}, {height}"),
-        )
+        quotients = (f"urem i64 {group}, {width}", f"urem i64 {rest}, {height}", f"udiv i64 {rest}, {height}")
+        wide = [w.emit(quotient) for quotient in quotients]
         x, y, z = (w.emit(f"trunc i64 {component} to i32") for component in wide)
         return x, y, z
 
@@ -218,9 +217,8 @@ class SegmentEmitter:
         if self.subgroups == 1:
             self._subgroup(segment)
         else:
-            with self._counting(
-                "chunk", "i32", "%zero", str(self.builder.program.lanes), SUBGROUP_SIZE
-            ) as linear:
+            lanes = str(self.builder.program.lanes)
+            with self._counting("chunk", "i32", "%zero", lanes, SUBGROUP_SIZE) as linear:
                 self.builder.linear = linear
                 self._subgroup(segment)
             self.builder.linear = "%zero"
@@ -266,6 +264,7 @@ class SegmentEmitter:
 
     def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
+        # A branch around a grid barrier is taken once for all workgroups, so all must agree
         needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
         if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
@@ -291,8 +290,7 @@ class SegmentEmitter:
         self.storages[counter] = _ValueStorage(SCALAR, kind, slots=[slot])
         trip_counter = TripCounter(self._uniform_emitter(*control_operands(op)), op)
         head, body, done = w.label("for"), w.label("body"), w.label("endfor")
-        w.branch(head)
-        w.start(head)
+        w.fall_into(head)
         iteration = trip_counter.iteration()
         w.branch_if(w.emit(f"icmp ult {kind} {iteration}, {trip_counter.trips}"), body, done)
         w.start(body)
@@ -308,8 +306,7 @@ class SegmentEmitter:
         assert end is not None
         condition, body = split.blocks
         head, inside, done = w.label("while"), w.label("do"), w.label("endwhile")
-        w.branch(head)
-        w.start(head)
+        w.fall_into(head)
         self._items(condition)
         condition_value = end.operands[0]
         w.branch_if(self._uniform_emitter(condition_value).scalar(condition_value), inside, done)

@@ -8,6 +8,7 @@ vec<N x T> is N of these.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from ...ir.ops import AXES, SUBGROUP_SIZE
@@ -129,10 +130,8 @@ def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     columns = _columns(emitter, op.operands, shape)
     guarded = emitter.facts.guards.needed(op)
     target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
-    results = [
-        elementwise.apply(emitter.w, shape, op.name, dtype, x, target, guarded, any_zero) for x in columns
-    ]
-    emitter.define(result, results)
+    apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, any_zero).apply
+    emitter.define(result, [apply(op.name, column) for column in columns])
 
 
 def compare(emitter: SubgroupEmitter, op: Op) -> None:
@@ -152,13 +151,9 @@ def select(emitter: SubgroupEmitter, op: Op) -> None:
         conditions *= result.type.lanes
     flags, kind = (SCALAR if uniform else shape).of("i1"), shape.type(result.type.element)
     columns = _columns(emitter, op.operands[1:], shape)
-    emitter.define(
-        result,
-        [
-            emitter.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}")
-            for p, (a, b) in zip(conditions, columns, strict=True)
-        ],
-    )
+    choices = zip(conditions, columns, strict=True)
+    parts = [emitter.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}") for p, (a, b) in choices]
+    emitter.define(result, parts)
 
 
 def convert(emitter: SubgroupEmitter, op: Op) -> None:
@@ -176,33 +171,31 @@ def _bitcast(
     emitter: SubgroupEmitter, shape: LaneShape, source: DataType, target: DataType, parts: Parts
 ) -> list[str]:
     """Elements are cut into narrower ones or joined into wider ones, lowest bits first."""
-    w, old, new = emitter.w, source.element, target.element
-    assert old.bits is not None
-    assert new.bits is not None
-    bits = [conversions.bits_of(w, shape, old, part) for part in parts]
-    narrow, wide = shape.of(f"i{min(old.bits, new.bits)}"), shape.of(f"i{max(old.bits, new.bits)}")
-    element = f"i{max(old.bits, new.bits)}"
+    w, old, new = emitter.w, source.element.bits or 0, target.element.bits or 0
+    bits = [conversions.bits_of(w, shape, source.element, part) for part in parts]
+    element = f"i{max(old, new)}"
+    narrow, wide = shape.of(f"i{min(old, new)}"), shape.of(element)
     pieces: list[str] = []
-    if old.bits == new.bits:
+    if old == new:
         pieces = bits
-    elif old.bits > new.bits:
+    elif old > new:
         for whole in bits:
-            for low in range(0, old.bits, new.bits):
+            for low in range(0, old, new):
                 moved = w.emit(f"lshr {wide} {whole}, {shape.integer(element, low)}") if low else whole
                 pieces.append(w.emit(f"trunc {wide} {moved} to {narrow}"))
     else:
-        count = new.bits // old.bits
+        count = new // old
         for start in range(0, len(bits), count):
             total = ""
             for number, piece in enumerate(bits[start : start + count]):
                 extended = w.emit(f"zext {narrow} {piece} to {wide}")
                 if number:
-                    amount = shape.integer(element, number * old.bits)
+                    amount = shape.integer(element, number * old)
                     extended = w.emit(f"shl {wide} {extended}, {amount}")
                     extended = w.emit(f"or {wide} {total}, {extended}")
                 total = extended
             pieces.append(total)
-    return [conversions.from_bits(w, shape, new, piece) for piece in pieces]
+    return [conversions.from_bits(w, shape, target.element, piece) for piece in pieces]
 
 
 # --- constants, ids and sizes
@@ -261,9 +254,7 @@ def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
 def _local_id(emitter: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
     """(linear local id / stride of the axis) % its size, for lane 0 or for all lanes."""
     w, sizes = emitter.w, emitter.builder.program.workgroup
-    stride = 1
-    for size in sizes[:axis]:
-        stride *= size
+    stride = prod(sizes[:axis])
     kind, ids = shape.of("i32"), emitter.builder.linear
     if sizes[axis] == 1:
         return shape.integer("i32", 0)

@@ -7,7 +7,8 @@ that a partial subgroup lacks are filled with the combiner's identity.
 
 from __future__ import annotations
 
-from ...ir import arith
+import math
+
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
@@ -20,20 +21,12 @@ from .subgroup_emitter import SubgroupEmitter
 __all__ = ["SUBGROUP_OPS"]
 
 
-def _identity(combine: str, dtype: DataType, first: bool = False) -> str:
-    """The combiner's identity, which fills absent lanes: combining leaves even -0.0 and a NaN as they are.
-
-    `first`: the value that an exclusive scan gives to lane 0, which the language defines.
-    """
-    if dtype.is_float:
-        inf, nan = float("inf"), float("nan")
-        names = {"add": 0.0, "mul": 1.0, "min": inf, "max": -inf}
-        value = names[combine] if first else {**names, "add": -0.0, "min": nan, "max": nan}[combine]
-        return SCALAR.real(carrier(dtype), value)
-    low, high = arith.int_range(dtype)
-    ones = -1 if dtype.is_signed else high
-    number = {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
-    return SCALAR.const(number, dtype)
+def _filler(combine: str, dtype: DataType) -> str:
+    """What fills absent lanes: combining with it leaves every value as it is, even -0.0 and a NaN."""
+    if not dtype.is_float:
+        return elementwise.identity(combine, dtype)
+    # 0.0 + -0.0 is 0.0, and min(inf, NaN) is inf: the identities of the language would show
+    return SCALAR.real(carrier(dtype), {"add": -0.0, "mul": 1.0, "min": math.nan, "max": math.nan}[combine])
 
 
 def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
@@ -43,7 +36,7 @@ def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
     if emitter.mask is None:
         return operand
     kind = carrier(dtype)
-    absent = WIDE.splat(kind, _identity(op.attrs["combine"], dtype))
+    absent = WIDE.splat(kind, _filler(op.attrs["combine"], dtype))
     return emitter.builder.blend(emitter.mask, kind, operand, absent)
 
 
@@ -96,7 +89,7 @@ def scan(emitter: SubgroupEmitter, op: Op) -> None:
     dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
     wide, w = WIDE.of(kind), emitter.w
-    absent = WIDE.splat(kind, _identity(combine, dtype))
+    absent = WIDE.splat(kind, _filler(combine, dtype))
     if _is_ordered(op):
         totals = "poison"
         for lane, total in enumerate(_ordered_totals(emitter, op, padded)):
@@ -108,7 +101,7 @@ def scan(emitter: SubgroupEmitter, op: Op) -> None:
             totals = elementwise.apply(w, WIDE, combine, dtype, [shifted, totals])
             distance *= 2
     if op.attrs["mode"] == "exclusive":
-        first = WIDE.splat(kind, _identity(combine, dtype, first=True))
+        first = WIDE.splat(kind, elementwise.identity(combine, dtype))
         totals = _shifted_up(emitter, kind, totals, first, 1)
     emitter.define(op.results[0], [totals])
 
@@ -156,10 +149,8 @@ def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: 
         if emitter.facts.is_uniform(value):
             emitter.define(result, emitter.scalars(value))
         else:
-            parts = emitter.lanes(value)
-            emitter.define(
-                result, [emitter.w.emit(f"extractelement {wide} {p}, i64 {sources[0]}") for p in parts]
-            )
+            source, parts = f"i64 {sources[0]}", emitter.lanes(value)
+            emitter.define(result, [emitter.w.emit(f"extractelement {wide} {p}, {source}") for p in parts])
         return
     shuffled = [_shufflevector(emitter, WIDE, kind, part, "poison", sources) for part in emitter.lanes(value)]
     if emitter.mask is not None:
@@ -185,6 +176,7 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     near = w.emit(f"icmp ult {kind} {amount}, {limit}")
     inside = w.emit(f"and {WIDE.of('i1')} {inside}, {near}")
     if emitter.mask is not None:
+        # `permute` takes numbers below 32; what a larger one gives is dropped, as it is not inside
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
         present = runtime.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")

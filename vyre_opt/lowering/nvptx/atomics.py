@@ -32,17 +32,13 @@ _ON_FAILURE = {"release": "monotonic", "acq_rel": "acquire"}
 def _atomic(emitter: FunctionEmitter, op: Op) -> None:
     index, *operands = op.operands
     dtype = op.results[0].type
-    access = locate(emitter, op, index, 1)
+    access = locate(emitter, op, index, dtype)
 
     def change() -> list[str]:
         pointer = address(emitter, access, dtype, 1, 0)
         return [_exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)]
 
-    if access.happens:
-        zero = SCALAR.const(0, dtype)
-        emitter.set(op, *guarded(emitter, access.happens, change, dtype, zero))
-    else:
-        emitter.set(op, *change())
+    emitter.set(op, *guarded(emitter, access.happens, change, dtype))
 
 
 def _exchange(
@@ -50,18 +46,13 @@ def _exchange(
 ) -> str:
     """Writes the atomic instruction; returns the old value.  A float is exchanged as its bits."""
     w, name = emitter.w, op.name.removeprefix("atomic_")
-    order = _ORDERS[op.attrs.get("order") or "relaxed"]
-    scope = f'syncscope("{buffer.scope}")'
-    size = dtype.size_bytes
+    order, kind, value = _ORDERS[op.attrs.get("order") or "relaxed"], SCALAR.type(dtype), operands[0]
+    scope, align = f'syncscope("{buffer.scope}")', f"align {dtype.size_bytes}"
     if name == "compare_exchange":
-        failure = _ON_FAILURE.get(order, order)
-        expected, new = operands
-        kind = SCALAR.type(dtype)
-        pair = w.emit(
-            f"cmpxchg {buffer.type} {pointer}, {kind} {expected}, {kind} {new} {scope} {order} {failure}, align {size}"
-        )
+        orders = f"{order} {_ON_FAILURE.get(order, order)}"
+        exchange = f"{kind} {value}, {kind} {operands[1]} {scope} {orders}"
+        pair = w.emit(f"cmpxchg {buffer.type} {pointer}, {exchange}, {align}")
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
-    kind, value = SCALAR.type(dtype), operands[0]
     verb = {"exchange": "xchg"}.get(name, name)
     if name in ("min", "max") and not dtype.is_signed:
         verb = f"u{name}"
@@ -72,7 +63,7 @@ def _exchange(
         kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
     if verb == "fadd" and dtype.name == "f32" and buffer.space == 1:
         return w.emit(f"call float @{_add_function(w, order)}({buffer.type} {pointer}, float {value})")
-    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} {order}, align {size}")
+    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} {order}, {align}")
     return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
 
 
@@ -93,15 +84,14 @@ def _add_text(name: str, w: Writer, order: str) -> str:
     w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} {order}, align 4")
     w.line("ret float %sum")
     w.start("careful")
+    # A stale value costs another round, no more
     first = w.emit(f"load atomic i32, {pointer} {scope} monotonic, align 4")
-    w.branch("again")
-    w.start("again")
+    w.fall_into("again")
     w.line(f"%seen = phi i32 [ {first}, %careful ], [ %found, %again ]")
     old = w.emit("bitcast i32 %seen to float")
     new = w.emit(f"bitcast float {w.emit(f'fadd float {old}, %x')} to i32")
-    w.line(
-        f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} {order} {_ON_FAILURE.get(order, order)}, align 4"
-    )
+    orders = f"{order} {_ON_FAILURE.get(order, order)}"
+    w.line(f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} {orders}, align 4")
     w.line("%found = extractvalue { i32, i1 } %pair, 0")
     done = w.emit("extractvalue { i32, i1 } %pair, 1")
     w.branch_if(done, "done", "again")

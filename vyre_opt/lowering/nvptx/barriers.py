@@ -26,6 +26,8 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
     if scope == "grid" and emitter.context.is_cluster:
         _wait_for_cluster(emitter)
     elif scope == "grid":
+        # One invocation waits for its whole workgroup: the barrier before collects what the others wrote,
+        # the one behind holds them until the grid is there
         _wait_for_grid(emitter)
         _workgroup_barrier(emitter)
 
@@ -57,8 +59,8 @@ def _wait_for_grid(emitter: FunctionEmitter) -> None:
     last = w.emit(f"sub i32 {-TURN}, {others}")
     added = w.emit(f"select i1 {_all_zero(emitter, ids)}, i32 {last}, i32 1")
     old = w.emit(f'atomicrmw add {ARRIVALS} %arrivals, i32 {added} syncscope("device") acq_rel, align 4')
-    w.branch(waiting)
-    w.start(waiting)
+    w.fall_into(waiting)
+    # A workgroup whose leader has faulted never arrives
     if emitter.context.may_fault:
         poll(emitter)
     now = w.emit(f'load atomic i32, {ARRIVALS} %arrivals syncscope("device") acquire, align 4')
@@ -83,8 +85,7 @@ def _wait_for_cluster(emitter: FunctionEmitter) -> None:
     w.branch(arrived)
     w.start(others)
     w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
-    w.branch(arrived)
-    w.start(arrived)
+    w.fall_into(arrived)
     w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
 
 

@@ -14,6 +14,7 @@ from ...ir import arith
 from ...ir.loops import Bound, bounds, inits
 from ...ir.program import Op, Value
 from ...ir.types import DataType
+from ..common import conversions
 from ..common.lane_shape import SCALAR
 from .calls import call
 from .faults import poll
@@ -95,6 +96,7 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     next_value = w.emit(f"add {flag}{kind} {current}, {step}")
     again = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
     if not cannot_wrap:
+        # The counter does not grow if it wrapped, or if the step is 0 or less: either ends the loop
         grew = w.emit(f"icmp {sign}gt {kind} {next_value}, {current}")
         again = w.emit(f"and i1 {again}, {grew}")
     latch = w.block
@@ -120,20 +122,15 @@ def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
 
 def _check_step(emitter: FunctionEmitter, op: Op, value: Value, step: str) -> None:
     w, dtype = emitter.w, value.type
-    kind, bits = SCALAR.type(dtype), dtype.bits or 0
-    stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {kind} {step}, 0")
-    wide = step
-    if bits < 64:
-        wide = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {kind} {step} to i64")
-    emitter.fault_if(stuck, op, "step", wide, "0")
+    stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {SCALAR.type(dtype)} {step}, 0")
+    emitter.fault_if(stuck, op, "step", conversions.to_word(w, dtype, step), "0")
 
 
 def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     w = emitter.w
     condition, block = op.regions
     before, head, start, after = w.block, w.label("head"), w.label("body"), w.label("after")
-    w.branch(head)
-    w.start(head)
+    w.fall_into(head)
     phis = _LoopPhis(emitter, condition.args, [emitter.get(value) for value in op.operands], before)
     ((condition_value,),) = run(emitter, condition)
     w.branch_if(condition_value, start, after)
@@ -142,6 +139,7 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
         emitter.values[arg] = emitter.get(outer)
     yielded = run(emitter, block)
     if emitter.context.may_fault and any("atomic" in inner.definition.effects for inner in op.walk()):
+        # The loop may wait for an invocation that has faulted, and so never comes
         poll(emitter)
     phis.close(yielded, w.block)
     w.branch(head)

@@ -13,6 +13,7 @@ from .function_emitter import FunctionEmitter
 __all__ = ["fault_block", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
+# Behind eight 32-bit words: the site, six ids and one that pads; see abi.py
 INDEX_OFFSET, LENGTH_OFFSET = 32, 40
 STATUS = "ptr addrspace(1)"
 
@@ -35,8 +36,7 @@ def fault_block(emitter: FunctionEmitter) -> None:
         _write(emitter, "i32", word, 4 * number)
     _write(emitter, "i64", index, INDEX_OFFSET)
     _write(emitter, "i64", length, LENGTH_OFFSET)
-    w.branch("end")
-    w.start("end")
+    w.fall_into("end")
     w.call("llvm.nvvm.exit", "void", [])
     w.line("unreachable")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.alignment import Alignment
-from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
 from ..common.guards import ArithmeticGuards
@@ -20,7 +19,7 @@ from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite
 from .targets import GpuTarget
 
-__all__ = ["FunctionEmitter", "KernelContext", "Elements", "BufferRef", "RunBlock", "refuse"]
+__all__ = ["FunctionEmitter", "KernelContext", "Elements", "BufferRef", "RunBlock"]
 
 Elements = tuple[str, ...]
 """The LLVM values of one value of the language, of the carrier type of its element type."""
@@ -115,11 +114,10 @@ class FunctionEmitter:
     def merge(self, results: Sequence[Value], predecessors: Sequence[tuple[Sequence[Elements], str]]) -> None:
         """Write the phis of `results` at the start of a block; for each predecessor, its values and label."""
         for number, result in enumerate(results):
-            lanes = range(result.type.lanes)
             kind = carrier(result.type.element)
             self.values[result] = tuple(
                 self.w.phi(kind, [(values[number][lane], block) for values, block in predecessors])
-                for lane in lanes
+                for lane in range(result.type.lanes)
             )
 
     # --- faults
@@ -145,8 +143,3 @@ class FunctionEmitter:
 
 RunBlock = Callable[[FunctionEmitter, Block], list[Elements]]
 """Writes the ops of a block; the values that its terminator yields."""
-
-
-def refuse(message: str, op: Op, help: str | None = None) -> DiagnosticError:
-    """An error at an op that cannot be lowered."""
-    return DiagnosticError([Diagnostic("error", message, op.loc, help=help)])

@@ -24,7 +24,7 @@ from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .control import CONTROL_OPS
 from .faults import fault_block
-from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext, refuse
+from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .memory import MEMORY_OPS
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
@@ -96,7 +96,7 @@ def _kernel(
     unit: Unit, target: GpuTarget, bounds: str, text: ModuleText, symbol: str, symbols: set[str]
 ) -> EntryPoint:
     program = unit.program
-    _check(program, target)
+    _check(program)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proven = BoundsProofs(program, specs).proven if bounds != "none" else set()
@@ -114,6 +114,7 @@ def _kernel(
         may_fault=_may_fault(program, funcs, bounds, proven),
         is_cluster=_is_cluster(program, target),
     )
+    # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
     _workgroup_memory(context, kernel, symbols)
@@ -142,29 +143,28 @@ def _has_grid_barrier(program: Program) -> bool:
     return any(op.attrs.get("scope") == "grid" for op in program.walk())
 
 
-def _check(program: Program, target: GpuTarget) -> None:
+def _error(
+    program: Program, message: str, at: Program | Buffer | Op, help: str | None = None
+) -> DiagnosticError:
+    return DiagnosticError([Diagnostic("error", f"program @{program.name}: {message}", at.loc, help=help)])
+
+
+def _check(program: Program) -> None:
     for size, most, axis in zip(program.workgroup, MAX_WORKGROUP, "xyz", strict=True):
         if size > most:
-            message = f"program @{program.name}: a workgroup of {size} along {axis}; a GPU takes up to {most}"
-            raise DiagnosticError([Diagnostic("error", message, program.loc)])
+            message = f"a workgroup of {size} along {axis}; a GPU takes up to {most}"
+            raise _error(program, message, program)
     if program.lanes > 1024:
-        message = (
-            f"program @{program.name}: a workgroup of {program.lanes} invocations; a GPU takes up to 1024"
-        )
-        raise DiagnosticError([Diagnostic("error", message, program.loc)])
+        message = f"a workgroup of {program.lanes} invocations; a GPU takes up to 1024"
+        raise _error(program, message, program)
     for buffer in program.buffers.values():
         if buffer.dtype.element.size_bytes not in (1, 2, 4, 8):
-            message = (
-                f"program @{program.name}: buffer @{buffer.name}: no kernel moves elements of {buffer.dtype}"
-            )
-            raise DiagnosticError([Diagnostic("error", message, buffer.loc)])
+            message = f"buffer @{buffer.name}: no kernel moves elements of {buffer.dtype}"
+            raise _error(program, message, buffer)
     for op in program.walk():
         if op.definition.kernel is not None:
-            raise refuse(
-                f"program @{program.name}: the named kernel {op.name} is not lowered as it is",
-                op,
-                "run the pass expand_kernels first; it writes the kernel out at a schedule",
-            )
+            help = "run the pass expand_kernels first; it writes the kernel out at a schedule"
+            raise _error(program, f"the named kernel {op.name} is not lowered as it is", op, help)
 
 
 def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: set[Op]) -> bool:
@@ -243,23 +243,19 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     total = 0
     for tile in tiles:
         offsets.append(total)
-        total += -(-_bytes(tile) // ALIGNMENT) * ALIGNMENT
+        total += -(-_bytes(tile) // ALIGNMENT) * ALIGNMENT  # each starts aligned, for wide accesses
     if total > context.target.shared_bytes:
-        message = (
-            f"program @{context.program.name}: its workgroup buffers take {total} bytes; "
-            f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
-        )
-        largest = max(tiles, key=_bytes)
-        raise DiagnosticError([Diagnostic("error", message, largest.loc)])
-    is_dynamic = total > STATIC_SHARED_BYTES
+        limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
+        message = f"its workgroup buffers take {total} bytes; {limit}"
+        raise _error(context.program, message, max(tiles, key=_bytes))
     base = ""
-    if is_dynamic:
+    if total > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
         context.text.globals.append(f"{base} = external addrspace(3) global [0 x i8], align {ALIGNMENT}")
     for number, (tile, offset) in enumerate(zip(tiles, offsets, strict=True)):
         pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
-        if not is_dynamic:
+        if not base:
             pointer = f"@{context.symbol}.tile.{number}"
             context.text.globals.append(_tile(pointer, tile))
         context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
@@ -277,13 +273,8 @@ def _bytes(tile: Buffer) -> int:
 
 # --- ops
 
-_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    **VALUE_OPS,
-    **MEMORY_OPS,
-    **ATOMIC_OPS,
-    **SUBGROUP_OPS,
-    **BARRIER_OPS,
-}
+_OPS: dict[str, Callable[[FunctionEmitter, Op], None]]
+_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS}
 
 
 def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
-from ..common.lane_shape import SCALAR
+from ..common.lane_shape import SCALAR, LaneShape
 from .abi import ALIGNMENT
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
+from .values import as_vector
 
 __all__ = ["MEMORY_OPS", "MemoryAccess", "address", "guarded", "locate"]
 
@@ -33,20 +34,12 @@ class MemoryAccess:
     is_clamped: bool = False
 
 
-def _index(emitter: FunctionEmitter, value: Value) -> str:
-    """The element index as i64; a negative one stays negative."""
-    (index,) = emitter.get(value)
-    dtype = value.type
-    if dtype.bits == 64:
-        return index
-    return emitter.w.emit(f"{'sext' if dtype.is_signed else 'zext'} i{dtype.bits} {index} to i64")
-
-
-def locate(emitter: FunctionEmitter, op: Op, value: Value, width: int) -> MemoryAccess:
-    """The access of `width` elements from the index `value` on, with the check or clamp that `bounds` asks for."""
+def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> MemoryAccess:
+    """The access that moves a `moved` at the index `value`, with the check or clamp that `bounds` asks for."""
     context = emitter.context
+    width = moved.lanes // context.program.buffers[op.attrs["buffer"]].dtype.lanes
     buffer = context.buffers[op.attrs["buffer"]]
-    index = _index(emitter, value)
+    index = conversions.to_word(emitter.w, value.type, emitter.scalar(value))
     if context.bounds == "none" or op in context.proven:
         return MemoryAccess(buffer, index)
     if context.bounds == "clamp":
@@ -58,6 +51,7 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, width: int) -> Memory
 def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
     """An i1: index > count - width, unsigned, or count < width."""
     w, count = emitter.w, buffer.count
+    # Unsigned, so that a negative index is larger than any count
     if width == 1:
         return w.emit(f"icmp uge i64 {index}, {count}")
     if not count.startswith("%"):
@@ -81,7 +75,6 @@ def _clamped(
     kind = "i64"
     if is_signed:
         index = w.call("llvm.smax.i64", kind, [(kind, index), (kind, "0")])
-    happens = ""
     if count.startswith("%"):
         last = w.emit(f"sub i64 {count}, {width}")
         happens = w.emit(f"icmp uge i64 {count}, {width}")
@@ -114,16 +107,18 @@ def address(
 
 def _pieces(
     emitter: FunctionEmitter, op: Op, access: MemoryAccess, index: Value, moved: DataType
-) -> Iterator[tuple[int, int, int]]:
-    """The accesses that together move a value of type `moved`: (first scalar, scalars, alignment in bytes)."""
+) -> Iterator[tuple[int, int, str]]:
+    """The accesses that together move a value of type `moved`: (first scalar, scalars, pointer operand)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     size = moved.element.size_bytes or 1
     zeros = 0 if access.is_clamped else emitter.context.alignment.of(index)
     zeros += _trailing_zeros(buffer.dtype.lanes)
     aligned = min(ALIGNMENT, size << min(zeros, 8))
+    # Pieces of equal width, a power of two: a vec3 moves as three scalars
     wide = min(aligned // size, moved.lanes & -moved.lanes) or 1
     for first in range(0, moved.lanes, wide):
-        yield first, wide, wide * size
+        pointer = address(emitter, access, moved.element, buffer.dtype.lanes, first)
+        yield first, wide, f"{access.buffer.type} {pointer}, align {wide * size}"
 
 
 def _trailing_zeros(number: int) -> int:
@@ -135,85 +130,56 @@ def _trailing_zeros(number: int) -> int:
 
 def _load(emitter: FunctionEmitter, op: Op) -> None:
     (index,) = op.operands
-    dtype = op.results[0].type
-    per_element = emitter.context.program.buffers[op.attrs["buffer"]].dtype.lanes
-    access = locate(emitter, op, index, dtype.lanes // per_element)
+    w, dtype = emitter.w, op.results[0].type
+    access = locate(emitter, op, index, dtype)
+    memory = conversions.memory_type(dtype.element)
+    # Lets LLVM read a buffer that nobody writes through the read-only cache
+    constant = f", !invariant.load {NO_METADATA}" if access.buffer.is_constant else ""
 
     def read() -> list[str]:
         elements: list[str] = []
-        for first, wide, align in _pieces(emitter, op, access, index, dtype):
-            pointer = address(emitter, access, dtype.element, per_element, first)
-            elements += _read(emitter, access.buffer, pointer, dtype.element, wide, align)
+        for _, wide, pointer in _pieces(emitter, op, access, index, dtype):
+            kind = LaneShape(wide).of(memory)
+            raw = w.emit(f"load {kind}, {pointer}{constant}")
+            lanes = (
+                [w.emit(f"extractelement {kind} {raw}, i32 {k}") for k in range(wide)] if wide > 1 else [raw]
+            )
+            elements += [conversions.load_value(w, SCALAR, dtype.element, lane) for lane in lanes]
         return elements
 
-    if not access.happens:
-        emitter.set(op, *read())
-        return
-    zero = SCALAR.const(0, dtype.element)
-    emitter.values[op.results[0]] = tuple(guarded(emitter, access.happens, read, dtype, zero))
-
-
-def _read(
-    emitter: FunctionEmitter, buffer: BufferRef, pointer: str, dtype: DataType, wide: int, align: int
-) -> list[str]:
-    w, memory = emitter.w, conversions.memory_type(dtype)
-    constant = f", !invariant.load {NO_METADATA}" if buffer.is_constant else ""
-    kind = memory if wide == 1 else f"<{wide} x {memory}>"
-    raw = w.emit(f"load {kind}, {buffer.type} {pointer}, align {align}{constant}")
-    parts = [raw] if wide == 1 else [w.emit(f"extractelement {kind} {raw}, i32 {k}") for k in range(wide)]
-    return [conversions.load_value(w, SCALAR, dtype, part) for part in parts]
+    emitter.set(op, *guarded(emitter, access.happens, read, dtype))
 
 
 def guarded(
-    emitter: FunctionEmitter, happens: str, make: Callable[[], list[str]], dtype: DataType, otherwise: str
+    emitter: FunctionEmitter, happens: str, make: Callable[[], list[str]], dtype: DataType
 ) -> list[str]:
-    """The values that `make` writes code for, in a branch taken if `happens`; `otherwise` if not."""
+    """The values that `make` writes code for, in a branch taken if `happens`; 0 if not."""
+    if not happens:
+        return make()
     w = emitter.w
     inside, after, before = w.label("happens"), w.label("after"), w.block
     w.branch_if(happens, inside, after)
     w.start(inside)
     values, last = make(), w.block
-    w.branch(after)
-    w.start(after)
-    kind = SCALAR.type(dtype.element)
-    return [w.phi(kind, [(x, last), (otherwise, before)]) for x in values]
+    w.fall_into(after)
+    kind, zero = SCALAR.type(dtype.element), SCALAR.const(0, dtype.element)
+    return [w.phi(kind, [(x, last), (zero, before)]) for x in values]
 
 
 def _store(emitter: FunctionEmitter, op: Op) -> None:
     value, index = op.operands
     dtype = value.type
-    per_element = emitter.context.program.buffers[op.attrs["buffer"]].dtype.lanes
-    access = locate(emitter, op, index, dtype.lanes // per_element)
-    elements = emitter.get(value)
+    access = locate(emitter, op, index, dtype)
+    elements, memory = emitter.get(value), conversions.memory_type(dtype.element)
 
     def write() -> list[str]:
-        for first, wide, align in _pieces(emitter, op, access, index, dtype):
-            pointer = address(emitter, access, dtype.element, per_element, first)
-            _write(emitter, access.buffer, pointer, dtype.element, elements[first : first + wide], align)
+        for first, wide, pointer in _pieces(emitter, op, access, index, dtype):
+            lanes = elements[first : first + wide]
+            raw = [conversions.store_value(emitter.w, SCALAR, dtype.element, lane) for lane in lanes]
+            emitter.w.line(f"store {LaneShape(wide).of(memory)} {as_vector(emitter, raw, memory)}, {pointer}")
         return []
 
-    if access.happens:
-        guarded(emitter, access.happens, write, dtype, "")
-    else:
-        write()
-
-
-def _write(
-    emitter: FunctionEmitter,
-    buffer: BufferRef,
-    pointer: str,
-    dtype: DataType,
-    elements: tuple[str, ...],
-    align: int,
-) -> None:
-    w, memory = emitter.w, conversions.memory_type(dtype)
-    raw = [conversions.store_value(w, SCALAR, dtype, x) for x in elements]
-    value, kind = raw[0], memory
-    if len(raw) > 1:
-        value, kind = "poison", f"<{len(raw)} x {memory}>"
-        for lane, part in enumerate(raw):
-            value = w.emit(f"insertelement {kind} {value}, {memory} {part}, i32 {lane}")
-    w.line(f"store {kind} {value}, {buffer.type} {pointer}, align {align}")
+    guarded(emitter, access.happens, write, dtype)
 
 
 MEMORY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"load": _load, "store": _store}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir import arith
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
@@ -21,7 +20,7 @@ from ..common.lane_shape import SCALAR, carrier
 from .function_emitter import FunctionEmitter
 from .values import lane, subgroup_lanes
 
-__all__ = ["SUBGROUP_OPS", "identity", "lane_mask"]
+__all__ = ["SUBGROUP_OPS", "lane_mask"]
 
 SUBGROUP = 32
 STEPS = (16, 8, 4, 2, 1)
@@ -83,15 +82,9 @@ _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
 
 def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
     """A scalar from another lane, by shfl.sync in `mode`; the lane that `operand` (i32) leads to must exist."""
-    words = [
-        emitter.w.call(
-            f"llvm.nvvm.shfl.sync.{mode}.i32",
-            "i32",
-            [("i32", mask), ("i32", word), ("i32", operand), ("i32", str(_CLAMPS[mode]))],
-        )
-        for word in _words(emitter, dtype, element)
-    ]
-    return _element(emitter, dtype, words)
+    name, clamp = f"llvm.nvvm.shfl.sync.{mode}.i32", str(_CLAMPS[mode])
+    args = [[("i32", x) for x in (mask, word, operand, clamp)] for word in _words(emitter, dtype, element)]
+    return _element(emitter, dtype, [emitter.w.call(name, "i32", arg) for arg in args])
 
 
 # --- shuffle
@@ -102,10 +95,9 @@ def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
     value, amount = emitter.get(op.operands[0]), emitter.scalar(op.operands[1])
     dtype, mode = op.results[0].type.element, op.attrs["mode"]
     mask, lanes = lane_mask(emitter), subgroup_lanes(emitter)
-    is_plain = lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP
-    if is_plain:
-        hardware = {"xor": "bfly"}.get(mode, mode)
-        operand = amount
+    if lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP:
+        # The hardware keeps the own value where the source is beyond its clamp
+        hardware, operand = {"xor": "bfly"}.get(mode, mode), amount
     else:
         hardware, operand = "idx", _source(emitter, mode, amount, lanes)
     emitter.set(op, *(_move(emitter, dtype, element, hardware, operand, mask) for element in value))
@@ -130,18 +122,6 @@ def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str
 # --- reduce and scan
 
 
-def identity(combine: str, dtype: DataType) -> int:
-    """The combiner's identity element, as an encoded constant."""
-    if dtype.is_bool:
-        return 1 if combine == "and" else 0
-    if dtype.is_float:
-        number = {"add": 0.0, "mul": 1.0, "min": float("inf"), "max": float("-inf")}[combine]
-        return arith.encode_float(number, dtype)
-    low, high = arith.int_range(dtype)
-    ones = -1 if dtype.is_signed else high
-    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
-
-
 class _Combine:
     """Combines the values of one type across a subgroup."""
 
@@ -153,7 +133,7 @@ class _Combine:
         self.kind = SCALAR.type(self.dtype)
         self.mask = lane_mask(emitter)
         self.lanes = subgroup_lanes(emitter)
-        self.identity = SCALAR.const(identity(self.name, self.dtype), self.dtype)
+        self.identity = elementwise.identity(self.name, self.dtype)
         self.in_order = self.dtype.is_float and self.name in ("add", "mul")
 
     def both(self, a: str, b: str) -> str:
@@ -195,9 +175,7 @@ class _Combine:
         narrow = dtype.is_bool or (dtype.is_int and (dtype.bits or 64) <= 32)
         if not (narrow and self.emitter.context.target.has_redux and self.name != "mul"):
             return None
-        verb = self.name
-        if verb in ("min", "max"):
-            verb = verb if dtype.is_signed else f"u{verb}"
+        verb = f"u{self.name}" if self.name in ("min", "max") and not dtype.is_signed else self.name
         word = value
         if self.kind != "i32":
             word = w.emit(f"{'sext' if dtype.is_signed else 'zext'} {self.kind} {value} to i32")
@@ -229,7 +207,9 @@ class _Combine:
             source, included = str(k), ""
             if self.lanes.startswith("%"):
                 included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
+                # Lane 0 always exists; what it gives is dropped below
                 source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
+            # A lane up to this one surely exists, so the second test includes the first
             if is_scan:
                 included = self.w.emit(f"icmp uge i32 {own}, {k}")
             next_total = self.both(total, self.move(value, "idx", source))
@@ -247,8 +227,7 @@ def _scan(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _ballot(emitter: FunctionEmitter, op: Op) -> None:
-    predicate = emitter.scalar(op.operands[0])
-    args = [("i32", lane_mask(emitter)), ("i1", predicate)]
+    args = [("i32", lane_mask(emitter)), ("i1", emitter.scalar(op.operands[0]))]
     emitter.set(op, emitter.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
 
 

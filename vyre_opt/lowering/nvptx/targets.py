@@ -72,32 +72,27 @@ class GpuTarget:
 
 
 #        name: (first PTX version, KiB of workgroup memory)
-_TABLE: dict[str, tuple[PtxVersion, int]] = {
-    "70": ((6, 0), 96),
-    "72": ((6, 1), 96),
-    "75": ((6, 3), 64),
-    "80": ((7, 0), 163),
-    "86": ((7, 1), 99),
-    "87": ((7, 4), 163),
-    "89": ((7, 8), 99),
-    "90": ((8, 0), 227),  # 7.8 knows it too, but not all of its cluster barriers
-    "90a": ((8, 0), 227),
-    "100": ((8, 6), 227),
-    "100a": ((8, 6), 227),
-    "101": ((8, 6), 227),
-    "101a": ((8, 6), 227),
-    "103": ((8, 8), 227),
-    "103a": ((8, 8), 227),
-    "110": ((9, 0), 227),
-    "110a": ((9, 0), 227),
-    "120": ((8, 7), 99),
-    "120a": ((8, 7), 99),
-    "121": ((8, 8), 99),
-    "121a": ((8, 8), 99),
+_TABLE: dict[int, tuple[PtxVersion, int]] = {
+    70: ((6, 0), 96),
+    72: ((6, 1), 96),
+    75: ((6, 3), 64),
+    80: ((7, 0), 163),
+    86: ((7, 1), 99),
+    87: ((7, 4), 163),
+    89: ((7, 8), 99),
+    90: ((8, 0), 227),  # 7.8 knows it too, but not all of its cluster barriers
+    100: ((8, 6), 227),
+    101: ((8, 6), 227),
+    103: ((8, 8), 227),
+    110: ((9, 0), 227),
+    120: ((8, 7), 99),
+    121: ((8, 8), 99),
 }
 
 GPUS: dict[str, GpuTarget] = {
-    f"sm_{arch}": GpuTarget(f"sm_{arch}", first_ptx, kib * 1024) for arch, (first_ptx, kib) in _TABLE.items()
+    (name := f"sm_{number}{suffix}"): GpuTarget(name, first_ptx, kib * 1024)
+    for number, (first_ptx, kib) in _TABLE.items()
+    for suffix in (("", "a") if number >= 90 else ("",))  # sm_90a: with what later GPUs may not have
 }
 """Name -> architecture, oldest first."""
 
@@ -128,10 +123,8 @@ def gpu(name: str) -> GpuTarget:
     """The architecture called `name`.  Raises TargetError, listing all, if there is none."""
     target = GPUS.get(name)
     if target is None:
-        hint = suggest(name, GPUS)
-        raise TargetError(
-            f"unknown GPU {name!r}; there are {', '.join(GPUS)}" + (f"; {hint}" if hint else "")
-        )
+        names, hint = ", ".join(GPUS), suggest(name, GPUS)
+        raise TargetError(f"unknown GPU {name!r}; there are {names}" + (f"; {hint}" if hint else ""))
     return target
 
 

@@ -10,10 +10,10 @@ from ...ir.ops import AXES
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
-from ..common.lane_shape import SCALAR
+from ..common.lane_shape import SCALAR, LaneShape
 from .function_emitter import Elements, FunctionEmitter
 
-__all__ = ["VALUE_OPS", "linear_id", "subgroup_lanes"]
+__all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes"]
 
 TARGET = "nvptx"
 SUBGROUP = 32
@@ -140,8 +140,7 @@ def with_flags(emitter: FunctionEmitter, op: Op, dtype: DataType, start: int, al
     flags = op.attrs.get("fastmath")
     if not flags or dtype.element.name not in ("f32", "f64") or not allowed:
         return
-    lines = emitter.w.lines
-    words = " ".join(flags)
+    lines, words = emitter.w.lines, " ".join(flags)
     for number in range(start, len(lines)):
         lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])
 
@@ -169,13 +168,8 @@ def _select(emitter: FunctionEmitter, op: Op) -> None:
     if len(predicate) < len(a):  # one bool for a whole vector
         predicate *= len(a)
     element = op.results[0].type.element
-    emitter.set(
-        op,
-        *(
-            elementwise.select(emitter.w, SCALAR, element, p, x, y)
-            for p, x, y in zip(predicate, a, b, strict=True)
-        ),
-    )
+    lanes = zip(predicate, a, b, strict=True)
+    emitter.set(op, *(elementwise.select(emitter.w, SCALAR, element, *lane) for lane in lanes))
 
 
 def _cast(emitter: FunctionEmitter, op: Op) -> None:
@@ -191,23 +185,20 @@ def _bitcast(emitter: FunctionEmitter, op: Op) -> None:
     bits = [conversions.bits_of(w, SCALAR, source, x) for x in emitter.get(op.operands[0])]
     if old != new:
         count = len(bits) * old // new
-        whole = _as_vector(emitter, bits, f"i{old}")
-        cast = w.emit(f"bitcast {_vector_type(len(bits), old)} {whole} to {_vector_type(count, new)}")
+        whole = as_vector(emitter, bits, f"i{old}")
+        kind = LaneShape(count).of(f"i{new}")
+        cast = w.emit(f"bitcast {LaneShape(len(bits)).of(f'i{old}')} {whole} to {kind}")
         bits = [cast]
         if count > 1:
-            bits = [w.emit(f"extractelement <{count} x i{new}> {cast}, i32 {k}") for k in range(count)]
+            bits = [w.emit(f"extractelement {kind} {cast}, i32 {k}") for k in range(count)]
     emitter.set(op, *(conversions.from_bits(w, SCALAR, target, x) for x in bits))
 
 
-def _vector_type(count: int, bits: int) -> str:
-    return f"<{count} x i{bits}>" if count > 1 else f"i{bits}"
-
-
-def _as_vector(emitter: FunctionEmitter, elements: list[str], kind: str) -> str:
+def as_vector(emitter: FunctionEmitter, elements: list[str], kind: str) -> str:
     """The elements as one LLVM vector; a single one as it is."""
     if len(elements) == 1:
         return elements[0]
-    whole, vector = "poison", f"<{len(elements)} x {kind}>"
+    whole, vector = "poison", LaneShape(len(elements)).of(kind)
     for lane, element in enumerate(elements):
         whole = emitter.w.emit(f"insertelement {vector} {whole}, {kind} {element}, i32 {lane}")
     return whole
@@ -241,9 +232,7 @@ VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "id": _id,
     "size": _id,
     "len": _len,
-    "unary": _arithmetic,
-    "binary": _arithmetic,
-    "ternary": _arithmetic,
+    **dict.fromkeys(("unary", "binary", "ternary"), _arithmetic),
     "compare": _compare,
     "select": _select,
     "cast": _cast,
