@@ -382,10 +382,7 @@ class _LookBack:
 
         def read() -> Value:
             return guarded(
-                b,
-                exists,
-                lambda: b.atomic_or(self.state, index, 0),
-                lambda: b.const(beyond, DataType.U64),
+                b, exists, lambda: b.atomic_or(self.state, index, 0), lambda: b.const(beyond, DataType.U64)
             )
 
         first = read()

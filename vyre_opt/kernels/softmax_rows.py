@@ -365,11 +365,7 @@ class _Softmax:
         wide_factor = self.spread(b.rcp(butterfly(b, total, "add")))
         self.each_round([], write)
 
-    def each_round(
-        self,
-        carried: list[Value],
-        body: Callable[[Carried, Spots], list[Value]],
-    ) -> list[Value]:
+    def each_round(self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]]) -> list[Value]:
         """`body` on all of this lane's vectors, `unroll` at a time: a loop, then the rest with guards."""
         unroll = self.schedule.unroll
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0

@@ -57,10 +57,7 @@ def contract_step_grid(schedule: StepSchedule, rank: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def contract_step(
-    dtype: DataType = DataType.U32,
-    schedule: StepSchedule = StepSchedule(),
-) -> Program:
+def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepSchedule()) -> Program:
     """The program `contract_step`: @acc, @core, @out."""
     b = Builder("contract_step", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, None, "read", 0)
