@@ -1,4 +1,4 @@
-"""scan.dfa: lanes walk an automaton over chunks of a text, and write the @accept number of the state after each byte.
+"""scan.dfa: lanes walk an automaton over chunks of a text, and write a number for each byte.
 
 A workgroup owns a tile of `lanes * chunk` bytes.  It first copies the tile, and a halo of bytes
 before it, into workgroup memory.  Then each lane walks from the root state through the `warmup`

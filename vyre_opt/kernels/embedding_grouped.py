@@ -229,7 +229,7 @@ class _Grouped:
     # --- core 0 times core 1 ------------------------------------------------------------------
 
     def gather_rows(self) -> None:
-        """Load the rows of the tile into @rows, transposed: `product` then reads neighbouring rows as a vector."""
+        """Load the tile into @rows, transposed: `product` then reads neighbouring rows as a vector."""
         b, rank, q0 = self.b, self.shape.r[0], self.shape.q[0]
         pieces = self.lanes // self.tile
         vector = _divisor(rank, (4, 2, 1))
@@ -244,7 +244,7 @@ class _Grouped:
                     b.store(cell, "rows", place)
 
     def place_lane(self) -> None:
-        """Split the lane's number: lane = (a_1 * blocks of rows + block) * lanes of an a_1 + number among these."""
+        """lane = (a_1 * blocks of rows + block) * lanes of an a_1 + number among these."""
         b, blocks = self.b, self.tile // self.schedule.rows
         self.number = b.rem(self.lane, self.width, name="number")
         rest = b.div(self.lane, self.width)

@@ -317,7 +317,7 @@ class _LookBack:
             tile = loop.args[0]
             runs, own = scan.load_and_scan(b.mul(tile, scan.schedule.tile))
             before, total = scan.across(own)
-            # Only one subgroup looks back, so that others do not load @state; the barrier shows them its result.
+            # One subgroup looks back; the barrier makes its result visible to the others.
             with b.if_(b.eq(scan.subgroup, 0)):
                 self.settle(tile, total)
             b.barrier("workgroup")
@@ -349,7 +349,7 @@ class _LookBack:
     def settle(self, tile: Value, total: Value) -> None:
         """Publish the tile's sum, find the sum of everything before it, and publish the sum of both."""
         b = self.b
-        # The first publication lets later tiles go on while this one still looks back.  Tile 0 has nothing before it.
+        # Later tiles can go on with the tile's sum while it looks back.  For tile 0 it is already the whole sum.
         flag = b.select(b.eq(tile, 0), b.const(WHOLE << 32, DataType.U64), AGGREGATE << 32)
         self.publish(tile, flag, total)
         before = self.look_back(tile)
@@ -391,7 +391,7 @@ class _LookBack:
         index = b.sub(end, ahead)
 
         def read() -> Value:
-            # or-ing 0 is an atomic load: a plain one might be hoisted out of the loop, or be served by a stale cache
+            # an atomic load: a plain one could be hoisted out of the loop below
             return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), WHOLE << 32)
 
         first = read()

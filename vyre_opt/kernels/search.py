@@ -48,9 +48,7 @@ __all__ = [
 ]
 
 MAX_SLAB = 48 * 1024
-MAX_TEXT = (1 << 32) - (
-    1 << 16
-)  # characters: leaves room, so that indices past the end in the last tile do not wrap
+MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the last tile, do not wrap
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
 WIDE = 8  # cells of the table that a lane copies at once
@@ -117,7 +115,7 @@ class SearchSchedule:
         return self.lanes * self.chunk
 
     def slab(self, source: Source, warmup: int) -> int:
-        """Bytes of a tile and a halo of at least `warmup` bytes, rounded up to a unit for each lane of a subgroup."""
+        """Bytes of a tile and a halo of at least `warmup` bytes, in whole units for all lanes of a subgroup."""
         share = SUBGROUP * source.bytes
         return -(-(self.tile + warmup) // share) * share
 
@@ -202,7 +200,7 @@ class _Search:
     # --- the slab --------------------------------------------------------------------------
 
     def tabulate(self, values: Values) -> None:
-        """Put the values of all 256 characters into a table, four by each lane, and decode by it from then on."""
+        """Put the values of all 256 characters into a table, and decode by it from then on."""
         b, lanes = self.b, self.schedule.lanes
         table = b.buffer("values", DataType.U8, 256, "workgroup")
         for first in range(0, 64, lanes):

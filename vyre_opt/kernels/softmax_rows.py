@@ -279,8 +279,8 @@ class _Softmax:
     # --- a row in registers ---------------------------------------------------------------
 
     def kept_row(self) -> None:
-        """Each subgroup takes powers against its own maximum and the factor corrects them, so that maxima and sums
-        are exchanged at one barrier, not two."""
+        """Each subgroup takes powers against its own maximum, and the factor corrects them: so one barrier is
+        enough to exchange both maxima and sums."""
         b = self.b
         spots = [(*self.place(k), k) for k in range(self.rounds)]
         guards = [self.inside(first, k) for first, _, k in spots]
