@@ -147,10 +147,10 @@ def set_specs(
             raise BadSpecs([Diagnostic("error", message, programs[0].loc if programs else None)])
         for spec in specs:
             try:
-                is_text = isinstance(value, str)
-                spec.default = (
-                    encode(read_literal(value), spec.dtype) if is_text else encode_spec(value, spec.dtype)
-                )
+                if isinstance(value, str):
+                    spec.default = encode(read_literal(value), spec.dtype)
+                else:
+                    spec.default = encode_spec(value, spec.dtype)
             except (LiteralError, ValueError) as error:
                 message = f"spec @{plain} is {spec.dtype}: {error}"
                 raise BadSpecs([Diagnostic("error", message, spec.loc)]) from None
@@ -174,12 +174,9 @@ def check_names(
     for name in plain:
         if name in known:
             continue
-        hidden = signature.owner == "pipeline" and name in {b.name for b in signature.buffers}
-        hint = (
-            f"; @{name} is its own, unless it is declared read, live_in or live_out"
-            if hidden
-            else _hint(name, known)
-        )
+        hint = _hint(name, known)
+        if signature.owner == "pipeline" and name in {b.name for b in signature.buffers}:
+            hint = f"; @{name} is its own, unless it is declared read, live_in or live_out"
         raise BadInputs(
             f"{form.format(name=name, value='')}: {signature.title} has no {noun} @{name}; "
             f"it has {', '.join(f'@{n}' for n in known) or 'none'}{hint}"
@@ -205,9 +202,8 @@ def bind(
     counts: dict[str, Any] = {}
     if lengths:
         noun = signature.noun if signature.owner == "program" else "buffer"
-        counts = check_names(
-            signature, lengths, signature.buffers, syntax.length.replace("={value}", ""), noun
-        )
+        form = syntax.length.replace("={value}", "")
+        counts = check_names(signature, lengths, signature.buffers, form, noun)
     missing = [b for b in signature.read if b.name not in arrays]
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
@@ -221,7 +217,9 @@ def bind(
 def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
     parameters, read = signature.parameters, signature.read
     if not isinstance(inputs, (list, tuple)):
-        raise BadInputs(f"inputs is a mapping of names to arrays or a list of arrays, not {_type(inputs)}")
+        raise BadInputs(
+            f"inputs is a mapping of names to arrays or a list of arrays, not {type(inputs).__name__}"
+        )
     for buffers in (read, parameters):
         if len(inputs) == len(buffers):
             return {b.name: array for b, array in zip(buffers, inputs, strict=True)}
@@ -237,10 +235,8 @@ def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syn
         return array
     count = buffer.count if length is None else int(length)
     if count is None:
-        takes_array = buffer in signature.parameters
-        advice = (syntax.give_length if takes_array else syntax.length_alone).format(
-            name=buffer.name, value="N"
-        )
+        form = syntax.give_length if buffer in signature.parameters else syntax.length_alone
+        advice = form.format(name=buffer.name, value="N")
         raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
     return OutputAlloc(count)
 
@@ -272,11 +268,8 @@ def default_grid(program: Program, arguments: Sequence[Any], syntax: CallSyntax 
         return program.grid
     x, y, z = program.workgroup
     advice = ""
-    outputs = [
-        (a, b)
-        for b, a in zip(program.bound_buffers, arguments, strict=True)
-        if b.is_output and program.lanes == x
-    ]
+    pairs = zip(program.bound_buffers, arguments, strict=True)
+    outputs = [(a, b) for b, a in pairs if b.is_output and program.lanes == x]
     counts = [a.count if isinstance(a, OutputAlloc) else _elements(a, b) for a, b in outputs]
     most = max((count for count in counts if count is not None), default=None)
     if most is not None:
@@ -296,7 +289,3 @@ def _is_read(buffer: Buffer) -> bool:
 def _hint(name: str, known: Any) -> str:
     hint = suggest(name, known, "@")
     return f"; {hint}" if hint else ""
-
-
-def _type(value: Any) -> str:
-    return type(value).__name__

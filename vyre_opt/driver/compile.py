@@ -35,12 +35,14 @@ def compile(
 ) -> ProgramExecutable | PipelineExecutable:
     """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
 
-    `source`: the text of a module, the path of a file, or a module or program, which is not changed.  `entry`: which program or pipeline; without it the pipeline @main, or the
-    only pipeline, or the only program where there is no pipeline.  `target`: ref, cpu, cuda, or a
-    dispatcher.  `specs`: values of specialization constants by name, in place of their defaults,
-    as Python values or as text ("0x1f").  `passes`: a pipeline to run before, such as
-    "canonicalize,decode_scan_fuse", or a list of passes.  Named kernels are expanded after it,
-    except for ref, which runs them itself.
+    `source`: the text of a module, the path of a file, or a module or program, which is not changed.
+    `entry`: which program or pipeline; without it the pipeline @main, or the only pipeline, or the only
+    program where there is no pipeline.
+    `target`: ref, cpu, cuda, or a dispatcher.
+    `specs`: values of specialization constants by name, in place of their defaults, as Python values or as
+    text ("0x1f").
+    `passes`: a pipeline to run before, such as "canonicalize,decode_scan_fuse", or a list of passes.  Named
+    kernels are expanded after it, except for ref, which runs them itself.
 
     Raises DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
     do not fit it, and OSError for a file that cannot be read.
@@ -77,11 +79,8 @@ def compile_module(
     copy = copy_for(module, item)
     values = fix_types(copy, specs)
     set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
-    executable: ProgramExecutable | PipelineExecutable
-    if isinstance(item, Pipeline):
-        executable = PipelineExecutable(copy, item.name, target, syntax)
-    else:
-        executable = ProgramExecutable(copy, item.name, target, syntax)
+    kind = PipelineExecutable if isinstance(item, Pipeline) else ProgramExecutable
+    executable = kind(copy, item.name, target, syntax)
     executable.transform(passes)
     return executable
 

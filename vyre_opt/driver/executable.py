@@ -18,7 +18,7 @@ from ..runtime.dispatcher import (
     OutputAlloc,
     shared_dispatcher,
 )
-from .binding import PYTHON, CallSyntax
+from .binding import PYTHON, CallSyntax, Signature, bind
 
 __all__ = ["Executable", "Grid", "Inputs", "output_like", "take_argument"]
 
@@ -33,6 +33,8 @@ class Executable:
     after the first call; `name`: the program or pipeline in it.
     """
 
+    signature: Signature
+
     def __init__(
         self, module: Module, name: str, dispatcher: DispatcherLike, syntax: CallSyntax = PYTHON
     ) -> None:
@@ -46,6 +48,14 @@ class Executable:
     def target(self) -> str:
         """The name of the target."""
         return self.dispatcher.name
+
+    def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
+        """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
+        return bind(self.signature, inputs, lengths, self.syntax)
+
+    def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
+        """The outputs that `run` returned, by name."""
+        return dict(zip((b.name for b in self.signature.outputs), arrays, strict=True))
 
     def transform(self, passes: Any) -> None:
         """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.
@@ -75,12 +85,12 @@ class Executable:
 
     @property
     def schedules_for(self) -> str:
-        """The target that schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
+        """What schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
         return self._gpu() or self.target
 
     def _gpu(self) -> str:
         """The architecture of the GPU; empty for other targets, and on a machine without one."""
-        try:
+        try:  # `facts` of the cuda dispatcher opens the GPU
             facts = getattr(self.dispatcher, "facts", None)
         except BackendError:
             return ""
@@ -99,11 +109,7 @@ def _kernels(module: Module) -> list[tuple[str, Op]]:
 
 def take_argument(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
     """An argument as the backend's dispatcher takes it, which checks bytes and NumPy arrays itself."""
-    if (
-        isinstance(argument, OutputAlloc)
-        or backend.on_gpu
-        or isinstance(argument, (bytes, bytearray, memoryview))
-    ):
+    if backend.on_gpu or isinstance(argument, (OutputAlloc, bytes, bytearray, memoryview)):
         return argument
     # kind V: of a type that NumPy does not know, such as bfloat16 of ml_dtypes
     if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind != "V":
@@ -112,7 +118,7 @@ def take_argument(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
 
 
 def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: Any, owner: Any) -> Any:
-    """An output in the shape of the `argument` for it, if that is an array, and as a torch tensor if it is one.
+    """An output in the shape of the array passed for it, if one was; as a torch tensor if there is an `owner`.
 
     `owner`: the first tensor among the arguments of the call; None if there is none.
     """

@@ -9,6 +9,7 @@ import numpy as np
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
+from ..kernels.collective import as_type
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, ProgramError
 
@@ -19,18 +20,16 @@ LANES = 256
 
 @lru_cache(maxsize=16)
 def narrowing_program(dtype: DataType) -> Program:
-    """A program that converts @given, of an integer type, to u32 numbers, and traps at one that is negative or
-    not below the u64 in @limit, which is at most 2^32."""
+    """A program that converts the integers in @given to u32, and traps at one that is negative or not below the
+    u64 in @limit, which is at most 2^32."""
     b = Builder("narrow", workgroup=LANES)
     source = b.buffer("given", dtype, None, "read", 0)
     limit = b.buffer("limit", DataType.U64, 1, "read", 1)
     numbers = b.buffer("numbers", DataType.U32, None, "write", 2, live_out=True)
     index = b.global_id("x")
     with b.if_(b.lt(index, b.len(source))):
-        number = b.load(source, index)
-        wide = (
-            number if dtype is DataType.U64 else b.cast(number, DataType.U64)
-        )  # a negative one is then beyond any limit
+        # a negative number becomes one beyond any limit
+        wide = as_type(b, b.load(source, index), DataType.U64)
         with b.if_(b.ge(wide, b.load(limit, 0))):
             b.trap("a number is out of range")
         with b.if_(b.lt(index, b.len(numbers))):
@@ -39,7 +38,7 @@ def narrowing_program(dtype: DataType) -> Program:
 
 
 def narrow_to_u32(backend: ArrayBackend, operand: Operand, name: str, limit: int, message: str) -> Operand:
-    """The operand as u32 numbers.  Raises BadInputs with `message` for one that is negative or not below `limit`."""
+    """The operand as u32 numbers.  Raises BadInputs with `message` if one is negative or not below `limit`."""
     if not operand.count:
         return Operand(operand.array, operand.shape, "uint32", operand.owner)
     dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))

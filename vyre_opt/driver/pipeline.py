@@ -12,9 +12,8 @@ from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
 from ..runtime.dispatcher import BackendError, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
-from ..runtime.pipelines.steps import Plan
 from ..runtime.pipelines.watch import Watch
-from .binding import Signature, bind
+from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .pipeline_plan import make_plan
 from .placement import array_backend_of
@@ -89,10 +88,6 @@ class PipelineExecutable(Executable):
             watch.on_read = lambda read, array: on_host_read(read.buffer, array)
         return self.outputs(self.run(arguments, grid, scratch, watch))
 
-    def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
-        """The array for each buffer of the pipeline, or `OutputAlloc`.  Raises BadInputs."""
-        return bind(self.signature, inputs, lengths, self.syntax)
-
     def run(
         self,
         arguments: Sequence[Any],
@@ -114,10 +109,6 @@ class PipelineExecutable(Executable):
             return [outputs[b.name] for b in signature.outputs]
         owner = next((a for a in arrays.values() if is_torch(a)), None)
         return [output_like(backend, b, named[b.name], outputs[b.name], owner) for b in signature.outputs]
-
-    def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """The outputs that `run` returned, by name."""
-        return dict(zip((b.name for b in self.signature.outputs), arrays, strict=True))
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""
@@ -148,14 +139,12 @@ class PipelineExecutable(Executable):
             make_runner = getattr(dispatcher, "pipeline", None)
             if make_runner is None:
                 raise BackendError(f"target {dispatcher.name} runs programs, but no pipelines")
-            runner = make_runner(self._plan(lengths))
+            expands = self.target != "ref"  # ref runs named kernels itself
+            runner = make_runner(make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands))
         self._runners[key] = runner
         if len(self._runners) > MAX_PLANS:
             self._runners.popitem(last=False)
         return runner
-
-    def _plan(self, lengths: Mapping[str, int]) -> Plan:
-        return make_plan(self.module, self.pipeline, lengths, self.schedules_for, self.target != "ref")
 
 
 def _count(buffer: Buffer, operand: Any) -> int:

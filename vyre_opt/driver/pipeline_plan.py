@@ -48,7 +48,8 @@ def make_plan(
         if expands:
             _expand(bound, pipeline.name, target)
         else:
-            _wrap_kernels(bound, pipeline.name)
+            owner = bound.pipelines[pipeline.name]
+            owner.stages = _launches_of(bound, owner, owner.stages)
     planned = bound.pipelines[pipeline.name]
     _check(bound, planned)
     steps = _steps(bound, planned, planned.stages)
@@ -91,7 +92,6 @@ def _expand(module: Module, name: str, target: str) -> None:
     from ..passes.manager import PassManager
 
     result = PassManager("expand_kernels", target=target, verify_each=False).run(module)
-    unexpanded = [stage for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage)]
     reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
     errors = [
         Diagnostic(
@@ -100,19 +100,15 @@ def _expand(module: Module, name: str, target: str) -> None:
             stage.loc,
             help=f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes",
         )
-        for stage in unexpanded
+        for stage in module.pipelines[name].walk()
+        if isinstance(stage, KernelStage)
     ]
     if errors:
         raise BadLaunch(errors[:MAX_ERRORS])
 
 
-def _wrap_kernels(module: Module, name: str) -> None:
-    """Replace each kernel stage by a launch of a program whose body is the kernel op."""
-    pipeline = module.pipelines[name]
-    pipeline.stages = _launches_of(module, pipeline, pipeline.stages)
-
-
 def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
+    """The stages, with each kernel stage replaced by a launch of a program whose body is the kernel op."""
     result: list[Stage] = []
     for stage in stages:
         if isinstance(stage, Repeat):
@@ -130,13 +126,11 @@ def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> lis
 
 def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
     """A program of one invocation whose body is the kernel op; its buffers are named for the kernel's roles."""
-    buffers = {}
-    for binding, (role, actual_name) in enumerate(
-        zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True)
-    ):
-        actual = pipeline.buffers[actual_name]
+    buffers: dict[str, Buffer] = {}
+    for role, name_here in zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True):
+        like = pipeline.buffers[name_here]
         buffers[role.name] = Buffer(
-            role.name, actual.dtype, actual.count, role.access, binding, loc=actual.loc
+            role.name, like.dtype, like.count, role.access, len(buffers), loc=like.loc
         )
     attrs = {"buffers": tuple(buffers), "params": stage.attrs}
     body = Block((), [Op(OPS[stage.kernel], attrs=attrs, loc=stage.loc)])
@@ -168,24 +162,19 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
         yield _grid_error(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
         return
     for axis, extent, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+        message = f"the grid of @{program.name} is {extent} along {axis}; "
         if extent < 1:
-            message = (
-                f"the grid of @{program.name} is {extent} along {axis}; a launch has at least one workgroup"
-            )
-            yield _grid_error(
-                stage, counts, message, "write max(1, ...) around it, or pass buffers that are longer"
-            )
+            message += "a launch has at least one workgroup"
+            help = "write max(1, ...) around it, or pass buffers that are longer"
         elif extent > most:
-            message = f"the grid of @{program.name} is {extent} along {axis}; it has at most {most}"
-            yield _grid_error(
-                stage,
-                counts,
-                message,
-                "use another axis too, or let each workgroup do more (a loop by global_size)",
-            )
+            message += f"it has at most {most}"
+            help = "use another axis too, or let each workgroup do more (a loop by global_size)"
         elif extent * lanes > MAX_INVOCATIONS:
             message = f"{extent} workgroups of {lanes} pass 2^32 invocations along {axis}"
-            yield _grid_error(stage, counts, message, "let each invocation do more")
+            help = "let each invocation do more"
+        else:
+            continue
+        yield _grid_error(stage, counts, message, help)
     if program.grid is not None and program.grid != grid:
         shown = ", ".join(map(str, program.grid))
         message = f"program @{program.name} fixes its grid to ({shown}), the launch has {grid}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.program import Program
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from .binding import Signature, bind, default_grid
+from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .placement import array_backend_of
 
@@ -31,7 +31,7 @@ class ProgramExecutable(Executable):
         return self.module.programs[self.name]
 
     @cached_property
-    def signature(self) -> Signature:
+    def signature(self) -> Signature:  # type: ignore[override]  # after passes, unlike that of a pipeline
         return Signature.of(self.program)
 
     def __repr__(self) -> str:
@@ -65,10 +65,6 @@ class ProgramExecutable(Executable):
         arguments = self.arguments(inputs, lengths or {})
         return self.outputs(self.run(arguments, grid, scratch))
 
-    def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
-        """An argument of the dispatch for each bound buffer.  Raises BadInputs."""
-        return bind(self.signature, inputs, lengths, self.syntax)
-
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""
         bound, program = self.signature.parameters, self.program
@@ -87,10 +83,6 @@ class ProgramExecutable(Executable):
     def _output_indices(self) -> list[int]:
         """The indices of the outputs among the bound buffers."""
         return [index for index, buffer in enumerate(self.signature.parameters) if buffer.is_output]
-
-    def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
-        """The outputs that `run` returned, by name."""
-        return dict(zip([b.name for b in self.signature.outputs], arrays, strict=True))
 
     # --- as text
 

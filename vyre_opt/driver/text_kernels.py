@@ -29,29 +29,25 @@ def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any
 
     Characters outside of the alphabet are decoded as zeros: remove line breaks first.
     """
-    from ..kernels.decode import base64, decode_grid, decode_schedule
-
-    backend = array_backend_of(dispatcher, {"text": text})
-    octets = as_octets(backend, text, "text")
-    size = decoded_size(backend, octets, "base64")
-    if size == 0:
-        return backend.empty((0,), octets)
-    schedule = decode_schedule(backend.target)
-    (out,) = backend.run(base64(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
-    return backend.result(out, (size,), octets)
+    return _decode(text, "base64", dispatcher)
 
 
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
-    from ..kernels.decode import decode_grid, decode_schedule, hex_text
+    return _decode(text, "hex", dispatcher)
+
+
+def _decode(text: Any, encoding: str, dispatcher: DispatcherLike | None) -> Any:
+    from ..kernels.decode import base64, decode_grid, decode_schedule, hex_text
 
     backend = array_backend_of(dispatcher, {"text": text})
     octets = as_octets(backend, text, "text")
-    size = decoded_size(backend, octets, "hex")
+    size = decoded_size(backend, octets, encoding)
     if size == 0:
         return backend.empty((0,), octets)
     schedule = decode_schedule(backend.target)
-    (out,) = backend.run(hex_text(schedule), [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
+    program = base64(schedule) if encoding == "base64" else hex_text(schedule)
+    (out,) = backend.run(program, [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
     return backend.result(out, (size,), octets)
 
 
@@ -103,7 +99,7 @@ def _search(
         count = int(backend.to_host(total)[0])
         if count <= max_hits:
             return matches_of_hits(backend.to_host(hits)[:count], automaton)
-        max_hits = count
+        max_hits = count  # a search always counts all hits, also those that it has no space for
 
 
 @lru_cache(maxsize=64)

@@ -4,8 +4,8 @@
     y = kernels.softmax(x)                     # where x is: on the CPU for a NumPy array
     y = kernels.softmax(x, dispatcher="cuda")  # on a GPU
 
-What is here takes and gives arrays, and is loaded when it is first asked for.  The programs
-are built in
+The functions exported here take and return arrays; they are imported at their first use.  The
+programs are built in
 
     softmax_rows   math.softmax         decode          decode.base64, decode.hex
     softmax_fixed  math.softmax_step    dfa             scan.dfa
@@ -14,9 +14,9 @@ are built in
     chain          tt.chain             tensor_train    tt.contract_step
     embedding      tt.embedding         (chain_spread and embedding_grouped: for GPUs)
 
-and expansion says which of them, at which schedule, a use of a named kernel becomes.  Most
-builders keep what they built: the same arguments give the same Program, which is not to be
-changed.  Run passes on a fresh one, `softmax_rows.softmax.__wrapped__(1024)`.
+and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
+cached: the same arguments give the same Program, which must not be changed.  To run passes, build a
+new one with `softmax_rows.softmax.__wrapped__(1024)`.
 """
 
 from __future__ import annotations

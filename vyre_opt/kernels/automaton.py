@@ -1,4 +1,4 @@
-"""The Aho-Corasick automaton of literal patterns, as the table that scan.dfa walks."""
+"""The Aho-Corasick automaton of literal patterns, as the tables that scan.dfa and `decode_scan` walk."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ __all__ = ["Automaton", "Match", "build_automaton", "matches_of", "matches_of_hi
 MAX_STATES = 1 << 16  # a table holds u16
 
 Match = tuple[int, int]
-"""Where a pattern ends (the place of its last byte) and its number."""
+"""The index of a match's last byte, and the number of the pattern."""
 
 
 @dataclass(frozen=True)
 class Automaton:
     """An Aho-Corasick automaton with its failure links folded into the transitions.
 
-    `table`: u16, next state at state * 256 + byte; state 0 is the root.  `accept`: u32,
-    for each state 0, or 1 + the place in `sets` of the patterns that end there; the states
-    where one ends are the last, and before them those come first that are nearer to the root,
-    which is where most bytes of most texts lead.  `depth`: u16, for each state how many of the last bytes it
-    knows, which are the longest beginning of a pattern.  `longest`: bytes of the longest
-    pattern; the state depends on so many bytes at most.
+    `table`: u16, next state at state * 256 + byte; state 0 is the root.
+    `accept`: u32, for each state 1 + the index in `sets` of the patterns that end there, or 0.
+    `depth`: u16, for each state the length of the longest pattern prefix that the last bytes are.
+    `longest`: bytes of the longest pattern; a state depends on at most that many bytes.
+
+    The accepting states have the highest numbers, so a program tests for them with one comparison.  The
+    others are in the order of their depth: most bytes of most texts lead to states near the root, whose rows
+    are then neighbours in a cache.
     """
 
     table: np.ndarray
@@ -36,17 +38,20 @@ class Automaton:
 
     @property
     def warmup(self) -> int:
-        """Bytes before a place that a walk must see to be in the right state after it."""
+        """How many bytes before an index a walk from the root must see, to be in the right state after it."""
         return max(0, self.longest - 1)
 
     @property
     def accepting(self) -> np.ndarray:
-        """The numbers of the states where a pattern ends."""
+        """The values of `accept` of the accepting states, in their order."""
         return self.accept[self.accept > 0]
 
 
 def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> Automaton:
-    """Raises ValueError for an empty pattern, one of more than `longest` bytes, or too many states."""
+    """The automaton of `patterns`.
+
+    Raises ValueError for an empty pattern, one of more than `longest` bytes, or too many states.
+    """
     rows = [np.zeros(256, np.uint16)]  # goto of the trie at first; 0 where it has no edge
     ends: list[tuple[int, ...]] = [()]
     depth = [0]
@@ -59,6 +64,7 @@ def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> Au
     sets = sorted(set(ends) - {()})
     numbers = {ending: number for number, ending in enumerate(sets, start=1)} | {(): 0}
     accept = np.array([numbers[ending] for ending in ends], np.uint32)
+    # by acceptance, then by depth: the last key of lexsort counts most
     order = np.lexsort((np.array(depth), accept > 0))
     renumbered = np.empty(len(order), np.uint16)
     renumbered[order] = np.arange(len(order))
@@ -70,7 +76,7 @@ def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> Au
 def _insert(
     rows: list[np.ndarray], ends: list[tuple[int, ...]], depth: list[int], pattern: bytes, number: int
 ) -> None:
-    """Add the path of a pattern to the trie."""
+    """Add a path for `pattern` to the trie."""
     state = 0
     for length, byte in enumerate(pattern, start=1):
         if not rows[state][byte]:
@@ -87,10 +93,9 @@ def _insert(
 
 
 def _close(rows: list[np.ndarray], ends: list[tuple[int, ...]]) -> None:
-    """Fold failures into the transitions.
+    """Fold the failure links into the transitions.
 
-    Breadth first, so that the row of a state's failure, which is shorter, is complete before it
-    is used.
+    Breadth first: the failure of a state is less deep, so its row is complete before it is used.
     """
     queue = deque((int(child), 0) for child in rows[0][rows[0] > 0])
     while queue:
@@ -102,7 +107,7 @@ def _close(rows: list[np.ndarray], ends: list[tuple[int, ...]]) -> None:
 
 
 def matches_of(values: np.ndarray, automaton: Automaton) -> list[Match]:
-    """What a program wrote to @matches, as sorted matches."""
+    """The matches in the buffer @matches of the program `dfa`, sorted."""
     places = np.flatnonzero(values)
     return [
         (int(place), number)
@@ -112,7 +117,7 @@ def matches_of(values: np.ndarray, automaton: Automaton) -> list[Match]:
 
 
 def matches_of_hits(hits: np.ndarray, automaton: Automaton) -> list[Match]:
-    """What the program `decode_scan` wrote to @hits, as sorted matches, each once."""
+    """The matches in the buffer @hits of the program `decode_scan`, sorted, each once."""
     unique = np.unique(hits)
     places, values = (unique >> 32).tolist(), (unique & 0xFFFFFFFF).tolist()
     sets = automaton.sets

@@ -1,20 +1,20 @@
 """tt.chain: a vector through a chain of matrices in one launch, acc <- acc * core_k for each k.
 
-One workgroup does the chain; the accumulator stays in workgroup memory.  In a step the lanes
-are a table over the core's rows and columns, `vector` columns a lane:
+One workgroup does the chain; the accumulator stays in workgroup memory.  In a step the lanes form a
+table over the rows and columns of the core, with `vector` columns for each lane:
 
     columns   0..v-1   v..2v-1   ...            lane = slice * (columns / v) + column / v
     slice 0   rows 0, s, 2s, ...
     slice 1   rows 1, s+1, ...
-    ...                                         partial sums, a row a slice -> barrier -> added up
+    ...                                         partial sums of each slice -> barrier -> added up
 
-Steps of one shape in a row are a loop.  Cores do not depend on the accumulator, so where a
-lane's part of one is small, it is loaded a step ahead of its use.
+Consecutive steps of one shape are a loop.  Cores do not depend on the accumulator, so a lane's part of
+a core is loaded one step ahead of its use, if it is small enough for registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -23,28 +23,29 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_spread import build_spread, can_spread
-from .collective import SUBGROUP
+from .collective import SUBGROUP, offset
 from .fixed import multiply_add, signed, stored, zero
 from .targets import is_gpu
 
 __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
 
 MAX_RANK = 4096
-SPREAD_CELLS = 192 * 192  # of a core, from which on it is worth more than one workgroup
+SPREAD_CELLS = 192 * 192  # elements of a core from which on several workgroups are faster than one
 
-# Workgroups and their lanes, best first.  8 are a cluster, which meets in half the time of 64; but a processor
-# takes long to read an eighth of a large core: for 64 KiB, as long as 64 take to meet (on an H100).
+# (workgroups, lanes), best first.  8 workgroups are a cluster, whose barrier takes half as long as that of 64.
+# But a multiprocessor takes long to read an eighth of a large core: for 64 KiB, as long as the barrier of 64
+# workgroups takes (on an H100).
 CLUSTERS = ((8, 256), (8, 512), (8, 128))
 GRIDS = ((64, 512), (64, 256))
-CLUSTER_CELLS = 8 * 64 * 1024 // 4  # of a core, up to which a cluster is better
+CLUSTER_CELLS = 8 * 64 * 1024 // 4  # elements of a core up to which a cluster is faster
 
 
 @dataclass(frozen=True)
 class ChainSchedule:
-    """`lanes` of a workgroup; `vector` columns a lane at most; `ahead`: values of a core that a
-    lane may hold for the next step, 0 for none.
+    """`lanes`: of a workgroup.  `vector`: columns of a lane, at most.  `ahead`: values of the next core that a
+    lane may hold in registers, 0 for none.
 
-    `workgroups`: more than 1 take part as chain_spread says, where `vector` and `ahead` mean nothing.
+    `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
     """
 
     lanes: int = 256
@@ -58,12 +59,11 @@ class ChainSchedule:
 
 
 def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
-    """More lanes for larger cores; on a GPU (`target` is cuda or sm_90, say) more workgroups too, if
-    the program `owns_grid`.
+    """More lanes for larger cores; on a GPU (`target` cuda or sm_90, say) also more workgroups, if the
+    program `owns_grid`.
 
-    On the CPU target a step is done by one thread, so by one subgroup: more of them would only hand over
-    partial sums and what is held ahead.  A vector is worth its shuffles where it leaves each lane a
-    block of columns.
+    On the CPU target one thread does a step, so one subgroup is best: more would only pass partial sums to
+    each other.  Vectors of columns cost shuffles there, which pay if every lane has a block of columns.
     """
     cells, columns = max(((x * y, y) for x, y in pairwise(ranks)), default=(1, 1))
     if target == "cpu":
@@ -79,7 +79,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
 
 
 def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple[int, ...]:
-    """The ranks of `steps` cores, all inner ones `rank`; 0 for the first or last is `rank` too."""
+    """The ranks of `steps` cores: inner ones are `rank`; a `first` or `last` of 0 stands for `rank`."""
     if steps < 1:
         raise ValueError("a chain has at least one core")
     return (first or rank, *[rank] * (steps - 1), last or rank)
@@ -89,9 +89,10 @@ def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple
 def chain(
     ranks: tuple[int, ...], dtype: DataType = DataType.F32, schedule: ChainSchedule | None = None
 ) -> Program:
-    """The program `chain`: @acc (ranks[0]), @cores (one after the other, each in rows), @out (ranks[-1]).
+    """The program `chain`: @acc (ranks[0]), @cores (one after the other, each by rows), @out (ranks[-1]).
 
-    For a grid of `workgroups`; of one, others do nothing.  Raises ValueError for ranks out of range.
+    For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
+    for ranks out of range.
     """
     if len(ranks) < 2:
         raise ValueError("a chain has at least one core, so at least two ranks")
@@ -102,7 +103,7 @@ def chain(
         return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes)
     b = Builder("chain", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, ranks[0], "read", 0)
-    b.buffer("cores", dtype, sum(x * y for x, y in _steps(ranks)), "read", 1)
+    b.buffer("cores", dtype, sum(x * y for x, y in pairwise(ranks)), "read", 1)
     out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
     work = _ChainState(b, ranks, dtype, schedule)
     with b.if_(b.eq(b.workgroup_id("x"), 0)):
@@ -110,17 +111,13 @@ def chain(
             b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
         b.barrier("workgroup")
         start = 0
-        for (rows, columns), group in groupby(_steps(ranks)):
+        for (rows, columns), group in groupby(pairwise(ranks)):
             times = len(list(group))
             _ChainStep(work, rows, columns, start, times).build()
             start += rows * columns * times
         with b.for_(work.lane, ranks[-1], schedule.lanes) as loop:
             b.store(stored(b, b.load("vector", loop.index), dtype), out, loop.index)
     return b.finish(verify=False)
-
-
-def _steps(ranks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    yield from pairwise(ranks)
 
 
 class _ChainState:
@@ -130,7 +127,7 @@ class _ChainState:
         self.b, self.dtype, self.schedule = b, dtype, schedule
         self.sum = zero(b, dtype).type
         b.buffer("vector", self.sum, max(ranks), "workgroup")
-        widest = max(columns for _, columns in _steps(ranks))
+        widest = max(ranks[1:])
         b.buffer("partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup")
         self.lane = b.local_id("x", name="lane")
 
@@ -142,7 +139,7 @@ class _ChainStep:
         self.chain, self.b = chain, chain.b
         self.rows, self.columns, self.start, self.times = rows, columns, start, times
         vector, lanes = chain.schedule.vector, chain.schedule.lanes
-        while columns % vector or start % vector:
+        while columns % vector or start % vector:  # vector loads must be aligned
             vector //= 2
         self.vector = vector
         self.blocks = columns // vector  # of columns
@@ -157,6 +154,7 @@ class _ChainStep:
         if self.times > 1 and self.is_whole and held <= self.chain.schedule.ahead:
             first = self.load(b.const(self.start))
             with b.for_(0, self.times, carry=first) as loop:
+                # clamped: there is no core after the last, and its result is not used
                 following = b.min(b.add(loop.index, 1), self.times - 1)
                 fetched = self.load(b.add(b.mul(following, size), self.start))
                 self.add_up(self.multiply(loop.args))
@@ -180,18 +178,15 @@ class _ChainStep:
         piece, block = self.place()
         first = b.add(b.add(start, b.mul(piece, self.columns)), b.mul(block, self.vector))
         ahead = self.slices * self.columns
-        return [
-            b.load("cores", b.add(first, k * ahead) if k else first, lanes=self.vector)
-            for k in range(self.each)
-        ]
+        return [b.load("cores", offset(b, first, k * ahead), lanes=self.vector) for k in range(self.each)]
 
     def multiply(self, cells: Sequence[Value]) -> int:
-        """The partial sum of this lane's slice into @partials."""
+        """Store the partial sum of this lane's slice to @partials; returns the number of slices."""
         b = self.b
         piece, block = self.place()
         total = zero(b, self.chain.dtype, self.vector)
         for k, cell in enumerate(cells):
-            element = b.load("vector", b.add(piece, k * self.slices) if k else piece)
+            element = b.load("vector", offset(b, piece, k * self.slices))
             total = multiply_add(b, element, signed(b, cell), total)
         self.put(total, piece, block)
         return self.slices
@@ -199,7 +194,7 @@ class _ChainStep:
     # --- the core from memory ---------------------------------------------------------------
 
     def pass_over(self, start: Value) -> int:
-        """Partial sums of all of a core; the lanes take several blocks of columns if there are many."""
+        """As `multiply`, for the core at `start`, read in loops; a lane may take several blocks."""
         b, lanes = self.b, self.chain.schedule.lanes
         if self.slices == 1:
             with b.for_(self.chain.lane, self.blocks, lanes) as loop:
@@ -228,13 +223,12 @@ class _ChainStep:
         b.store(total, "partials", place)
 
     def add_up(self, slices: int) -> None:
-        """@partials to @vector, with a barrier before and after."""
+        """Add up the partial sums of `slices` slices into @vector, with a barrier before and after."""
         b = self.b
         b.barrier("workgroup")
         with b.for_(self.chain.lane, self.columns, self.chain.schedule.lanes) as loop:
             with b.for_(1, slices, carry=[b.load("partials", loop.index)]) as parts:
                 part = b.load("partials", b.add(b.mul(parts.index, self.columns), loop.index))
                 parts.yield_(b.add(parts.args[0], part))
-            total = parts.result
-            b.store(total, "vector", loop.index)
+            b.store(parts.result, "vector", loop.index)
         b.barrier("workgroup")

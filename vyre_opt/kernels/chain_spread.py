@@ -1,17 +1,19 @@
-"""tt.chain over several workgroups, for cores that one of them would take long to read.
+"""tt.chain over several workgroups, for cores that take one workgroup long to read.
 
-A workgroup owns `own` neighbouring columns of every core.  Its lanes are a table over them,
-`vector` columns and `each` neighbouring rows a lane:
+A workgroup owns `own` neighbouring columns of every core.  Its lanes form a table over them, with
+`vector` columns and `each` neighbouring rows for each lane:
 
     columns of a workgroup      0..3    4..7    ...       lane = slice * across + column / vector
     slice 0, rows 0..e-1         ##      ##
     slice 1, rows e..2e-1        ##      ##
 
-In a step a lane multiplies its part; the lanes of a column add up their sums, in a subgroup by
-shuffles and across subgroups through @partials; and the whole sums go to @line, from where every
-lane reads its rows of the vector in the next step, after a grid barrier.  @line has room for two
-vectors, which take turns.  Cores do not depend on the vector, so a lane's part of the next one is
-loaded while the workgroups meet.
+In a step each lane multiplies its part.  The lanes of a column add up their sums, by shuffles within a
+subgroup and through @partials across subgroups, and store them to @line.  After a grid barrier every
+lane reads its rows of the vector from there for the next step.
+
+@line holds two vectors, of which a step reads one and writes the other: so one grid barrier a step is
+enough.  Cores do not depend on the vector, so a lane's part of the next core is loaded before the barrier,
+and arrives while the workgroups wait for each other.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from math import gcd
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, shared_sums
+from .collective import SUBGROUP, elements, offset, shared_sums
 from .fixed import multiply_add, signed, stored, zero
 
 __all__ = ["build_spread", "can_spread"]
@@ -32,7 +34,7 @@ MAX_HELD = 64  # values of a core that a lane holds
 
 
 def can_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
-    """Whether every core divides evenly over all lanes, and a lane's part of it is small."""
+    """Whether every core divides evenly over all lanes, into parts that fit into a lane's registers."""
     return lanes % SUBGROUP == 0 and all(
         _divides(rows, columns, workgroups, lanes) for rows, columns in pairwise(ranks)
     )
@@ -67,6 +69,7 @@ def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes
     b.buffer("partials", kind, lanes // SUBGROUP * (widest // workgroups), "workgroup")
     steps = list(pairwise(ranks))
     step = _SpreadStep(b, dtype, *steps[0], 0)
+    # The first step reads @acc, not @line, so it is not part of a loop.
     step.share(step.multiply(step.load(b.const(0)), acc, b.const(0)), widest)
     done, start = 1, steps[0][0] * steps[0][1]
     for (rows, columns), group in groupby(steps[1:]):
@@ -87,7 +90,7 @@ class _SpreadStep:
     def __init__(self, b: Builder, dtype: DataType, rows: int, columns: int, start: int) -> None:
         self.b, self.dtype, self.start = b, dtype, start
         self.columns, self.size = columns, rows * columns
-        assert b.program.grid is not None
+        assert b.program.grid is not None  # build_spread fixes it
         self.own = columns // b.program.grid[0]
         self.vector = gcd(self.own, 4)
         self.across = self.own // self.vector
@@ -101,10 +104,8 @@ class _SpreadStep:
         """This lane's part of the core at `start`, a vector for each row."""
         b = self.b
         first = b.add(b.add(start, b.mul(self.row, self.columns)), self.column)
-        return [
-            b.load("cores", b.add(first, k * self.columns) if k else first, lanes=self.vector)
-            for k in range(self.each)
-        ]
+        rows = range(self.each)
+        return [b.load("cores", offset(b, first, k * self.columns), lanes=self.vector) for k in rows]
 
     def multiply(self, cells: Sequence[Value], vector: Buffer | str, at: Value) -> Value:
         """This lane's sums for its columns; the vector's elements lie from `at` on."""
@@ -113,23 +114,22 @@ class _SpreadStep:
         place = b.add(at, self.row)
         total = zero(b, self.dtype, self.vector)
         for k in range(0, self.each, lanes):
-            loaded = signed(b, b.load(vector, b.add(place, k) if k else place, lanes=lanes))
+            loaded = signed(b, b.load(vector, offset(b, place, k), lanes=lanes))
             for i in range(lanes):
                 element = b.extract(loaded, i) if lanes > 1 else loaded
                 total = multiply_add(b, element, signed(b, cells[k + i]), total)
         return total
 
     def share(self, total: Value, half: int | Value) -> None:
-        """Whole sums of this workgroup's columns into @line, from `half` on.  Holds a barrier."""
+        """Store the sums of this workgroup's columns to the half of @line at `half`.  Executes a barrier."""
         b = self.b
-        sums = [b.extract(total, i) for i in range(self.vector)] if self.vector > 1 else [total]
         together = SUBGROUP // self.across  # lanes of a column in a subgroup
-        shared = shared_sums(b, sums, b.div(b.lane_id(), self.across), together, self.across)
+        shared = shared_sums(b, elements(b, total), b.div(b.lane_id(), self.across), together, self.across)
         mine = b.add(b.mul(b.rem(b.lane_id(), self.across), self.vector), shared.first)
         with b.if_(shared.writes):
             for k, value in enumerate(shared.values):
                 place = b.add(b.mul(b.subgroup_id(), self.own), mine)
-                b.store(value, "partials", b.add(place, k) if k else place)
+                b.store(value, "partials", offset(b, place, k))
         b.barrier("workgroup")
         with b.for_(self.lane, self.own, b.program.lanes) as loop:
             whole = b.load("partials", loop.index)
@@ -138,7 +138,7 @@ class _SpreadStep:
             b.store(whole, "line", b.add(b.add(self.first, loop.index), half))
 
     def repeat(self, times: int, done: int, widest: int) -> None:
-        """`times` steps, after `done` of them."""
+        """Emit `times` steps as a loop, after `done` earlier ones."""
         b = self.b
         cells = self.load(b.const(self.start))
         with b.for_(0, times, carry=cells) as loop:
@@ -146,6 +146,7 @@ class _SpreadStep:
             turn = b.and_(b.add(loop.index, done), 1)
             before = b.mul(turn, widest)
             total = self.multiply(loop.args, "line", before)
+            # loaded before the sums are exchanged; the barrier of the next turn hides the wait
             following = b.min(b.add(loop.index, 1), times - 1)
             fetched = self.load(b.add(b.mul(following, self.size), self.start))
             self.share(total, b.sub(widest, before))

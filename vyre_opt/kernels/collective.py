@@ -1,8 +1,8 @@
-"""What lanes do together: combine a value within a subgroup, and across a workgroup.
+"""Reductions over the lanes of a subgroup and of a workgroup, and what the bodies of most kernels are made of.
 
-Sums of floats go by a butterfly of five shuffles (or fewer, where fewer lanes share a
-value), so that their order is fixed and every lane ends with the same bits; the op
-`subgroup_reduce` would add in lane order, which takes 31 steps.
+Floats are summed by a butterfly: log2(width) xor shuffles, five for a whole subgroup.  The order of
+additions is then fixed and every lane ends with the same bits.  The op `subgroup_reduce` adds floats in
+lane order, which takes 31 dependent steps.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from ..ir.types import DataType
 __all__ = [
     "SharedSums",
     "all_of",
+    "as_type",
     "butterfly",
+    "elements",
     "fold_lanes",
     "gather",
     "guarded",
+    "offset",
     "shared_sums",
     "subgroup_total",
     "workgroup_total",
@@ -30,7 +33,7 @@ SUBGROUP = 32
 
 
 def butterfly(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
-    """`value` combined over the `width` lanes (a power of two, aligned) that share it; all get it."""
+    """Combine `value` over aligned groups of `width` lanes, a power of two; every lane gets the result."""
     distance = width // 2
     while distance:
         value = getattr(b, combine)(value, b.subgroup_shuffle(value, distance, "xor"))
@@ -39,17 +42,15 @@ def butterfly(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> 
 
 
 def subgroup_total(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
-    """As `butterfly`; by the op where that is one instruction and the order does not matter."""
+    """As `butterfly`, but by `subgroup_reduce` where the order of combination cannot change the result."""
     if width == SUBGROUP and (value.type.is_int or combine in ("min", "max")):
         return b.subgroup_reduce(value, combine)
     return butterfly(b, value, combine, width)
 
 
 def fold_lanes(b: Builder, values: Sequence[Value], combine: str, fastmath: Sequence[str] = ()) -> Value:
-    """Scalars or vectors of one type, as a tree, down to one scalar."""
-    pending = list(values)
-    if len(pending) == 1 and pending[0].type.is_vec:
-        pending = [b.extract(pending[0], lane) for lane in range(pending[0].type.lanes)]
+    """Combine scalars, or the elements of vectors of one type, into one scalar, pairwise as a tree."""
+    pending = elements(b, values[0]) if len(values) == 1 else list(values)
     op = getattr(b, combine)
     while len(pending) > 1:
         pairs = [op(x, y, fastmath=fastmath) for x, y in zip(pending[0::2], pending[1::2], strict=False)]
@@ -57,21 +58,43 @@ def fold_lanes(b: Builder, values: Sequence[Value], combine: str, fastmath: Sequ
     return fold_lanes(b, pending, combine, fastmath) if pending[0].type.is_vec else pending[0]
 
 
+def elements(b: Builder, value: Value) -> list[Value]:
+    """The elements of a vector; a scalar alone."""
+    return [b.extract(value, k) for k in range(value.type.lanes)] if value.type.is_vec else [value]
+
+
+def offset(b: Builder, base: Value, ahead: int) -> Value:
+    """`base + ahead`, without an op for 0."""
+    return b.add(base, ahead) if ahead else base
+
+
+def as_type(b: Builder, value: Value, dtype: DataType) -> Value:
+    """`value` cast to `dtype`, without an op if it has that type."""
+    return value if value.type is dtype else b.cast(value, dtype)
+
+
 def guarded(
-    b: Builder, condition: Value | None, make: Callable[[], Value], otherwise: Callable[[], Value]
+    b: Builder,
+    condition: Value | None,
+    make: Callable[[], Value],
+    otherwise: Callable[[], Value] | float = 0,
 ) -> Value:
-    """`make()` where `condition` holds (None: everywhere), `otherwise()` elsewhere."""
+    """`make()` where `condition` holds (None: everywhere); elsewhere `otherwise()`, or a constant of that type.
+
+    A branch, not a select: a load in `make` is not executed where the condition fails.
+    """
     if condition is None:
         return make()
     with b.if_(condition) as branch:
-        branch.yield_(make())
+        value = make()
+        branch.yield_(value)
     with branch.else_():
-        branch.yield_(otherwise())
+        branch.yield_(otherwise() if callable(otherwise) else b.const(otherwise, value.type))
     return branch.result
 
 
 def all_of(b: Builder, *conditions: Value | None) -> Value | None:
-    """All of `conditions`, of which None always holds."""
+    """The conjunction of `conditions`; None stands for one that always holds, also as the result."""
     known = [c for c in conditions if c is not None]
     if not known:
         return None
@@ -82,10 +105,11 @@ def all_of(b: Builder, *conditions: Value | None) -> Value | None:
 
 
 def workgroup_total(b: Builder, value: Value, slots: Buffer | None, lanes: int) -> Value:
-    """The sum of `value` over a workgroup of `lanes` (a multiple of 32), through `slots`, one a subgroup
-    (None for a single subgroup).
+    """The sum of `value` over a workgroup of `lanes`, a multiple of 32; every lane gets it.
 
-    Holds one barrier; a second use of the same slots needs another before it.
+    `slots`: workgroup memory with an element for each subgroup; None for a workgroup of one subgroup.
+    Executes one barrier.  Before the same slots are used again the caller needs another one, since some
+    subgroup may still be reading them.
     """
     total = subgroup_total(b, value, "add")
     if slots is None:
@@ -98,8 +122,10 @@ def workgroup_total(b: Builder, value: Value, slots: Buffer | None, lanes: int) 
 
 @dataclass(frozen=True)
 class SharedSums:
-    """`values` of this lane are the sums of the values from number `first` on; where several lanes
-    have the same ones, `writes` holds in one of them."""
+    """What `shared_sums` leaves to a lane: the sums of the values with numbers `first`, `first` + 1, ...
+
+    Several lanes may have the same sums; `writes` is true in exactly one of them.
+    """
 
     values: list[Value]
     first: Value
@@ -109,11 +135,15 @@ class SharedSums:
 def shared_sums(
     b: Builder, values: Sequence[Value], number: Value, width: int, stride: int = 1
 ) -> SharedSums:
-    """Each of `values` summed over the `width` lanes (a power of two, as is `stride`, aligned) that
-    are numbered by `number` and `stride` apart; the sums are shared out among them as far as they go.
+    """Sum each of `values` over a group of `width` lanes; each lane ends with a share of the sums.
+
+    The lanes of a group are `stride` apart, and `number` is a lane's number in it.  `width` and `stride` are
+    powers of two, groups are aligned.  In each step two lanes exchange halves:
 
         lane 0 has  0 1 2 3    keeps 0 1, gets 0 1 from lane 1
         lane 1 has  0 1 2 3    keeps 2 3, gets 2 3 from lane 0
+
+    So n values take about n shuffles in all, where a butterfly for each would take n * log2(width).
     """
     sums = list(values)
     first, writes = b.const(0), b.const(True, DataType.BOOL)
@@ -121,7 +151,7 @@ def shared_sums(
     while distance:
         upper = b.ne(b.and_(number, distance), 0)
         half = len(sums) // 2
-        if len(sums) % 2:
+        if len(sums) % 2:  # no halves to exchange: both lanes make all sums, the lower one writes them
             sums = [b.add(value, b.subgroup_shuffle(value, distance * stride, "xor")) for value in sums]
             writes = b.and_(writes, b.not_(upper))
         else:
@@ -136,10 +166,10 @@ def shared_sums(
 
 
 def gather(b: Builder, slots: Buffer, count: int, neutral: float) -> Value:
-    """Lane i of each subgroup reads slot i; lanes without one get `neutral`."""
+    """Lane i of each subgroup reads slot i; lanes from `count` on get `neutral`."""
     lane = b.lane_id()
     if count == SUBGROUP:
         return b.load(slots, lane)
-    held = b.load(slots, b.min(lane, count - 1))
-    exists = b.lt(lane, count)
-    return b.select(exists, held, b.const(neutral, slots.dtype))
+    # clamped, so that lanes without a slot load in bounds, too
+    loaded = b.load(slots, b.min(lane, count - 1))
+    return b.select(b.lt(lane, count), loaded, b.const(neutral, slots.dtype))

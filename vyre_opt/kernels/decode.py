@@ -1,13 +1,12 @@
-"""decode.base64 and decode.hex: text to bytes, a run of 16 characters a lane.
+"""decode.base64 and decode.hex: text to bytes, a run of characters (16 by default) by each lane.
 
-    base64  4 characters -> 3 bytes; up to two '=' at the very end are padding, and of a last
-            group of 2 or 3 characters come 1 or 2 bytes; other characters count as 0 bits
-    hex     2 digits -> 1 byte, either case; other characters count as 0; a last odd digit is
-            left out
+    base64  4 characters -> 3 bytes.  Up to two '=' at the very end are padding; a last group of
+            2 or 3 characters gives 1 or 2 bytes.  Characters outside of the alphabet are 0 bits.
+    hex     2 digits -> 1 byte, of either case.  Other characters are 0; an odd last digit is
+            left out.
 
-Characters are decoded four at a time, as the bytes of a u32: no table, no branch, and nothing
-wider than a register.  What characters decode to is a function of values (`from_base64`,
-`from_hex`), which the fused decode and search uses too.
+Four characters are decoded at once as the bytes of a u32, without tables or branches.  `from_base64` and
+`from_hex` emit that for any register of characters; the fused decode and search uses them too.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import guarded
+from .collective import elements, guarded, offset
 
 __all__ = [
     "DecodeSchedule",
@@ -46,7 +45,7 @@ _BASE64_RANGES = (("+", "+", 62), ("/", "/", 63), ("0", "9", 52), ("A", "Z", 0),
 
 @dataclass(frozen=True)
 class DecodeSchedule:
-    """`lanes` of a workgroup; `characters` of a lane's run: 4, 8, 16 or 32."""
+    """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32."""
 
     lanes: int = 256
     characters: int = 16
@@ -57,18 +56,18 @@ class DecodeSchedule:
 
 
 def decode_schedule(target: str = "") -> DecodeSchedule:
-    """16-byte loads; on the CPU target a subgroup's run fills half of the vector registers, not all of
-    them, so that nothing is spilled."""
+    """16-byte loads on a GPU.  On the CPU target 8 characters, of which those of a subgroup fill half of the
+    vector registers, so that nothing is spilled."""
     return DecodeSchedule(characters=8 if target == "cpu" else 16)
 
 
 def decode_grid(schedule: DecodeSchedule, characters: int) -> int:
-    """Workgroups for a text of so many characters.  Any grid does all the work."""
+    """Workgroups for a text of `characters`.  Any grid does all the work."""
     return max(1, -(-characters // (schedule.lanes * schedule.characters)))
 
 
 def base64_lengths(characters: int) -> int:
-    """Bytes that come of so many base64 characters, padding not counted."""
+    """The number of bytes that `characters` of base64 decode to, padding not counted."""
     return characters // 4 * 3 + characters % 4 * 3 // 4
 
 
@@ -107,10 +106,6 @@ def _flags(b: Builder, tops: Value) -> Value:
     return b.and_(b.shr(tops, 7), EACH)
 
 
-def _parts(b: Builder, words: Value) -> list[Value]:
-    return [b.extract(words, k) for k in range(words.type.lanes)] if words.type.is_vec else [words]
-
-
 def sextets(b: Builder, words: Value) -> Value:
     """The value of each of four characters in a u32; 0 for one that is not of the base64 alphabet.
 
@@ -146,7 +141,7 @@ def from_base64(b: Builder, words: Value, values: Values = sextets) -> list[Valu
     """
     bits = values(b, words)
     pairs = b.or_(b.shl(b.and_(bits, 0x3F003F), 6), b.and_(b.shr(bits, 8), 0x3F003F))
-    groups = _parts(b, b.or_(b.and_(b.shl(pairs, 12), 0xFFF000), b.shr(pairs, 16)))
+    groups = elements(b, b.or_(b.and_(b.shl(pairs, 12), 0xFFF000), b.shr(pairs, 16)))
     result = []
     for k in range(0, len(groups), 4):  # 24 bits each, the first byte highest
         fours = groups[k : k + 4]
@@ -168,7 +163,7 @@ def from_hex(b: Builder, words: Value, values: Values = digits) -> list[Value]:
     """2 bytes for each u32 of 4 digits, in u32 words; a single one is filled in part."""
     bits = values(b, words)
     pairs = b.or_(b.shl(bits, 4), b.shr(bits, 8))
-    halves = _parts(b, b.or_(b.and_(pairs, 0xFF), b.and_(b.shr(pairs, 8), 0xFF00)))
+    halves = elements(b, b.or_(b.and_(pairs, 0xFF), b.and_(b.shr(pairs, 8), 0xFF00)))
     if len(halves) == 1:
         return halves
     return [b.or_(low, b.shl(high, 16)) for low, high in zip(halves[0::2], halves[1::2], strict=True)]
@@ -180,12 +175,7 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
     equals = b.const(ord("="), DataType.U8)
 
     def is_padding(back: int) -> Value:
-        return guarded(
-            b,
-            b.ge(count, back),
-            lambda: b.eq(b.load(text, b.sub(count, back)), equals),
-            lambda: b.const(False, DataType.BOOL),
-        )
+        return guarded(b, b.ge(count, back), lambda: b.eq(b.load(text, b.sub(count, back)), equals), False)
 
     last = is_padding(1)
     both = b.and_(last, is_padding(2))
@@ -194,7 +184,7 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
 
 
 def base64_bytes(b: Builder, characters: Value) -> Value:
-    """Bytes that come of so many base64 characters, padding not counted."""
+    """As `base64_lengths`, of a value."""
     rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
     return b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
 
@@ -238,10 +228,9 @@ def _runs(
     run_bytes: int,
     decode: Callable[[Builder, Value], list[Value]],
 ) -> None:
-    """Decode runs side by side over the lanes of the grid, each to `run_bytes` bytes: whole runs by vectors,
-    the last one element by element."""
+    """Decode runs of characters, neighbouring ones by neighbouring lanes, each to `run_bytes` bytes: whole runs
+    by vector loads and stores, the last one element by element."""
     size = schedule.characters
-
     words = DataType.U32 if size == 4 else DataType.vec(DataType.U32, size // 4)
 
     def octets(run: Value) -> list[Value]:
@@ -252,18 +241,17 @@ def _runs(
     with b.for_(b.global_id("x"), whole, b.global_size("x")) as runs:
         decoded = octets(b.load(text, b.mul(runs.index, size), lanes=size))
         start = b.mul(runs.index, run_bytes)
-        width = run_bytes & -run_bytes  # the largest power of two that divides it
+        width = run_bytes & -run_bytes  # the largest power of two that divides it: stores must be aligned
         for k in range(0, run_bytes, width):
             value = b.vector(*decoded[k : k + width]) if width > 1 else decoded[k]
-            b.store(value, out, b.add(start, k) if k else start)
+            b.store(value, out, offset(b, start, k))
 
     with b.if_(b.eq(b.global_id("x"), 0)):
         first = b.mul(whole, size)
         left = b.sub(characters, first)
 
         def character(k: int) -> Value:
-            inside = b.lt(b.const(k), left)
-            return guarded(b, inside, lambda: b.load(text, b.add(first, k)), lambda: b.const(0, DataType.U8))
+            return guarded(b, b.lt(b.const(k), left), lambda: b.load(text, b.add(first, k)))
 
         decoded = octets(b.vector(*(character(k) for k in range(size))))
         start = b.mul(whole, run_bytes)

@@ -1,15 +1,15 @@
-"""scan.dfa: a lane walks the automaton over a chunk of bytes and tells the state's number for each.
+"""scan.dfa: lanes walk an automaton over chunks of a text, and write a number for each byte.
 
-A workgroup owns a tile of `lanes * chunk` bytes.  It first copies the tile, and the halo of
-bytes before it, into workgroup memory; then each lane walks through the `warmup` bytes before
-its chunk, to be in the right state, and through its chunk:
+A workgroup owns a tile of `lanes * chunk` bytes.  It first copies the tile, and a halo of bytes
+before it, into workgroup memory.  Then each lane walks from the root state through the `warmup`
+bytes before its chunk, which brings it into the right state, and through its chunk:
 
     slab   |...... halo ......| chunk 0 | chunk 1 | chunk 2 | ... | chunk lanes-1 |
     lane 0        |<- warmup ->|<-chunk->|
     lane 1                  |<- warmup ->|<-chunk->|
 
-A chunk of an odd number of words keeps the lanes of a subgroup in different banks.  A search that
-wants the matches alone is `search`'s: it writes nothing where nothing is found.
+With a chunk of an odd number of words the lanes of a subgroup read different banks.  Where only the
+matches are wanted, and not a number for every byte, the program of `search` writes much less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import guarded
+from .collective import as_type, guarded
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
@@ -29,10 +29,10 @@ __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
 MAX_SLAB = 48 * 1024
 UNIT = 4  # bytes that a lane copies at once
 
-# Warm-up up to which it is taken, lanes and chunk, as measured on an H100 and on the CPU target.  A byte takes
-# 1 + warmup / chunk steps.  On a GPU the lanes of a subgroup store 4 bytes each, `chunk` numbers apart, so
-# that a store touches min(32, chunk) lines, and longer chunks leave too few lanes.  On the CPU target a
-# store costs what it costs, and the warm-up is all that is to be saved.
+# (longest warm-up, lanes, chunk) as measured on an H100 and on the CPU target; the first row that fits is used.
+# A byte takes 1 + warmup / chunk steps, which is for long chunks.  Against them on a GPU: the lanes of a
+# subgroup store 4 bytes each, `chunk` numbers apart, so a store touches min(32, chunk) cache lines, and
+# longer chunks leave too few lanes.  On the CPU target stores do not depend on the chunk.
 _GPU = ((39, 64, 4), (223, 32, 12), (700, 64, 20), (MAX_SLAB, 32, 20))
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
@@ -40,7 +40,7 @@ _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
 @dataclass(frozen=True)
 class DfaSchedule:
-    """`lanes` of a workgroup, `chunk` bytes of a lane, a multiple of 4.  `strided`: right for every grid."""
+    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, a multiple of 4.  `strided`: right for every grid."""
 
     lanes: int = 128
     chunk: int = 108
@@ -56,13 +56,13 @@ class DfaSchedule:
         return self.lanes * self.chunk
 
     def halo(self, warmup: int) -> int:
-        """Bytes before the tile: whole rounds that hold the warm-up."""
+        """Bytes of the halo: the warm-up, rounded up to whole rounds of copying."""
         rounds = self.lanes * UNIT
         return -(-warmup // rounds) * rounds
 
 
 def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
-    """Longer chunks where the warm-up is long, since a lane walks it for each."""
+    """Longer chunks for a longer warm-up, since a lane walks the warm-up once for each chunk."""
     choices = _GPU if is_gpu(target) else _CPU if target == "cpu" else _OTHERS
     lanes, chunk = next((row[1:] for row in choices if warmup <= row[0]), choices[-1][1:])
     if is_gpu(target):  # a tile should not be much shorter than the halo that is copied for it
@@ -79,8 +79,8 @@ def dfa_grid(schedule: DfaSchedule, count: int) -> int:
 def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule | None = None) -> Program:
     """The program `dfa`: @bytes, @table, @accept, @matches (one for each byte).
 
-    Right for an automaton whose state after a byte depends on that byte and the `warmup` before
-    it, as that of literal patterns of up to `warmup` + 1 bytes.
+    For an automaton whose state after a byte depends only on that byte and the `warmup` bytes before
+    it, such as that of literal patterns of up to `warmup` + 1 bytes.
     """
     schedule = schedule or dfa_schedule(warmup)
     slab = schedule.halo(warmup) + schedule.tile
@@ -127,24 +127,21 @@ class _DfaEmitter:
             b.store(octets, self.slab, b.mul(b.add(self.lane, ahead), UNIT))
 
     def unit(self, unit: Value, whole: Value, count: Value) -> Value:
-        """The bytes of a unit; zeros behind the end of the text and before its beginning."""
+        """The bytes of a unit, with zeros beyond the end of the text and before its start."""
         b = self.b
-        octets = DataType.vec(DataType.U8, UNIT)
 
         def part() -> Value:
             start = b.mul(unit, UNIT)
             return b.vector(*(self.byte(b.add(start, k), count) for k in range(UNIT)))
 
         def edge() -> Value:
-            return guarded(b, b.eq(unit, whole), part, lambda: b.const(0, octets))
+            return guarded(b, b.eq(unit, whole), part)
 
         return guarded(b, b.lt(unit, whole), lambda: b.load(self.bytes, b.mul(unit, UNIT), lanes=UNIT), edge)
 
     def byte(self, place: Value, count: Value) -> Value:
         b = self.b
-        return guarded(
-            b, b.lt(place, count), lambda: b.load(self.bytes, place), lambda: b.const(0, DataType.U8)
-        )
+        return guarded(b, b.lt(place, count), lambda: b.load(self.bytes, place))
 
     def walk(self, start: Value, count: Value) -> None:
         """Walk over the lane's warm-up and chunk; the text has `count` bytes."""
@@ -171,5 +168,4 @@ class _DfaEmitter:
     def step(self, state: Value, place: Value) -> Value:
         b = self.b
         byte = b.cast(b.load(self.slab, place), DataType.U32)
-        to = b.load(self.table, b.add(b.mul(state, 256), byte))
-        return to if to.type is DataType.U32 else b.cast(to, DataType.U32)
+        return as_type(b, b.load(self.table, b.add(b.mul(state, 256), byte)), DataType.U32)

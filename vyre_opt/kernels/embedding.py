@@ -1,15 +1,15 @@
-"""tt.embedding: rows of a table that is kept as a tensor train of 2 to 4 cores.
+"""tt.embedding: rows of a table that is stored as a tensor train of 2 to 4 cores.
 
-Core k has shape [p_k, r_k, q_k, r_k+1], with r_0 = r_d = 1; the cores lie one after the other
-in @cores.  An index stands for the digits i_k of mixed radix p_0, p_1, ... (the first counts
-most), and its row for the product of the slices core_k[i_k]:
+Core k has shape [p_k, r_k, q_k, r_k+1], with r_0 = r_d = 1; @cores holds one core after the other.
+An index is written as digits i_k in the mixed radix p_0, p_1, ..., the most significant first.  Its
+row is the product of the slices core_k[i_k]:
 
     row[a_0, a_1, ...] = sum over s_1, s_2, ...  core_0[i_0, 0, a_0, s_1] core_1[i_1, s_1, a_1, s_2] ...
 
-A workgroup does `lookups` of them.  After core k a lookup has a table of R = q_0 ... q_k rows
-and s = r_k+1 columns, kept in workgroup memory with the rows side by side.  In the step of
-core k + 1 a lane makes one column (a, s') for `rows` rows of it at once: neighbouring lanes
-read neighbouring elements of the core, and what they read of the table is the same for all.
+A workgroup does several lookups.  After core k the partial product of a lookup is a matrix of
+q_0 ... q_k rows and r_k+1 columns, stored in workgroup memory by columns.  In the step of core k + 1
+a lane computes `rows` rows of one column (a, s') of the next matrix.  Neighbouring lanes then read
+neighbouring elements of the core, and the same elements of the matrix, which is a broadcast.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from math import prod
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, guarded
+from .collective import SUBGROUP, as_type, guarded, offset
 from .embedding_grouped import (
     BUSY_WORKGROUPS,
     GroupedSchedule,
     embedding_grouped,
     grouped_grid,
     grouped_schedule,
+    slice_start,
 )
 from .embedding_shape import EmbeddingShape
 from .targets import is_gpu
@@ -48,9 +49,8 @@ MAX_TABLE_BYTES = 40 * 1024
 
 @dataclass(frozen=True)
 class EmbeddingSchedule:
-    """`lanes` and `lookups` of a workgroup; `rows`: of a lane's column, at most; `unroll` of the sums.
-
-    `strided`: right for every grid.
+    """`lanes` and `lookups`: of a workgroup.  `rows`: that a lane computes at once, at most.  `unroll`: of the
+    sums over a rank.  `strided`: right for every grid.
     """
 
     lanes: int = 128
@@ -73,7 +73,7 @@ def _table_bytes(shape: EmbeddingShape, lookups: int) -> int:
 
 
 def _tables(shape: EmbeddingShape) -> tuple[int, int]:
-    """Values of a lookup in the two tables that the steps take turns in."""
+    """Values of a lookup in @even and @odd: a step reads one of them and writes the other."""
     inner = [shape.table(k) for k in range(len(shape.p) - 1)]
     return max(inner[0::2]), max(inner[1::2], default=0)
 
@@ -81,11 +81,11 @@ def _tables(shape: EmbeddingShape) -> tuple[int, int]:
 def embedding_schedule(
     shape: EmbeddingShape, strided: bool = False, count: int | None = None, target: str = ""
 ) -> Schedule:
-    """As many lookups a workgroup, up to 4, as fit into workgroup memory; on the CPU target, see
-    `_cpu_schedule`.
+    """The default schedule for `count` lookups, None if unknown; for the CPU target, see `_cpu_schedule`.
 
-    On a GPU, where `count` lookups are enough to share slices, grouped by slice.  Else a workgroup has
-    fewer where `count` would leave processors idle, and one alone a lane for each column, up to 256.
+    On a GPU lookups are grouped by slice, if there are enough of them to share slices.  Otherwise a workgroup
+    does as many lookups, up to 4, as fit into workgroup memory; on a GPU fewer, if `count` would leave
+    multiprocessors idle, and a single lookup of 256 columns or more gets 256 lanes.
     """
     if target == "cpu":
         return _cpu_schedule(shape, strided)
@@ -104,12 +104,12 @@ def embedding_schedule(
 
 
 def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
-    """A lane for each column of the step that multiplies most.
+    """A lane for each column of the step with the most multiplications.
 
-    A lane's column is then its number, the same in every round, and a round's lookup and rows are the
-    same for all lanes: a subgroup reads the core by vectors and the table by broadcasts, not by gathers.
-    A single lookup at a time does that for columns that are not whole subgroups.  Lookups, up to 8,
-    are as many as the last step, of few columns, takes to have work for all lanes.
+    The column of a lane is then its own number in every round, and lookup and rows of a round are the same
+    for all lanes.  So a subgroup reads the core by vectors and the matrix by broadcasts, not by gathers.  If
+    the columns are not whole subgroups, one subgroup that does one lookup at a time has the same effect.  The
+    last step has few columns: up to 8 lookups are done at once, so that it has work for all lanes.
     """
     schedule = EmbeddingSchedule(SUBGROUP, 1, rows=8, unroll=1, strided=strided)
     ranks, q = shape.ranks, shape.q
@@ -172,21 +172,20 @@ def embedding(
 
 
 class _Embedding:
+    """Emits the body: @found holds the tile's indices, @even and @odd the matrices of its lookups."""
+
     def __init__(self, b: Builder, shape: EmbeddingShape, schedule: EmbeddingSchedule) -> None:
         self.b, self.shape, self.schedule = b, shape, schedule
         self.lane = b.local_id("x", name="lane")
 
     def build(self, first: Value, count: Value) -> None:
-        """The lookups from `first` on, of which those below `count` exist."""
+        """The lookups from number `first` on; those from `count` on do not exist."""
         b, lookups = self.b, self.schedule.lookups
         exist = b.sub(count, first)
         with b.for_(self.lane, lookups, self.schedule.lanes) as loop:
-            index = guarded(
-                b,
-                b.lt(loop.index, exist),
-                lambda: b.load("indices", b.add(first, loop.index)),
-                lambda: b.const(0),
-            )
+            inside = b.lt(loop.index, exist)
+            # index 0 for a lookup that does not exist: it is computed as others are, but not written
+            index = guarded(b, inside, lambda: b.load("indices", b.add(first, loop.index)))
             b.store(index, "found", loop.index)
         b.barrier("workgroup")
         self.begin()
@@ -195,24 +194,15 @@ class _Embedding:
             b.barrier("workgroup")
             self.step(k, first, exist, is_last=k == last)
 
-    def digit(self, lookup: Value, k: int) -> Value:
-        b, p = self.b, self.shape.p
-        index = b.load("found", lookup)
-        below = prod(p[k + 1 :])
-        digit = b.div(index, below) if below > 1 else index
-        return b.rem(digit, p[k]) if k else digit
-
     def slice_start(self, lookup: Value, k: int) -> Value:
-        b, shape = self.b, self.shape
-        start = b.mul(self.digit(lookup, k), shape.slice_size(k))
-        return b.add(start, shape.start(k)) if k else start
+        """The index in @cores of the slice of core k that a lookup takes."""
+        return slice_start(self.b, self.shape, self.b.load("found", lookup), k)
 
     def element(self, index: Value) -> Value:
-        loaded = self.b.load("cores", index)
-        return loaded if loaded.type is DataType.F32 else self.b.cast(loaded, DataType.F32)
+        return as_type(self.b, self.b.load("cores", index), DataType.F32)
 
     def begin(self) -> None:
-        """The first core's slices into @even, transposed to [s, a]."""
+        """Copy the slices of the first core to @even, transposed to [s, a]."""
         b, shape = self.b, self.shape
         size, q, rank = shape.table(0), shape.q[0], shape.ranks[1]
         with b.for_(self.lane, size * self.schedule.lookups, self.schedule.lanes) as loop:
@@ -222,7 +212,7 @@ class _Embedding:
             b.store(value, "even", b.add(b.mul(lookup, size), across))
 
     def step(self, k: int, first: Value, exist: Value, is_last: bool) -> None:
-        """The table of core k - 1 times core k, into the other table or @out."""
+        """Multiply the matrices after core k - 1 by core k, into the other buffer or @out."""
         b, shape, schedule = self.b, self.shape, self.schedule
         rows, columns = prod(shape.q[:k]), shape.q[k] * shape.ranks[k + 1]
         together = self.rows_together(rows, columns)
@@ -241,7 +231,7 @@ class _Embedding:
                 self.keep(k, lookup, row, column, sums)
 
     def rows_together(self, rows: int, columns: int) -> int:
-        """A divisor of `rows` that leaves work for every lane."""
+        """The largest divisor of `rows`, up to the schedule's, that leaves work for every lane."""
         together = self.schedule.rows
         while together > 1 and (
             rows % together or self.schedule.lookups * (rows // together) * columns < self.schedule.lanes
@@ -252,7 +242,7 @@ class _Embedding:
     def products(
         self, k: int, lookup: Value, row: Value, column: Value, together: int, columns: int
     ) -> list[Value]:
-        """Sums over the rank between core k - 1 and core k, for `together` rows from `row` on."""
+        """The sums over the rank between core k - 1 and core k, for `together` rows from `row` on."""
         b, shape = self.b, self.shape
         rank, rows = shape.ranks[k], prod(shape.q[:k])
         table = "even" if k % 2 else "odd"
@@ -264,7 +254,7 @@ class _Embedding:
         with b.for_(0, rank, unroll, carry=[b.const(0.0, DataType.F32)] * together) as loop:
             sums = list(loop.args)
             for ahead in range(unroll):
-                s = b.add(loop.index, ahead) if ahead else loop.index
+                s = offset(b, loop.index, ahead)
                 cell = self.element(b.add(cells, b.mul(s, columns)))
                 entry = b.load(table, b.add(entries, b.mul(s, rows)), lanes=together)
                 for i in range(together):
@@ -274,7 +264,7 @@ class _Embedding:
         return list(loop.results)
 
     def keep(self, k: int, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
-        """Into the other table: [s', row * q + a]."""
+        """Store to the other buffer, as [s', row * q + a]."""
         b, shape = self.b, self.shape
         q, rank = shape.q[k], shape.ranks[k + 1]
         wide = prod(shape.q[: k + 1])
@@ -282,12 +272,11 @@ class _Embedding:
         start = b.add(b.mul(lookup, shape.table(k)), b.mul(s, wide))
         place = b.add(start, b.add(b.mul(row, q), a))
         for i, value in enumerate(sums):
-            b.store(value, "odd" if k % 2 else "even", b.add(place, i * q) if i else place)
+            b.store(value, "odd" if k % 2 else "even", offset(b, place, i * q))
 
     def write(self, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
         b, q = self.b, self.shape.q[-1]
         place = b.add(b.mul(lookup, self.shape.columns), b.add(b.mul(row, q), column))
         out = self.b.program.buffers["out"]
         for i, value in enumerate(sums):
-            rounded = value if out.dtype is DataType.F32 else b.cast(value, out.dtype)
-            b.store(rounded, out, b.add(place, i * q) if i else place)
+            b.store(as_type(b, value, out.dtype), out, offset(b, place, i * q))

@@ -1,22 +1,22 @@
-"""tt.embedding over three cores, with the lookups of one slice of the middle core done together.
+"""tt.embedding over three cores, with lookups that share a slice of the middle core done together.
 
-Of what a lookup reads, the slice of the middle core is by far the most: r_1 q_1 r_2 elements.
-So a workgroup takes one digit i_1 and one chunk of the lookups, and does those of the chunk
-that have this digit, however few or many:
+Most of what a lookup reads is the slice of the middle core, of r_1 q_1 r_2 elements.  So a workgroup
+takes one digit i_1 and one chunk of the lookups, and does all lookups of the chunk that have this
+digit, which all take the same slice:
 
-    indices of the chunk  ->  @order, the places of those with the digit  ->  tiles of `lookups`
+    indices of the chunk  ->  @order, the positions of those with the digit  ->  tiles of `lookups`
 
-A tile is a matrix product.  Its rows are the rows of the first core's slices, its columns those
-of the one slice of the middle core, and a lane keeps `rows` by `columns` of it in registers:
+A tile is a matrix product.  Its rows are the rows of the slices of the first core, its columns those
+of the one slice of the middle core.  A lane keeps `rows` by `columns` of it in registers:
 
                      slice of core 1, [s_1, (a_1, s_2)]
     @rows, [s_1,     +---------+---------+----
      (lookup, a_0)]  | a_1 = 0 | a_1 = 1 | ...       a lane's columns belong to one a_1
 
-The last core is applied to these registers: a lane sums over its own s_2, and the lanes of an
-a_1 exchange halves of their rows until each has whole sums of its own rows to write.
+The last core is applied to these registers: a lane sums over its own s_2, and the lanes of an a_1
+exchange partial sums until each has the whole sums of some rows, which it writes.
 
-The grid is a workgroup for each digit and chunk, digits first.
+The grid has a workgroup for each digit and chunk; the digit varies fastest.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from math import prod
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, shared_sums
+from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_shape import EmbeddingShape
 
-__all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
+__all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule", "slice_start"]
 
 WORKGROUP_BYTES = 48 * 1024
 ORDER = DataType.U16
 BUSY_WORKGROUPS = 4 * 132
-"""Four for each processor of an H100, so that there is one that computes while others wait."""
+"""Four for each multiprocessor of an H100, so that one can compute while others wait for memory."""
 
 
 @dataclass(frozen=True)
 class GroupedSchedule:
-    """`chunk` lookups that a workgroup looks through; `lookups` of a tile, of which a lane makes
-    `rows` by `columns`; `unroll` of the sums over s_1."""
+    """`chunk`: lookups that a workgroup searches for its digit.  `lookups`: of a tile.  `rows`, `columns`: the
+    part of a tile that a lane computes.  `unroll`: of the sums over s_1."""
 
     chunk: int = 8192
     lookups: int = 8
@@ -55,7 +55,7 @@ class GroupedSchedule:
             raise ValueError(f"all at least 1, and a chunk of at most 65536: {self}")
 
     def why_not(self, shape: EmbeddingShape) -> str | None:
-        """What rules the schedule out for a shape."""
+        """Why the schedule does not fit a shape; None if it does."""
         if len(shape.p) != 3:
             return f"it is for 3 cores, not {len(shape.p)}"
         (q0, _, _), (_, inner) = shape.q, shape.r
@@ -71,16 +71,16 @@ class GroupedSchedule:
         return None
 
     def lanes(self, shape: EmbeddingShape) -> int:
-        """Of a workgroup."""
+        """Lanes of a workgroup."""
         return (self.lookups * shape.q[0] // self.rows) * (shape.q[1] * shape.r[1] // self.columns)
 
 
 def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | None:
-    """The best that the shape allows; None where there is none, or where slices are so small or
-    shared by so few that looking for the lookups costs more (seen on an H100).
+    """The default schedule; None if none fits, or if slices are so small, or shared by so few lookups, that
+    grouping costs more than it saves (as measured on an H100).
 
-    Workgroups of 128 lanes, of 256 where there are few of them.  More lanes would wait for each other in a
-    tile, fewer take long to look through a chunk.
+    Workgroups have 128 lanes, or 256 if there are few workgroups.  With more, lanes wait for each other at
+    the barriers of a tile; with fewer, the search of a chunk takes long.
     """
     if len(shape.p) != 3 or count < 16 * shape.p[1]:
         return None
@@ -98,7 +98,8 @@ def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | Non
 
 
 def _chunk(digits: int, count: int) -> int:
-    """Of which a digit has 16 lookups or so, some tiles full; shorter where processors would be idle."""
+    """The length of a chunk: so that a digit has about 16 lookups in it, which fill some tiles; shorter if
+    there would be too few workgroups for all multiprocessors."""
     chunk = 2048
     while chunk < min(16 * digits, 8192) and digits * -(-count // (2 * chunk)) >= BUSY_WORKGROUPS:
         chunk *= 2
@@ -106,7 +107,8 @@ def _chunk(digits: int, count: int) -> int:
 
 
 def _fitting(shape: EmbeddingShape, chunk: int, lookups: Sequence[int]) -> list[GroupedSchedule]:
-    """What the shape allows, tall parts of a tile first, for few loads, and then small tiles."""
+    """The schedules that fit a shape, best first: those with many rows a lane, which reuse loads most, and
+    of these the ones with small tiles."""
     options = (
         GroupedSchedule(chunk, each, rows, columns)
         for rows in (8, 7, 6, 5, 4)
@@ -126,7 +128,7 @@ def embedding_grouped(
 ) -> Program:
     """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
 
-    Raises ValueError where the schedule is none for the shape.
+    Raises ValueError if the schedule does not fit the shape.
     """
     wrong = schedule.why_not(shape)
     if wrong is not None:
@@ -142,7 +144,21 @@ def embedding_grouped(
     return b.finish(verify=False)
 
 
+def _digit(b: Builder, shape: EmbeddingShape, index: Value, k: int) -> Value:
+    """Digit k of an index of the table."""
+    below = prod(shape.p[k + 1 :])
+    digit = b.div(index, below) if below > 1 else index
+    return b.rem(digit, shape.p[k]) if k else digit
+
+
+def slice_start(b: Builder, shape: EmbeddingShape, index: Value, k: int) -> Value:
+    """The index in @cores of the slice of core k that belongs to an index of the table."""
+    return offset(b, b.mul(_digit(b, shape, index, k), shape.slice_size(k)), shape.start(k))
+
+
 class _Grouped:
+    """Emits the body, of a workgroup that does the lookups of one digit i_1 in one chunk."""
+
     def __init__(self, b: Builder, shape: EmbeddingShape, schedule: GroupedSchedule) -> None:
         self.b, self.shape, self.schedule = b, shape, schedule
         self.lanes = schedule.lanes(shape)
@@ -168,7 +184,7 @@ class _Grouped:
     # --- which lookups ------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """The chunk's lookups with this digit into @order, in any order; how many into @found."""
+        """Put the positions of the chunk's lookups with this digit into @order, and their number into @found."""
         b, lanes = self.b, self.lanes
         with b.if_(b.eq(self.lane, 0)):
             b.store(b.const(0), "found", 0)
@@ -188,37 +204,32 @@ class _Grouped:
 
     def keep(self, place: Value, index: Value) -> None:
         b = self.b
-        with b.if_(b.eq(self.digit_of(index, 1), self.digit)):
+        with b.if_(b.eq(_digit(b, self.shape, index, 1), self.digit)):
             slot = b.atomic_add("found", 0, 1)
             b.store(b.cast(place, ORDER), "order", slot)
 
-    def digit_of(self, index: Value, k: int) -> Value:
-        b, p = self.b, self.shape.p
-        below = prod(p[k + 1 :])
-        digit = b.div(index, below) if below > 1 else index
-        return b.rem(digit, p[k]) if k else digit
-
     def lookup(self, place: Value) -> Value:
-        """The number of the tile's lookup `place`; of the last one that is there, beyond it."""
+        """The number of lookup `place` of the tile, or of the last lookup if the tile has fewer.
+
+        So all lanes compute something valid; `write` leaves out what lies beyond the last.
+        """
         b = self.b
         slot = b.min(b.add(self.start, place), self.last)
         return b.add(self.first, b.cast(b.load("order", slot), DataType.U32))
 
     def slice_of(self, lookup: Value, k: int) -> Value:
-        """Where the slice of core k that a lookup takes begins."""
-        b, shape = self.b, self.shape
-        start = b.mul(self.digit_of(b.load("indices", lookup), k), shape.slice_size(k))
-        return b.add(start, shape.start(k)) if k else start
+        """The index in @cores of the slice of core k that a lookup takes."""
+        return slice_start(self.b, self.shape, self.b.load("indices", lookup), k)
 
     def elements(self, index: Value, lanes: int) -> Value:
-        """Of @cores, as f32."""
+        """A vector of @cores as f32."""
         loaded = self.b.load("cores", index, lanes=lanes)
         return self.b.cast(loaded, loaded.type.with_element(DataType.F32))
 
     # --- core 0 times core 1 ------------------------------------------------------------------
 
     def gather_rows(self) -> None:
-        """The rows of the tile, each in a column of @rows."""
+        """Load the tile into @rows, transposed: `product` then reads neighbouring rows as a vector."""
         b, rank, q0 = self.b, self.shape.r[0], self.shape.q[0]
         pieces = self.lanes // self.tile
         vector = _divisor(rank, (4, 2, 1))
@@ -229,11 +240,11 @@ class _Grouped:
                 cells = self.elements(b.add(start, loop.index), vector)
                 for k in range(vector):
                     cell = b.extract(cells, k) if vector > 1 else cells
-                    place = b.add(b.mul(b.add(loop.index, k) if k else loop.index, self.tile), row)
+                    place = b.add(b.mul(offset(b, loop.index, k), self.tile), row)
                     b.store(cell, "rows", place)
 
     def place_lane(self) -> None:
-        """lane = (a_1 * blocks of rows + block) * lanes of an a_1 + its number there"""
+        """lane = (a_1 * blocks of rows + block) * lanes of an a_1 + number among these."""
         b, blocks = self.b, self.tile // self.schedule.rows
         self.number = b.rem(self.lane, self.width, name="number")
         rest = b.div(self.lane, self.width)
@@ -253,42 +264,39 @@ class _Grouped:
         with b.for_(0, rank, unroll, carry=[nothing] * schedule.rows) as loop:
             sums = list(loop.args)
             for ahead in range(unroll):
-                s = b.add(loop.index, ahead) if ahead else loop.index
+                s = offset(b, loop.index, ahead)
                 cells = self.elements(b.add(start, b.mul(s, width)), schedule.columns)
                 entries = b.load("rows", b.add(b.mul(s, self.tile), self.row), lanes=schedule.rows)
                 sums = [
                     b.fma(b.splat(entry, schedule.columns), cells, total)
-                    for entry, total in zip(self.parts(entries, schedule.rows), sums, strict=True)
+                    for entry, total in zip(elements(b, entries), sums, strict=True)
                 ]
             loop.yield_(*sums)
         return list(loop.results)
 
-    def parts(self, vector: Value, lanes: int) -> list[Value]:
-        return [self.b.extract(vector, k) for k in range(lanes)] if lanes > 1 else [vector]
-
     # --- times core 2 -------------------------------------------------------------------------
 
     def finish(self, products: list[Value]) -> None:
-        """The last core over this lane's s_2; then whole sums, and those of some rows to @out."""
+        """Sum over this lane's s_2 with the last core, then over the lanes of an a_1, and write to @out."""
         b, q2, q0 = self.b, self.shape.q[2], self.shape.q[0]
         totals = []
         for row, product in enumerate(products):
             if row % q0 == 0:  # the rows of a lookup share its slice
-                lookup = self.lookup(b.div(b.add(self.row, row) if row else self.row, q0))
+                lookup = self.lookup(b.div(offset(b, self.row, row), q0))
                 start = b.add(self.slice_of(lookup, 2), b.mul(self.s2, q2))
                 cells = [self.elements(b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
             total = b.const(0.0, _vector(q2))
-            for factor, cell in zip(self.parts(product, self.schedule.columns), cells, strict=True):
+            for factor, cell in zip(elements(b, product), cells, strict=True):
                 total = b.fma(b.splat(factor, q2) if q2 > 1 else factor, cell, total)
             totals.append(total)
         shared = shared_sums(b, totals, self.number, self.width)
         with b.if_(shared.writes):
             first = b.add(self.row, shared.first)
             for k, total in enumerate(shared.values):
-                self.write(b.add(first, k) if k else first, total)
+                self.write(offset(b, first, k), total)
 
     def write(self, row: Value, total: Value) -> None:
-        """A row of the tile has q_2 values of @out."""
+        """Store the q_2 values of a row of the tile for this lane's a_1."""
         b, (q0, q1, q2) = self.b, self.shape.q
         place, a0 = b.div(row, q0), b.rem(row, q0)
         with b.if_(b.le(b.add(self.start, place), self.last)):

@@ -13,7 +13,10 @@ MAX_CORES = 4
 
 @dataclass(frozen=True)
 class EmbeddingShape:
-    """`p` rows and `q` columns of each core; `r`: the ranks between cores, one fewer.  Raises ValueError."""
+    """`p`, `q`: rows and columns of each core.  `r`: the ranks between cores, one fewer.
+
+    Raises ValueError for numbers that do not fit together or are out of range.
+    """
 
     p: tuple[int, ...]
     q: tuple[int, ...]
@@ -57,9 +60,9 @@ class EmbeddingShape:
 
     @property
     def elements(self) -> int:
-        """Of all cores."""
+        """Elements of all cores."""
         return self.start(len(self.p))
 
     def table(self, k: int) -> int:
-        """Values of a lookup after core k."""
+        """Values of a lookup's partial product after core k."""
         return prod(self.q[: k + 1]) * self.ranks[k + 1]

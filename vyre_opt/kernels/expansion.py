@@ -22,8 +22,8 @@ S = TypeVar("S")
 class Request:
     """A use of a kernel: its buffers by role, its parameters with defaults filled in.
 
-    `owns_grid`: whether the grid will be the one that the expansion asks for, and buffers of
-    its own can be zeroed before.  Else the program must be right for every grid.
+    `owns_grid`: whether the launch will have the grid that the expansion asks for, and zeroed scratch buffers.
+    If not, the program must be right for every grid.
     `schedule`: fields of the schedule that the text fixes, flags as 0 and 1.
     """
 
@@ -62,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Expansion:
-    """A program whose first bound buffers are the kernel's roles, made for this expansion alone.
+    """A new program, whose first bound buffers are the kernel's roles; the caller may change it.
 
     `grid`: workgroups along x; None where an open size decides.  `scratch`: elements of each
     bound buffer after the roles, which are zero when the program starts.
@@ -144,20 +144,13 @@ def _prefix(r: Request) -> Expansion:
     return Expansion(program, schedule, k.prefix_grid(schedule, count), scratch)
 
 
-def _base64(r: Request) -> Expansion:
+def _decode(r: Request) -> Expansion:
     from . import decode as k
 
+    build = k.base64 if r.kernel == "decode.base64" else k.hex_text
     schedule, count = r.at(k.decode_schedule(r.target)), r.count(0)
     grid = None if count is None else k.decode_grid(schedule, count)
-    return Expansion(k.base64.__wrapped__(schedule), schedule, grid)
-
-
-def _hex(r: Request) -> Expansion:
-    from . import decode as k
-
-    schedule, count = r.at(k.decode_schedule(r.target)), r.count(0)
-    grid = None if count is None else k.decode_grid(schedule, count)
-    return Expansion(k.hex_text.__wrapped__(schedule), schedule, grid)
+    return Expansion(build.__wrapped__(schedule), schedule, grid)
 
 
 def _dfa(r: Request) -> Expansion:
@@ -178,8 +171,7 @@ def _chain(r: Request) -> Expansion:
         raise ValueError(
             "a chain over several workgroups needs a grid of its own: only for a pipeline's stage"
         )
-    sizes = (ranks[0], sum(x * y for x, y in pairwise(ranks)))
-    for place, size in enumerate(sizes):
+    for place, size in enumerate((ranks[0], sum(x * y for x, y in pairwise(ranks)))):
         if r.count(place) not in (None, size):
             name = r.buffers[place].name
             raise ValueError(f"@{name} has {r.count(place)} elements, its ranks take {size}")
@@ -206,8 +198,8 @@ def _embedding(r: Request) -> Expansion:
 
 
 EXPANSIONS: dict[str, Callable[[Request], Expansion]] = {
-    "decode.base64": _base64,
-    "decode.hex": _hex,
+    "decode.base64": _decode,
+    "decode.hex": _decode,
     "scan.dfa": _dfa,
     "scan.prefix": _prefix,
     "math.softmax": _softmax,

@@ -9,23 +9,24 @@ from __future__ import annotations
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
+from .collective import as_type
 
 __all__ = ["multiply_add", "signed", "stored", "zero"]
 
 
 def zero(b: Builder, dtype: DataType, lanes: int = 1) -> Value:
-    """The sum of nothing: of f32, or of i32 for 16.16."""
+    """Zero in the type that sums are kept in: f32, or i32 for 16.16."""
     element = DataType.F32 if dtype.element.is_float else DataType.I32
     return b.const(0, element if lanes == 1 else DataType.vec(element, lanes))
 
 
 def signed(b: Builder, value: Value) -> Value:
-    """A loaded element (or vector) as it is computed with: f32, or i32."""
+    """A loaded element (or vector) in the type that is computed with: f32, or i32 for 16.16."""
     element = value.type.element
     target = value.type.with_element(DataType.F32 if element.is_float else DataType.I32)
-    if value.type is target:
-        return value
-    return b.cast(value, target) if element.is_float else b.bitcast(value, target)
+    if element.is_float or value.type is target:
+        return as_type(b, value, target)
+    return b.bitcast(value, target)  # u32 holds the bits of a signed number
 
 
 def multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
@@ -42,6 +43,6 @@ def multiply_add(b: Builder, x: Value, y: Value, total: Value) -> Value:
 def stored(b: Builder, value: Value, dtype: DataType) -> Value:
     """A sum as an element (or vector) of `dtype`."""
     target = value.type.with_element(dtype)
-    if value.type is target:
-        return value
-    return b.cast(value, target) if dtype.is_float else b.bitcast(value, target)
+    if dtype.is_float or value.type is target:
+        return as_type(b, value, target)
+    return b.bitcast(value, target)

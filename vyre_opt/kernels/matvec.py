@@ -1,7 +1,7 @@
 """math.matvec_fixed: y = M x in signed 16.16, M in rows; a subgroup for each row.
 
-The lanes of a subgroup go along the row side by side, `unroll` turns of them at a time, whose
-loads are in flight together; what is left after whole turns goes turn by turn.
+Neighbouring lanes read neighbouring elements of the row.  `unroll` turns of 32 elements are loaded
+together, so that their loads are in flight at the same time; turns left over are done one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tiles import each_tile, tiles_of
 __all__ = ["MatvecSchedule", "matvec_fixed", "matvec_grid", "matvec_schedule"]
 
 MOST_TURNS = 8
-"""Together: with them an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1."""
+"""In flight together: with them an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1."""
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,40 @@
 """scan.prefix: the inclusive prefix sum of u32, i32 (wrapping) and f32, in one pass over memory.
 
-A tile is `lanes * rounds * vector` elements.  In it a subgroup owns a run of elements, and
-goes along it in rounds of 32 vectors side by side:
+A tile is `lanes * rounds * vector` elements.  Each subgroup owns a run of consecutive elements of
+the tile, which it scans in rounds of 32 neighbouring vectors:
 
     tile      | subgroup 0              | subgroup 1              | ...
-    subgroup  | round 0    | round 1    | ...        in a round, lane l has the vector l
+    subgroup  | round 0    | round 1    | ...        in a round, lane l has vector l
 
-    in a vector -> lanes of a round (shuffles) -> rounds -> subgroups (workgroup memory)
+Sums are carried from level to level: elements of a vector, lanes of a round (by shuffles), rounds of a
+run, subgroups of a tile (through workgroup memory).
 
-Where a tile stays in a cache, a subgroup does better to read it `twice`, and to keep nothing:
+With `twice`, for tiles that stay in a cache, a subgroup reads its tile two times and keeps nothing in
+registers between:
 
-    once to sum it                 32 partial sums, side by side
-    once more, when it is known what precedes it, to scan and write it, round by round
+    first   sum the tile, as 32 partial sums
+    then    once the sum of everything before the tile is known, scan and write it round by round
 
-What precedes the tile comes in one of two ways:
+The sum of everything before a tile is found in one of two ways:
 
-    chunked    one workgroup does tile after tile and carries the sum along; needs no more
-               than @x and @y, and is right for any grid (the first workgroup does it all)
+    chunked    one workgroup does tile after tile and carries the sum along; needs only @x and
+               @y, and is right for any grid (workgroups but the first do nothing)
     look-back  (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled
-               Look-back") each workgroup draws a tile number, publishes its tile's sum, and
-               adds up what the tiles before it have published, back to one whose whole prefix
-               is known
+               Look-back") each workgroup draws a tile number, publishes the sum of its tile, and
+               adds up what the tiles before it have published, back to the nearest one that
+               has published the sum of everything up to its end
 
-A published word of @state is 64 bits, flag << 32 | value, written and read by atomics only,
-so that no order of plain accesses matters:
+A tile publishes a 64-bit word of @state, flag << 32 | value.  Flag and value are written and read
+together by one atomic access, so no fence between them is needed:
 
-    flag 0  nothing yet         value 0
-    flag 1  the tile's sum      (aggregate)
-    flag 2  the sum up to and including the tile
+    flag 0  nothing yet, value 0
+    flag 1  the sum of the tile (AGGREGATE)
+    flag 2  the sum of everything up to and including the tile (WHOLE)
 
-Tile numbers are drawn from @ticket, so a tile's predecessors have all been started: waiting
-for them ends.  @state and @ticket are zero on entry.  Sums of f32 may differ in the last
-bits from run to run in the look-back form, since they depend on who published what when.
+Tile numbers are drawn from @ticket, so all tiles before a drawn one belong to workgroups that already
+run.  Waiting for them therefore ends, in whatever order the workgroups were started.  @state and @ticket
+are zero on entry.  With look-back, f32 results may differ in the last bits from run to run, since the
+order of additions depends on which words were published in time.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, guarded, subgroup_total
+from .collective import SUBGROUP, elements, guarded, offset, subgroup_total
 from .targets import is_gpu
 
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_tiles"]
@@ -53,10 +56,10 @@ MANY_WORKERS = 4
 
 @dataclass(frozen=True)
 class ScanSchedule:
-    """`lanes` of a workgroup, a multiple of 32; `rounds` of a subgroup; `vector` elements of a load.
+    """`lanes`: of a workgroup, a multiple of 32.  `rounds`: of a subgroup.  `vector`: elements of a load.
 
-    `look_back`: many workgroups at a time; else one.  `twice`: of workgroups of 32 lanes, with
-    rounds of single elements and as many as one likes.
+    `look_back`: many workgroups take part, otherwise one.  `twice`: tiles are read two times; they have 32
+    lanes, `vector` 1, and up to 2^20 rounds, since no round is kept in registers.
     """
 
     lanes: int = 256
@@ -83,17 +86,17 @@ class ScanSchedule:
 def prefix_schedule(
     count: int | None, target: str = "", look_back: bool = True, workers: int = 1
 ) -> ScanSchedule:
-    """A schedule that does well; a few tiles (or an unknown count) are not worth the look-back.
+    """The default schedule; without look-back for a few tiles or an unknown count.
 
-    `workers`: threads that the cpu target has; few of them are done no sooner than one, which has no
-    @state to clear.
+    `workers`: threads of the cpu target.  With few of them look-back is no faster than one thread without
+    it, which has no @state to clear.
 
-    On a GPU a tile is worth more rounds than subgroups: a lane has more loads in flight, and a barrier
-    fewer subgroups to wait for, in tiles of the same size.
+    On a GPU, of tiles of one size those with more rounds and fewer subgroups are faster: a lane has more
+    loads in flight, and a barrier waits for fewer subgroups.
     """
     schedule = ScanSchedule()
     few = 4 * schedule.tile
-    if target == "cpu":  # tiles of 128 or 256 KiB: half of a core's cache at most, and still many
+    if target == "cpu":  # tiles of 128 or 256 KiB: they stay in a core's cache for the second read
         schedule = ScanSchedule(SUBGROUP, 2048 if (count or 0) >= 1 << 22 else 1024, 1, twice=True)
         few = 1 << (17 if workers >= MANY_WORKERS else 20)
     if not look_back or count is None or count <= few:
@@ -129,7 +132,7 @@ def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule
 
 
 class _Scan:
-    """Scans a tile; `before` is what its schedule says of the elements before it."""
+    """Emits the scan of a tile; the sum `before` it comes from `chunked` or from `_LookBack`."""
 
     def __init__(self, b: Builder, x: Buffer, y: Buffer, schedule: ScanSchedule) -> None:
         self.b, self.x, self.y, self.schedule = b, x, y, schedule
@@ -155,18 +158,18 @@ class _Scan:
     # --- in a subgroup --------------------------------------------------------------------
 
     def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
-        """For each round the prefix sums of this lane's vector within the subgroup's run, and the
-        sum of the run."""
+        """The prefix sums of this lane's vectors, counted from the start of the subgroup's run, by round; and
+        the sum of the run."""
         b = self.b
         self.enter(start)
         running = b.const(0, self.dtype)
         prefixes = []
         for vector in self.load():
-            elements = [b.extract(vector, k) for k in range(self.vector)] if self.vector > 1 else [vector]
-            sums = [elements[0]]
-            for element in elements[1:]:
-                sums.append(b.add(sums[-1], element))
+            sums: list[Value] = []
+            for element in elements(b, vector):
+                sums.append(b.add(sums[-1], element) if sums else element)
             up_to = self.lanes_scan(sums[-1])
+            # The exclusive sum: shifted by a lane, not up_to - sums[-1], which would not be exact in f32.
             preceding = b.subgroup_shuffle(up_to, 1, "up")
             others = b.select(b.eq(self.lane, 0), running, b.add(running, preceding))
             prefixes.append([b.add(others, s) for s in sums])
@@ -174,17 +177,17 @@ class _Scan:
         return prefixes, running
 
     def enter(self, start: Value) -> None:
-        """Where this lane's vectors lie in the tile at `start`, and how much of the tile exists."""
+        """Compute where this lane's vectors are in the tile at `start`, and how many of its elements exist."""
         b, rounds = self.b, self.schedule.rounds
         self.start = start
         self.exist = b.sub(self.count, start, name="exist")
         self.is_full = b.ge(self.exist, self.schedule.tile, name="is_full")
         run = b.mul(self.subgroup, rounds * SUBGROUP * self.vector)
         first = b.add(run, b.mul(self.lane, self.vector))
-        self.offsets = [b.add(first, k * SUBGROUP * self.vector) if k else first for k in range(rounds)]
+        self.offsets = [offset(b, first, k * SUBGROUP * self.vector) for k in range(rounds)]
 
     def load(self) -> tuple[Value, ...]:
-        """This lane's vectors; zeros behind the end."""
+        """This lane's vectors, with zeros beyond the end of @x."""
         b, vector = self.b, self.vector
         with b.if_(self.is_full) as branch:
             branch.yield_(*(b.load(self.x, b.add(self.start, o), lanes=vector) for o in self.offsets))
@@ -197,12 +200,12 @@ class _Scan:
         b = self.b
         inside = b.lt(offset, self.exist)
         index = b.add(self.start, offset)
-        return guarded(b, inside, lambda: b.load(self.x, index), lambda: b.const(0, self.dtype))
+        return guarded(b, inside, lambda: b.load(self.x, index))
 
     def lanes_scan(self, value: Value) -> Value:
-        """Inclusive over the lanes, in five steps whatever the type."""
+        """The inclusive scan over the lanes, in five steps for every type."""
         b = self.b
-        if self.dtype.is_int:
+        if self.dtype.is_int:  # of f32 the op adds in lane order, in 31 steps
             return b.subgroup_scan(value, "inclusive", "add")
         distance = 1
         while distance < SUBGROUP:
@@ -214,7 +217,10 @@ class _Scan:
     # --- across the workgroup --------------------------------------------------------------
 
     def across(self, own: Value) -> tuple[Value, Value]:
-        """What the subgroups before this one have, and all of them; holds a barrier."""
+        """From the sum `own` of each subgroup: the sum of the subgroups before this one, and of all.
+
+        Executes a barrier; the next call needs another before it writes @totals.
+        """
         b = self.b
         with b.if_(b.eq(self.lane, 0)):
             b.store(own, self.totals, self.subgroup)
@@ -227,40 +233,40 @@ class _Scan:
         return before, total
 
     def write(self, runs: list[list[Value]], before: Value) -> None:
-        """Add `before` to what `load_and_scan` gave, and store what exists."""
+        """Add `before` to the sums of `load_and_scan`, and store those of elements that exist."""
         b = self.b
         final = [[b.add(before, s) for s in sums] for sums in runs]
         with b.if_(self.is_full) as branch:
-            for offset, sums in zip(self.offsets, final, strict=True):
+            for first, sums in zip(self.offsets, final, strict=True):
                 whole = b.vector(*sums) if self.vector > 1 else sums[0]
-                b.store(whole, self.y, b.add(self.start, offset))
+                b.store(whole, self.y, b.add(self.start, first))
         with branch.else_():
-            for offset, sums in zip(self.offsets, final, strict=True):
+            for first, sums in zip(self.offsets, final, strict=True):
                 for k, one in enumerate(sums):
-                    place = b.add(offset, k)
+                    place = b.add(first, k)
                     with b.if_(b.lt(place, self.exist)):
                         b.store(one, self.y, b.add(self.start, place))
 
 
 class _ScanTwice(_Scan):
-    """Scans a tile of one subgroup that is read twice."""
+    """Emits the scan of a tile of one subgroup, which is read twice."""
 
     def chunked(self) -> None:
-        """Nobody waits for the sum of a tile, so all is one tile, and read once."""
+        """With one workgroup no other waits for the sum of a tile, so the whole of @x is one tile, read once."""
         b = self.b
         with b.if_(b.eq(b.workgroup_id("x"), 0)):
             self.begin(b.const(0, DataType.U32), self.count)
             self.write([], b.const(0, self.dtype))
 
     def begin(self, start: Value, exist: Value) -> None:
-        """A tile of `exist` elements."""
+        """Compute the bounds of the tile of `exist` elements at `start`."""
         b = self.b
         self.start, self.exist = start, exist
         self.whole = b.and_(exist, ~(SUBGROUP - 1) & 0xFFFFFFFF)  # elements in rounds of 32
         self.rest = b.add(start, b.add(self.whole, self.lane))
 
     def load_and_scan(self, start: Value) -> tuple[list[list[Value]], Value]:
-        """No more than the sum of the tile."""
+        """Only the sum of the tile; `write` reads the elements again."""
         b = self.b
         self.begin(start, b.min(b.sub(self.count, start), self.schedule.tile))
         nothing = b.const(0, self.dtype)
@@ -269,7 +275,7 @@ class _ScanTwice(_Scan):
         return [], subgroup_total(b, b.add(rounds.result, self.load_rest()), "add")
 
     def across(self, own: Value) -> tuple[Value, Value]:
-        """There is one subgroup."""
+        """There is one subgroup, so nothing is before it."""
         return self.b.const(0, self.dtype), own
 
     def write(self, runs: list[list[Value]], before: Value) -> None:
@@ -287,14 +293,14 @@ class _ScanTwice(_Scan):
         return self.b.add(self.b.add(self.start, index), self.lane)
 
     def load_rest(self) -> Value:
-        """The last, incomplete round of the whole array."""
+        """This lane's element of the incomplete round at the end of the tile; 0 where it has none."""
         b = self.b
         exists = b.lt(b.add(self.whole, self.lane), self.exist)
-        return guarded(b, exists, lambda: b.load(self.x, self.rest), lambda: b.const(0, self.dtype))
+        return guarded(b, exists, lambda: b.load(self.x, self.rest))
 
 
 class _LookBack:
-    """Tiles by ticket, and what precedes them from @state."""
+    """Emits the look-back form: tile numbers from @ticket, the sums before a tile from @state."""
 
     def __init__(self, scan: _Scan, state: Buffer, ticket: Buffer) -> None:
         self.scan, self.b = scan, scan.b
@@ -311,6 +317,7 @@ class _LookBack:
             tile = loop.args[0]
             runs, own = scan.load_and_scan(b.mul(tile, scan.schedule.tile))
             before, total = scan.across(own)
+            # One subgroup looks back; the barrier makes its result visible to the others.
             with b.if_(b.eq(scan.subgroup, 0)):
                 self.settle(tile, total)
             b.barrier("workgroup")
@@ -318,7 +325,7 @@ class _LookBack:
             loop.yield_(self.draw())
 
     def draw(self) -> Value:
-        """The next tile's number, the same for the whole workgroup."""
+        """Draw the number of the next tile: the same for the whole workgroup."""
         b = self.b
         with b.if_(self.is_first):
             b.store(b.atomic_add(self.ticket, 0, 1), self.shared_tile, 0)
@@ -340,8 +347,9 @@ class _LookBack:
     # --- by the first subgroup ---------------------------------------------------------------
 
     def settle(self, tile: Value, total: Value) -> None:
-        """Publish the tile's sum, find what precedes it, publish the sum of both."""
+        """Publish the tile's sum, find the sum of everything before it, and publish the sum of both."""
         b = self.b
+        # Later tiles can go on with the tile's sum while it looks back.  For tile 0 it is already the whole sum.
         flag = b.select(b.eq(tile, 0), b.const(WHOLE << 32, DataType.U64), AGGREGATE << 32)
         self.publish(tile, flag, total)
         before = self.look_back(tile)
@@ -350,12 +358,15 @@ class _LookBack:
             b.store(before, self.shared_before, 0)
 
     def look_back(self, tile: Value) -> Value:
-        """The sum of all tiles before `tile` (0 before the first), 32 at a time from the nearest back:
+        """The sum of all tiles before `tile`, 0 for the first.
 
-            lane        31 ... 2 1 0
-            tile   end-32 ... end-2 end-1      end = tile, then 32 less each time
+        A subgroup reads windows of 32 tiles, backwards from `tile`:
 
-        up to the nearest lane with flag 2; lanes behind the first tile act as one.
+            lane       31     ...    1     0
+            tile     end-32   ...  end-2 end-1     end = tile, then 32 less in each window
+
+        Within a window it adds up the lanes up to the nearest with flag WHOLE, and stops at the window that
+        has one.  Lanes before tile 0 read as WHOLE with value 0, so the last window always has one.
         """
         b, dtype = self.b, self.scan.dtype
         going = b.const(True, DataType.BOOL)
@@ -373,20 +384,15 @@ class _LookBack:
         return loop.results[1]
 
     def wait_for(self, end: Value) -> Value:
-        """The word of tile end - 1 - lane, once all 32 are published."""
+        """The word of tile end - 1 - lane, read again until the words of all 32 lanes are published."""
         b = self.b
         ahead = b.add(self.scan.lane, 1)
         exists = b.le(ahead, end)
         index = b.sub(end, ahead)
-        beyond = WHOLE << 32
 
         def read() -> Value:
-            return guarded(
-                b,
-                exists,
-                lambda: b.atomic_or(self.state, index, 0),
-                lambda: b.const(beyond, DataType.U64),
-            )
+            # an atomic load: a plain one could be hoisted out of the loop below
+            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), WHOLE << 32)
 
         first = read()
         with b.while_([first]) as loop:

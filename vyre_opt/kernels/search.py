@@ -1,25 +1,26 @@
-"""Decoding fused with a search for literal patterns: `decode_scan`.
+"""Decoding fused with a search for literal patterns: the program `decode_scan`.
 
 A workgroup owns a tile of `lanes * chunk` decoded bytes.  It decodes the tile, and a halo of
-bytes behind it, into a slab; then each lane walks the automaton through its chunk, and on
-through the next ones for as long as a pattern may be on the way that began in its own:
+bytes after it, into a slab.  Then each lane walks the automaton from the root through its chunk, and
+on into the following bytes for as long as a match that began in its chunk may still be completed:
 
     slab   | chunk 0 | chunk 1 | chunk 2 | ... | chunk lanes-1 | halo |
     lane 0 |<- chunk ->|<- on ->|
     lane 1           |<- chunk ->|<- on ->|
 
-A state's depth tells how many of the last bytes may begin a pattern, so a lane is done once the
-depth is no more than the bytes it has gone on: after a few as a rule, after the longest
-pattern's length less one at most.  A match in the part behind a chunk may be reported by two lanes.
+The depth of a state is the length of the longest pattern prefix that the last bytes are.  A lane that
+has gone `gone` bytes past its chunk can stop once depth <= gone: the prefix then began after the chunk,
+and is the business of another lane.  That is after a few bytes as a rule, and after at most `warmup`.
+A match that ends after a chunk may be reported by two lanes.
 
-As written, the slabs lie in storage, one for each workgroup; decode_scan_fuse makes them
-workgroup memory.  What is found goes to a list, in no order:
+The program as built has its slabs in storage, one for each workgroup; the pass decode_scan_fuse moves
+them to workgroup memory.  Hits go to a list, in no particular order:
 
-    @hits    u64: place of the last byte << 32 | number of the set of patterns that end there
-    @found   how many there are; those that @hits has no room for are only counted
+    @hits    u64: index of the last byte << 32 | number of the set of patterns that end there
+    @found   the number of hits; those that do not fit into @hits are only counted
 
     @table   u16 or u32, next state at state * 256 + byte; state 0 is the root
-    @accept  u32, the numbers of the accepting states, which are the last ones
+    @accept  u32, the set numbers of the accepting states, which are the states with the highest numbers
     @depth   u16, for each state
 """
 
@@ -31,7 +32,7 @@ from dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, guarded
+from .collective import SUBGROUP, as_type, elements, guarded, offset
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 from .targets import is_gpu
 
@@ -47,21 +48,23 @@ __all__ = [
 ]
 
 MAX_SLAB = 48 * 1024
-MAX_TEXT = (1 << 32) - (1 << 16)  # characters, and places: of a whole last tile, too, none wraps
+MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the last tile, do not wrap
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
-WIDE = 8  # cells of a table's row that are copied at once
-CHARACTERS = 16  # of a unit, which is what a lane loads at once
-CHUNKS = (12, 36, 60, 84)  # of an odd number of words, and tiles of whole units
-RESIDENT = 132 * 2048  # lanes that an H100 runs at once, with the 32 registers each that a search takes
+WIDE = 8  # cells of the table that a lane copies at once
+CHARACTERS = 16  # of a unit, which a lane loads at once
+CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole units
+RESIDENT = (
+    132 * 2048
+)  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
 
 
 @dataclass(frozen=True)
 class Source:
-    """What fills a slab: `decode` makes `bytes` bytes, in u32 words, of a unit of 16 characters, by
-    what `values` says of the characters of a u32 (None: they are bytes already).
+    """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
-    `count`: the bytes that a text stands for.
+    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.
+    `count`: the number of bytes that a text encodes.
     """
 
     name: str
@@ -71,8 +74,8 @@ class Source:
     count: Callable[[Builder, Buffer], Value]
 
 
-def _as_they_are(b: Builder, words: Value, values: Values) -> list[Value]:
-    return [b.extract(words, k) for k in range(words.type.lanes)]
+def _raw_words(b: Builder, words: Value, values: Values) -> list[Value]:
+    return elements(b, words)
 
 
 def _base64_count(b: Builder, text: Buffer) -> Value:
@@ -80,7 +83,7 @@ def _base64_count(b: Builder, text: Buffer) -> Value:
 
 
 SOURCES = {
-    "raw": Source("raw", 16, _as_they_are, None, lambda b, text: b.len(text)),
+    "raw": Source("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
     "hex": Source("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
     "base64": Source("base64", 12, from_base64, sextets, _base64_count),
 }
@@ -88,11 +91,11 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class SearchSchedule:
-    """`lanes` of a workgroup, in whole subgroups; `chunk` bytes of a lane, in whole words.
+    """`lanes`: of a workgroup, a multiple of 32.  `chunk`: bytes of a lane, a multiple of 4.
 
-    An odd number of words keeps the lanes of a subgroup in different banks.  `lookup`: characters
-    are looked up in a table in workgroup memory, which takes a load each, but little arithmetic.
-    `near`: rows of the automaton's table, the root's first, that lie in workgroup memory as well.
+    With a chunk of an odd number of words the lanes of a subgroup read different banks.  `lookup`: decode
+    characters by a table in workgroup memory: a load for each, but little arithmetic.  `near`: the number
+    of rows of the automaton's table, from the root's on, that are copied to workgroup memory.
     """
 
     lanes: int = 128
@@ -112,16 +115,17 @@ class SearchSchedule:
         return self.lanes * self.chunk
 
     def slab(self, source: Source, warmup: int) -> int:
-        """Bytes of a tile and a halo of at least `warmup` bytes, in whole units of whole subgroups."""
+        """Bytes of a tile and a halo of at least `warmup` bytes, in whole units for all lanes of a subgroup."""
         share = SUBGROUP * source.bytes
         return -(-(self.tile + warmup) // share) * share
 
 
 def search_schedule(target: str = "", count: int | None = None, warmup: int = 0) -> SearchSchedule:
-    """A schedule that does well, for `count` decoded bytes (None: any) and patterns of `warmup` + 1.
+    """The default schedule for `count` decoded bytes (None: unknown) and patterns of up to `warmup` + 1 bytes.
 
-    On a GPU arithmetic is what is scarce.  A text whose lanes all run at once takes as long as one of them,
-    so its chunk is the shortest for which they do; of a longer text the last few would else run alone.
+    On a GPU arithmetic is the bottleneck, hence `lookup`.  A short text takes as long as one lane if all its
+    lanes run at once, so its chunk is the shortest with which they do.  A halo of more than a quarter of
+    the tile would cost more than a short chunk gains.
     """
     if not is_gpu(target):
         return SearchSchedule()
@@ -145,10 +149,11 @@ def decode_scan(
     table_dtype: DataType = DataType.U16,
 ) -> Program:
     """The program `decode_scan`: @text, @table, @accept, @depth, @hits, @found, which begins at 0, and
-    the hand-off @decoded in storage, a slab for each of `workgroups` (None: as many as indices reach).
+    the hand-off @decoded in storage, with a slab for each of `workgroups` (None: as many as 32-bit indices
+    allow).
 
-    Finds patterns of up to `warmup` + 1 bytes.  A program of its own for each call: it is there to
-    be fused.
+    Finds patterns of up to `warmup` + 1 bytes.  Not cached: each call returns a new program, since passes
+    are to fuse it.
     """
     source = SOURCES[encoding]
     words = schedule.slab(source, warmup) // 4
@@ -170,7 +175,7 @@ def decode_scan(
 
 
 class _Search:
-    """Emits the two phases."""
+    """Emits the two phases: decoding into the slab, and the walk over it."""
 
     def __init__(
         self,
@@ -195,7 +200,7 @@ class _Search:
     # --- the slab --------------------------------------------------------------------------
 
     def tabulate(self, values: Values) -> None:
-        """The values of all 256 characters, four a lane, into a table that is used from then on."""
+        """Put the values of all 256 characters into a table, and decode by it from then on."""
         b, lanes = self.b, self.schedule.lanes
         table = b.buffer("values", DataType.U8, 256, "workgroup")
         for first in range(0, 64, lanes):
@@ -206,14 +211,14 @@ class _Search:
 
         def looked_up(b: Builder, words: Value) -> Value:
             text = b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes))
-            octets = [b.extract(text, k) for k in range(text.type.lanes)]
+            octets = elements(b, text)
             looked_up = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
             return b.bitcast(b.vector(*looked_up), words.type)
 
         self.values = looked_up
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
-        """The slab's units side by side over the lanes, in rounds; the last round may be short."""
+        """Decode the units of the slab, neighbouring ones by neighbouring lanes; the last round may be short."""
         b, size, lanes = self.b, self.source.bytes // 4, self.schedule.lanes
         characters = b.len(self.text, name="characters")
         whole = b.div(characters, CHARACTERS, name="whole")
@@ -234,7 +239,7 @@ class _Search:
                 fill_round(rounds)
 
     def unit(self, unit: Value, whole: Value, characters: Value) -> Value:
-        """The characters of a unit, four in a u32; zeros behind the end of the text."""
+        """The characters of a unit, four in a u32, with zeros beyond the end of the text."""
         b = self.b
         words = DataType.vec(DataType.U32, CHARACTERS // 4)
 
@@ -242,20 +247,16 @@ class _Search:
             return b.bitcast(b.load(self.text, b.mul(unit, CHARACTERS), lanes=CHARACTERS), words)
 
         def edge() -> Value:
-            return guarded(b, b.eq(unit, whole), part, lambda: b.const(0, words))
+            return guarded(b, b.eq(unit, whole), part)
 
         def part() -> Value:
-            """Character by character, shifted in from above."""
+            """Read character by character, each shifted into the top byte of a 128-bit number."""
             start = b.mul(unit, CHARACTERS)
             none = b.const(0, DataType.U64)
             with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
                 place = b.add(start, loop.index)
-                character = guarded(
-                    b,
-                    b.lt(place, characters),
-                    lambda: b.cast(b.load(self.text, place), DataType.U64),
-                    lambda: b.const(0, DataType.U64),
-                )
+                inside = b.lt(place, characters)
+                character = guarded(b, inside, lambda: b.cast(b.load(self.text, place), DataType.U64))
                 low, high = loop.args
                 low = b.or_(b.shr(low, 8), b.shl(high, 56))
                 loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))
@@ -266,7 +267,7 @@ class _Search:
     # --- the walk --------------------------------------------------------------------------
 
     def bring_near(self) -> None:
-        """The first rows of the table, a vector a lane and round, into workgroup memory."""
+        """Copy the first rows of the table to workgroup memory, a vector by each lane in a round."""
         b, cells, lanes = self.b, self.schedule.near * 256, self.schedule.lanes
         if not cells:
             return
@@ -278,7 +279,7 @@ class _Search:
                 b.store(b.load(self.table, cell, lanes=WIDE), self.rows, cell)
 
     def following(self, state: Value, byte: Value) -> Value:
-        """The state after a byte."""
+        """The state after `byte`."""
         b, cells = self.b, self.schedule.near * 256
         cell = b.add(b.mul(state, 256), byte)
         if not cells:
@@ -286,10 +287,10 @@ class _Search:
         else:
             rows, table = self.rows, self.table
             to = guarded(b, b.lt(cell, cells), lambda: b.load(rows, cell), lambda: b.load(table, cell))
-        return to if to.type is DataType.U32 else b.cast(to, DataType.U32)
+        return as_type(b, to, DataType.U32)
 
     def walk(self, tile: Value, slab: Value, words: int) -> None:
-        """Through the lane's chunk, and on while a pattern that began there may go on."""
+        """Walk through the lane's chunk, and on while a match that began there may still be completed."""
         b, size = self.b, self.schedule.chunk // 4
         states = b.div(b.len(self.table), 256, name="states")
         self.first = b.sub(states, b.len(self.accept), name="first")
@@ -303,8 +304,10 @@ class _Search:
             return
         state, end = loop.result, b.add(chunk, size, name="end")
         with b.while_([state, end, self.goes_on(state, b.const(0))]) as on:
+            # All lanes stay in the loop until the last is done: `step` ballots over the whole subgroup.
             on.condition(b.ne(b.subgroup_ballot(on.args[2]), 0))
             state, at, goes_on = on.args
+            # clamped for lanes that are done, which would run out of the slab
             word = b.load(self.decoded, b.add(slab, b.min(at, words - 1)))
             here = b.add(place, b.mul(b.sub(at, chunk), 4))
             state, at = self.step(state, word, here, goes_on), b.add(at, 1)
@@ -312,13 +315,16 @@ class _Search:
             on.yield_(state, at, b.and_(goes_on, self.goes_on(state, gone)))
 
     def goes_on(self, state: Value, gone: Value) -> Value:
-        """Whether a pattern may be on the way that began before the last `gone` bytes."""
+        """Whether a match that began before the last `gone` bytes may still be completed."""
         b = self.b
         deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), gone)
         return b.and_(deeper, b.lt(gone, self.warmup))
 
     def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
-        """The state after the four bytes of a word at `place`, whose hits are reported where `counts` holds."""
+        """The state after the four bytes of `word`, the first at index `place`.
+
+        Hits are reported by lanes where `counts` holds (None: by all).
+        """
         b, states, hits = self.b, [], []
         for k in range(4):
             byte = b.and_(b.shr(word, 8 * k) if k else word, 0xFF)
@@ -328,16 +334,18 @@ class _Search:
         hit = b.or_(b.or_(hits[0], hits[1]), b.or_(hits[2], hits[3]))
         if counts is not None:
             hit = b.and_(hit, counts)
+        # Hits are rare: one uniform branch for four bytes of 32 lanes.
         with b.if_(b.ne(b.subgroup_ballot(hit), 0)):
-            self.tell(place, states, hit)
+            self.report(place, states, hit)
         return state
 
-    def tell(self, place: Value, states: Sequence[Value], hit: Value) -> None:
-        """Append the subgroup's hits to the list, with one addition to its length."""
+    def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
+        """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
         count = self.source.count(b, self.text)
         room = b.len(self.hits, DataType.U64)
-        places = [b.add(place, k) if k else place for k in range(len(states))]
+        places = [offset(b, place, k) for k in range(len(states))]
+        # bytes past the end of the text are zeros, which a pattern may contain
         hits = [
             b.and_(b.and_(hit, b.ge(state, self.first)), b.lt(spot, count))
             for state, spot in zip(states, places, strict=True)
@@ -346,12 +354,7 @@ class _Search:
         mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
         before = b.subgroup_scan(mine, "exclusive", "add")
         total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
-        first_slot = guarded(
-            b,
-            b.eq(b.lane_id(), 0),
-            lambda: b.atomic_add(self.found, 0, total),
-            lambda: b.const(0, DataType.U64),
-        )
+        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.found, 0, total))
         slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
         for state, spot, one, here in zip(states, places, ones, hits, strict=True):
             with b.if_(b.and_(here, b.lt(slot, room))):

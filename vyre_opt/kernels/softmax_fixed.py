@@ -1,7 +1,7 @@
 """math.softmax_step: floor((x_i << 16) / max(sum x, 1)) in 16.16, sum and numerator 64 bits wide.
 
-Each workgroup adds up the whole of @x for itself, its lanes side by side, and then divides
-its share of the elements: any grid does all the work, and no workgroup waits for another.
+Each workgroup sums all of @x for itself and then divides its share of the elements.  So any grid does
+all the work, and no workgroup waits for another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SoftmaxStepSchedule", "softmax_step", "softmax_step_grid", "softmax_
 
 @dataclass(frozen=True)
 class SoftmaxStepSchedule:
-    """`lanes` of a workgroup, a multiple of 32; `share`: elements for which a workgroup is worth its sum."""
+    """`lanes`: of a workgroup, a multiple of 32.  `share`: elements for each workgroup of the grid."""
 
     lanes: int = 256
     share: int = 4096
@@ -31,12 +31,12 @@ class SoftmaxStepSchedule:
 
 
 def softmax_step_schedule(count: int | None, target: str = "") -> SoftmaxStepSchedule:
-    """For `count` elements, None where that is open.
+    """For `count` elements, None if unknown.
 
-    A GPU's workgroup takes as long for its sum as its lanes wait for their loads in turn, whatever the others
-    do: it has all the lanes that have an element.  On the CPU target workgroups add up in turn, and an
-    element takes some 1/28 of its division to add: a workgroup for each eighth at most, so that a thread
-    that does all of them spends a quarter more, and eight threads have one each.
+    On a GPU all workgroups sum at the same time, and a sum takes as long as a lane's loads, one after the
+    other: use as many lanes as there are elements.  On the CPU target each workgroup adds its whole sum to
+    the time of a thread.  Adding an element costs 1/28 of dividing it, so at most eight workgroups cost a
+    single thread a quarter more (7/28), and still give each of eight threads one.
     """
     if is_gpu(target):
         lanes = min(1024, -(-(count or 1024) // SUBGROUP) * SUBGROUP)

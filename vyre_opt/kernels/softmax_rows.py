@@ -1,31 +1,42 @@
 """math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
 
-Four shapes of one algorithm, by the schedule:
+The schedule chooses between four forms:
 
-    a row for each `lanes` <= 32 of a subgroup     short rows; no barrier
-    a row a workgroup, kept in registers           one read, one write, one barrier
-    a row a workgroup, read twice                  long rows: maximum and sum in one pass
-    a row a subgroup, its powers in a tile         where workgroup memory is a cache as any other
+    a row for each group of `lanes` <= 32     short rows, in registers; no barrier
+    a row for each workgroup, in registers    one read, one write, one barrier
+    a row for each workgroup, read twice      long rows: maximum and sum in the first pass
+    a row for each subgroup, with its powers  for the CPU target, where workgroup memory is
+    exp(x - max) in workgroup memory          ordinary memory that stays in the cache
 
-Loads are vectors of `vector` consecutive elements, one for each lane side by side:
+Lanes load vectors of `vector` consecutive elements, neighbouring lanes neighbouring vectors:
 
     row     | v0 | v1 | ... | v(lanes-1) | v(lanes) | ...
     lane      0    1          lanes-1      0
 
-Computed in f32.  As in torch, a row of nothing but -inf gives NaN, and a NaN spreads over
-its row.  Error: a few ulp of f32 for the elements that matter, then one rounding.
+Computed in f32.  As in torch, a row of only -inf gives NaN, and a NaN makes its whole row NaN.
+Error: a few ulp of f32 for elements that are not tiny, then one rounding to the type of @y.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, all_of, butterfly, fold_lanes, gather, guarded, subgroup_total
+from .collective import (
+    SUBGROUP,
+    all_of,
+    as_type,
+    butterfly,
+    fold_lanes,
+    gather,
+    guarded,
+    offset,
+    subgroup_total,
+)
 from .tiles import each_tile, tiles_of
 
 __all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax_schedule"]
@@ -33,22 +44,23 @@ __all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax
 MAX_COLUMNS = 1 << 18
 LOG2_E = 1.4426950408889634
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
-MAX_KEPT = 64  # f32 values of a row that a lane holds in registers, at most
+MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
-MOST_IN_FLIGHT = 112 << 10  # bytes that loads of a multiprocessor's workgroups may ask for at a time
-MANY_ROWS = 1 << 10  # several for each place that a GPU has for a workgroup
+MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
+MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
 
 @dataclass(frozen=True)
 class SoftmaxSchedule:
-    """How rows are dealt out.
+    """How rows are distributed over lanes.
 
-    `lanes` share a row: a power of two up to 32, or a multiple of 32.  `rows` of a
-    workgroup: more than 1 up to 32 lanes.  `vector`: elements of a load; divides the
-    columns.  `kept`: the row stays in registers between its passes; else it is read twice,
-    `unroll` loads of a lane in flight.  `tile`: not kept, and of up to 32 lanes; the powers lie
-    in workgroup memory until their sum is known.  `strided`: right for every grid, not only
-    for `softmax_grid` workgroups.
+    `lanes`: that share a row, a power of two up to 32, or a multiple of 32.
+    `rows`: of a workgroup; 1 for more than 32 lanes.
+    `vector`: elements of a load, a divisor of the columns.
+    `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
+    `unroll` loads of a lane in flight.
+    `tile`: with 32 lanes, one row, and not `kept`: the powers are in workgroup memory until their sum is known.
+    `strided`: right for every grid, not only for `softmax_grid` workgroups.
     """
 
     lanes: int
@@ -63,12 +75,15 @@ class SoftmaxSchedule:
 def softmax_schedule(
     columns: int, dtype: DataType, target: str = "", rows: int | None = None
 ) -> SoftmaxSchedule:
-    """A schedule that does well: 16-byte loads, two or more of a lane, about 16 values, few idle lanes.
+    """The default schedule: 16-byte loads, two or more for each lane, about 16 values a lane, few idle lanes.
 
-    More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth: of wide rows
-    of f32 8 values are enough; and where there are many of the widest, one at a time, which 24 values see to.
+    More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth.  So 8 values a
+    lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should do one at
+    a time: with 24 values a lane, the registers do not allow a second workgroup.
     """
-    if target == "cpu" and columns >= 256:  # SIMD lanes want neighbouring elements
+    if (
+        target == "cpu" and columns >= 256
+    ):  # a subgroup is a SIMD register: its lanes read neighbouring elements
         if columns > MAX_TILE:
             return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False)
         return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False, unroll=2, tile=True)
@@ -90,10 +105,11 @@ def softmax_schedule(
     def cost(r: int) -> tuple[bool, bool, bool, int, int]:
         lanes = _whole_subgroups(-(-vectors // r))
         idle = lanes * r - vectors
-        # 16 bytes a lane are too few in flight: an H100 reads bf16 at 0.85 of what 32 reach
+        # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
-        # up to 16 values a lane leave registers for a second workgroup, of as many bytes
+        # up to 16 values a lane leave registers for a second workgroup, whose loads add to those in flight
         many = is_alone and r * vector <= 16
+        # workgroups of this size would leave more than a fifth of a multiprocessor empty
         empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
         return few, many, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
@@ -149,11 +165,11 @@ def _check(columns: int, schedule: SoftmaxSchedule) -> None:
 
 Carried = Sequence[Value]
 Spots = Sequence[tuple[Value, Value | None]]
-"""Indices in @x of a lane's vectors, and whether each is in the row (None: it is)."""
+"""Of a lane's vectors, each one's index in @x and its guard: whether it is in the row (None: it always is)."""
 
 
 class _Softmax:
-    """Emits the body; a method for each phase."""
+    """Emits the body: `kept_row`, `long_row` or `tiled_row`, by the schedule."""
 
     def __init__(self, b: Builder, x: Buffer, y: Buffer, columns: int, schedule: SoftmaxSchedule) -> None:
         self.b, self.x, self.y = b, x, y
@@ -180,6 +196,8 @@ class _Softmax:
             if schedule.rows == 1:
                 self.row(tile, None)
             else:
+                # With 32 lanes the row is uniform in a subgroup, so one branch guards all of it; with fewer
+                # all lanes go on, since shuffles need the whole subgroup, and loads and stores are guarded.
                 row = b.add(b.mul(tile, schedule.rows), b.div(local, self.lanes), name="row")
                 exists = b.lt(row, rows)
                 if self.lanes == SUBGROUP:
@@ -188,7 +206,9 @@ class _Softmax:
                         self.row(whole, None)
                 else:
                     self.row(row, exists)
-            if schedule.strided and self.slots:
+            if (
+                schedule.strided and self.slots
+            ):  # the next row writes the slots, which some lane may still read
                 b.barrier("workgroup")
 
     def row(self, row: Value, exists: Value | None) -> None:
@@ -204,34 +224,29 @@ class _Softmax:
     # --- loads and stores ---------------------------------------------------------------
 
     def place(self, number: Value | int) -> tuple[Value, Value]:
-        """The vector that is round `number` of this lane: its number in the row, and its index in @x."""
+        """The vector of this lane in round `number`: its number in the row, and its index in @x."""
         b = self.b
-        first = self.lane
-        if not (isinstance(number, int) and number == 0):
-            ahead = number * self.lanes if isinstance(number, int) else b.mul(number, self.lanes)
-            first = b.add(first, ahead)
+        if isinstance(number, int):
+            first = offset(b, self.lane, number * self.lanes)
+        else:
+            first = b.add(self.lane, b.mul(number, self.lanes))
         column = first if self.vector == 1 else b.mul(first, self.vector)
         return first, b.add(self.start, column)
 
     def inside(self, first: Value, number: int) -> Value | None:
-        """Whether vector `first`, of round `number`, is in the row; None where it is for every lane."""
+        """Whether vector `first`, of round `number`, is in the row; None if it is for every lane."""
         short = (number + 1) * self.lanes > self.vectors
         return all_of(self.b, self.exists, self.b.lt(first, self.vectors) if short else None)
 
     def load(self, index: Value, inside: Value | None) -> Value:
-        """As f32; -inf outside, which adds nothing to a maximum or a sum."""
-        b = self.b
-
-        def read() -> Value:
-            vector = b.load(self.x, index, lanes=self.vector)
-            return vector if vector.type is self.type else b.cast(vector, self.type)
-
-        return guarded(b, inside, read, lambda: b.const(float("-inf"), self.type))
+        """A vector as f32; outside of the row -inf, which changes neither a maximum nor a sum of powers."""
+        b, lanes = self.b, self.vector
+        return guarded(
+            b, inside, lambda: as_type(b, b.load(self.x, index, lanes=lanes), self.type), float("-inf")
+        )
 
     def store(self, value: Value, index: Value, inside: Value | None) -> None:
-        stored = self.type.with_element(self.y.dtype)
-        rounded = value if stored is self.type else self.b.cast(value, stored)
-        self.put(rounded, self.y, index, inside)
+        self.put(as_type(self.b, value, self.type.with_element(self.y.dtype)), self.y, index, inside)
 
     def put(self, value: Value, buffer: Buffer, index: Value, inside: Value | None) -> None:
         b = self.b
@@ -247,21 +262,25 @@ class _Softmax:
     # --- arithmetic ----------------------------------------------------------------------
 
     def largest(self, values: Sequence[Value]) -> Value:
-        """Of all lanes.  The sign of a zero does not matter to what is subtracted."""
+        """The largest element of `values`.  "nsz": x - 0.0 and x - -0.0 have the same power."""
         return fold_lanes(self.b, values, "max", ("nsz",))
 
     def exp(self, value: Value, maximum: Value) -> Value:
-        """e to the (value - maximum).  The difference first: a product with log2 e could overflow."""
+        """exp(value - maximum).  Subtracts before it scales: value * log2(e) could overflow."""
         return self.b.exp2(self.b.mul(self.b.sub(value, maximum), LOG2_E))
 
     def finite(self, maximum: Value) -> Value:
-        """0 for -inf, so that -inf - maximum is -inf and not NaN where only part of a row is seen."""
+        """`maximum`, or 0 in place of -inf.
+
+        Part of a row may be all -inf: -inf - -inf would be NaN, where -inf - 0 gives the power 0.
+        """
         return self.b.select(self.b.eq(maximum, float("-inf")), 0.0, maximum)
 
     # --- a row in registers ---------------------------------------------------------------
 
     def kept_row(self) -> None:
-        """Each subgroup takes exp against its own maximum, so that one exchange settles the row."""
+        """Each subgroup takes powers against its own maximum, and the factor corrects them: so one barrier is
+        enough to exchange both maxima and sums."""
         b = self.b
         spots = [(*self.place(k), k) for k in range(self.rounds)]
         guards = [self.inside(first, k) for first, _, k in spots]
@@ -281,7 +300,7 @@ class _Softmax:
             self.store(b.mul(power, wide), index, guard)
 
     def exchange(self, maximum: Value, total: Value, slots: tuple[Buffer, Buffer]) -> tuple[Value, Value]:
-        """From the maximum and sum of each subgroup: the row's maximum, and 1 / the row's sum."""
+        """From the maximum and sum of each subgroup: the maximum of the row, and 1 / (sum of the row)."""
         b = self.b
         maxima, sums = slots
         with b.if_(b.eq(b.lane_id(), 0)):
@@ -292,13 +311,14 @@ class _Softmax:
         theirs = gather(b, maxima, count, float("-inf"))
         largest = subgroup_total(b, theirs, "max")
         scaled = b.mul(gather(b, sums, count, 0.0), self.exp(theirs, largest))
-        if count < SUBGROUP:  # the lanes without a slot have -inf, whose power is NaN in a row of -inf
+        if count < SUBGROUP:  # lanes without a slot have -inf, whose power is NaN if the maximum is -inf, too
             scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
         return largest, b.rcp(butterfly(b, scaled, "add"))
 
     # --- a row read twice -----------------------------------------------------------------
 
     def long_row(self) -> None:
+        """Each lane keeps its own maximum and sum in the first pass ("online softmax"), to be combined once."""
         b = self.b
         lowest, none = b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)
         maximum, total = self.each_round([lowest, none], self.gather_round)
@@ -321,7 +341,7 @@ class _Softmax:
         self.each_round([], write)
 
     def gather_round(self, carried: Carried, spots: Spots) -> list[Value]:
-        """Some vectors more: the maximum so far, and the sum of powers against it."""
+        """Add some vectors to a lane's maximum so far and its sum of powers against that maximum."""
         b = self.b
         maximum, total = carried
         values = [self.load(index, guard) for index, guard in spots]
@@ -331,10 +351,13 @@ class _Softmax:
         rescaled = b.mul(total, self.exp(maximum, base))
         return [larger, b.add(rescaled, fold_lanes(b, powers, "add"))]
 
-    # --- a row whose powers lie in a tile, each lane's own elements there -----------------------
+    # --- a row whose powers are in workgroup memory ---------------------------------------------
 
     def tiled_row(self, tile: Buffer) -> None:
-        """One power an element, three passes: as a lane reads what it has written, no barrier."""
+        """Three passes: maximum, powers and their sum, quotients.  Each power is computed only once.
+
+        A lane reads only what it has written itself, so there is no barrier.
+        """
         b = self.b
 
         def find(carried: Carried, spots: Spots) -> list[Value]:
@@ -350,12 +373,7 @@ class _Softmax:
         def write(_: Carried, spots: Spots) -> list[Value]:
             for index, guard in spots:
                 place = b.sub(index, self.start)
-                power = guarded(
-                    b,
-                    guard,
-                    lambda place=place: b.load(tile, place, lanes=self.vector),  # type: ignore[misc]
-                    lambda: b.const(0.0, self.type),
-                )
+                power = guarded(b, guard, partial(b.load, tile, place, lanes=self.vector))
                 self.store(b.mul(power, wide_factor), index, guard)
             return []
 
@@ -365,12 +383,11 @@ class _Softmax:
         wide_factor = self.spread(b.rcp(butterfly(b, total, "add")))
         self.each_round([], write)
 
-    def each_round(
-        self,
-        carried: list[Value],
-        body: Callable[[Carried, Spots], list[Value]],
-    ) -> list[Value]:
-        """`body` on all of this lane's vectors, `unroll` at a time: a loop, then the rest with guards."""
+    def each_round(self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]]) -> list[Value]:
+        """Emit `body` for all of this lane's vectors, `unroll` at a time: a loop, then the rest with guards.
+
+        `body` gets the carried values, and returns them updated.
+        """
         unroll = self.schedule.unroll
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
         if whole:

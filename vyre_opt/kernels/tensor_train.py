@@ -12,6 +12,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from .collective import offset
 from .fixed import multiply_add, signed, stored, zero
 from .targets import is_gpu
 
@@ -36,12 +37,12 @@ class StepSchedule:
 def contract_step_schedule(inner: int | None, cells: int | None = None, target: str = "") -> StepSchedule:
     """For a core of `inner` rows and `cells` elements; None for what is not known.
 
-    A lane has nothing but the loads of its column, so it should have many in flight.  On a GPU that takes
-    registers: ptxas gives a lane the 32 with which a processor is full, but 64 in workgroups of one
-    subgroup, of which a processor holds no more than 32.  (Of 1024 x 16384 f32 an H100 reads 1.5 TB/s
-    with 32 lanes, and half of it with any more.)  Those hold 32 rows, where a column takes several turns of
-    them; what is left after whole turns goes row by row.  On the CPU target a subgroup has 32 sums in
-    vector registers, and few to spare; rows ahead pay where the core comes from memory.
+    A lane does little but load its column, so it should have many loads in flight.  On a GPU each of them
+    takes a register.  ptxas limits a lane to 32 registers, with which a multiprocessor runs at full
+    occupancy; workgroups of one subgroup get 64, as a multiprocessor holds at most 32 such workgroups.
+    (From a core of 1024 x 16384 f32 an H100 reads 1.5 TB/s with 32 lanes, half of it with more.)  So 32 rows
+    are unrolled where a column has several times as many; rows left over are done one by one.  On the CPU
+    target the 32 sums of a subgroup fill most vector registers; unrolling pays where the core comes from memory.
     """
     if is_gpu(target):
         rows = inner or 16
@@ -57,10 +58,7 @@ def contract_step_grid(schedule: StepSchedule, rank: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def contract_step(
-    dtype: DataType = DataType.U32,
-    schedule: StepSchedule = StepSchedule(),
-) -> Program:
+def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepSchedule()) -> Program:
     """The program `contract_step`: @acc, @core, @out."""
     b = Builder("contract_step", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, None, "read", 0)
@@ -80,7 +78,7 @@ def contract_step(
         with b.for_(0, whole, schedule.unroll, carry=[zero(b, dtype)], dtype=DataType.U32) as rows:
             total = rows.args[0]
             for ahead in range(schedule.unroll):
-                total = add_row(b.add(rows.index, ahead) if ahead else rows.index, total)
+                total = add_row(offset(b, rows.index, ahead), total)
             rows.yield_(total)
         with b.for_(whole, inner, carry=[rows.result]) as rest:
             rest.yield_(add_row(rest.index, rest.args[0]))

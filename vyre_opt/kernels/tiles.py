@@ -1,4 +1,4 @@
-"""Which tiles of the work a workgroup does: the one of its number, or every so many of them."""
+"""Which tiles of the work a workgroup does: the one of its own number, or a grid-stride loop over tiles."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def tiles_of(b: Builder, count: Value, tile: int) -> Value:
 
 @contextmanager
 def each_tile(b: Builder, tiles: Value, strided: bool) -> Iterator[Value]:
-    """The body once for each tile of this workgroup.
+    """Emits the body once, for each tile of this workgroup.
 
-    `strided`: tiles workgroup_id, workgroup_id + num_workgroups, and so on below `tiles`, so
-    that any grid does all the work.  Else tile workgroup_id, for a grid of just `tiles`
-    workgroups; what would be work beyond the last tile is the body's to refuse.
+    `strided`: a grid-stride loop over tiles workgroup_id, workgroup_id + num_workgroups, ... below `tiles`,
+    so that any grid does all the work.  Otherwise the workgroup does tile workgroup_id, and the grid must be
+    `tiles` workgroups; the body itself must skip what lies beyond the end of the data.
     """
     if not strided:
         yield b.workgroup_id("x")
