@@ -169,12 +169,8 @@ _HAZARDS = {
 
 def hazard_of(pair: PairAccesses, buffer: str) -> Refusal | None:
     """Why the order of two launches matters between workgroups, for one buffer; None if it does not."""
-    for reason, conflict in (
-        ("raw", raw_hazard(pair, buffer)),
-        ("war", war_hazard(pair, buffer)),
-        ("waw", waw_hazard(pair, buffer)),
-    ):
-        if conflict is not None:
+    for reason, hazard in (("raw", raw_hazard), ("war", war_hazard), ("waw", waw_hazard)):
+        if (conflict := hazard(pair, buffer)) is not None:
             return _describe(pair, buffer, reason, conflict)
     return None
 

@@ -71,7 +71,8 @@ class _Hoister(Walker):
             out.append(op)
             return
         levels, level = self.levels, self.floor
-        if not op.definition.is_pure:
+        is_pure = op.definition.is_pure
+        if not is_pure:
             level = max(level, self.loops[-1].load_floor) if self.is_constant_load(op) else here
         for operand in op.operands:
             if operand in levels and levels[operand] > level:
@@ -81,10 +82,11 @@ class _Hoister(Walker):
             self.changes += 1
         else:
             out.append(op)
-            if op.name == "trap":
+            if not is_pure and op.name == "trap":
                 self.pin_loads()
-        for result in op.results:
-            levels[result] = level
+        if level:
+            for result in op.results:
+                levels[result] = level
 
     def is_constant_load(self, op: Op) -> bool:
         return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
