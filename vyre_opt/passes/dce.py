@@ -119,6 +119,7 @@ class _Marks:
         if op.name == "while":
             end = op.regions[0].terminator
             self.pending += end.operands if end is not None else ()
+        # the first live load of a hidden buffer makes all stores to it live: which element it reads is not asked
         if "read" in op.definition.effects and "buffer" in op.attrs:
             self.pending += self.unread.pop(op.attrs["buffer"], ())
         if op in self.surrounding:

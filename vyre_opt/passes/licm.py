@@ -82,9 +82,10 @@ class _Hoister(Walker):
             self.changes += 1
         else:
             out.append(op)
+            # `is_pure` first: the name is compared only where it may matter
             if not is_pure and op.name == "trap":
                 self.pin_loads()
-        if level:
+        if level:  # without an entry the level is 0
             for result in op.results:
                 levels[result] = level
 
@@ -95,6 +96,7 @@ class _Hoister(Walker):
         here, floor = len(self.loops), self.floor
         is_loop = op.name in ("for", "while")
         if is_loop:
+            # a load may leave this loop only if the loop runs at least once: else it would fault where nothing did
             outer = min(self.loops[-1].load_floor, here) if self.loops else 0
             sure = op.name == "for" and (trip_count(op) or 0) > 0
             self.loops.append(_Loop(max(outer, floor) if sure else here + 1))
@@ -107,6 +109,7 @@ class _Hoister(Walker):
         if is_loop:
             loop = self.loops.pop()
             out += loop.moved
+            # a while may not end, and a trap in a loop stops the program too: what comes after may never run
             if op.name == "while" or loop.load_floor == _STOPPED:
                 self.pin_loads()
         out.append(op)
