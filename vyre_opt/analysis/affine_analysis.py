@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ..ir import arith
@@ -26,16 +27,14 @@ IdSplit = tuple[str, int]
 """An axis and a divisor: the local id of the axis is expressed by its quotient and its remainder."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Unknown:
     """A value without an affine expression, and the reason in words."""
 
-    __slots__ = ("reason", "op")
-
-    def __init__(self, reason: str, op: Op | None = None) -> None:
-        self.reason = reason
-        self.op = op
+    reason: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LoopCounter:
     """The counter of a `for` with a constant step: `lower + step * symbol`.
 
@@ -43,23 +42,13 @@ class LoopCounter:
     between `min_trips` and `max_trips` for every lane.
     """
 
-    __slots__ = ("symbol", "lower", "lower_value", "step", "min_trips", "max_trips", "value")
-
-    def __init__(
-        self,
-        symbol: Symbol,
-        lower: AffineExpr,
-        bound: int | Value,
-        step: int,
-        trips: tuple[int, int],
-        value: Value,
-    ) -> None:
-        self.symbol = symbol
-        self.lower = lower
-        self.lower_value = bound if isinstance(bound, Value) else None
-        self.step = step
-        self.min_trips, self.max_trips = trips
-        self.value = value
+    symbol: Symbol
+    lower: AffineExpr
+    lower_value: Value | None
+    step: int
+    min_trips: int
+    max_trips: int
+    value: Value
 
 
 class AffineAnalysis:
@@ -108,9 +97,12 @@ class AffineAnalysis:
             expr.const // divisor, {s: c // divisor for s, c in expr.terms.items() if c % divisor == 0}
         )
         remainder = expr - quotient.scaled(divisor)
+        # the remainder must stay below the divisor for all values of the symbols: in (8*a + 3*b) / 8 with b up
+        # to 3, 3*b reaches 9 and carries into the quotient
         low, high = remainder.range()
         if 0 <= low and high < divisor:
             return quotient, remainder
+        # a digit that reaches over the divisor, as in local_id / 16, would do if it were cut there
         for symbol, coefficient in remainder.terms.items():
             digit, (at, uneven) = symbol.digit, divmod(divisor, abs(coefficient))
             if digit is not None and not uneven and at < digit.radix and digit.radix % at == 0:
@@ -121,28 +113,21 @@ class AffineAnalysis:
 
     def visit(self, op: Op) -> None:
         """Record the expressions of the results of an op without regions."""
-        source = op.attrs["buffer"] if op.name == "load" else self._operand_data_source(op)
+        sources = (self.data_source[operand] for operand in op.operands if operand in self.data_source)
+        source = op.attrs["buffer"] if op.name == "load" else next(sources, None)
         for result in op.results:
             if source is not None and self.uniformity.level(result) > Level.WORKGROUP:
                 self.data_source[result] = source
             if result.type.is_int or result.type.is_bool:
                 expr = None
                 if len(op.results) == 1:
-                    expr, self.ranges[result] = self._apply_rule(op), result_range(op, self.ranges)
+                    rule, self.ranges[result] = _RULES.get(op.name), result_range(op, self.ranges)
+                    expr = rule(self, op) if rule is not None else None
                 self.exprs[result] = expr if expr is not None else self._opaque(op, result)
                 if (exact := self.exact(result)) is not None:
                     self.ranges[result] = exact.range()
             elif result.type.is_vec:
-                self.exprs[result] = Unknown("it is a vector", op)
-
-    def _operand_data_source(self, op: Op) -> str | None:
-        return next(
-            (self.data_source[operand] for operand in op.operands if operand in self.data_source), None
-        )
-
-    def _apply_rule(self, op: Op) -> AffineExpr | None:
-        rule = _RULES.get(op.name)
-        return rule(self, op) if rule is not None else None
+                self.exprs[result] = Unknown("it is a vector")
 
     def _opaque(self, op: Op, result: Value) -> AffineExpr | Unknown:
         """A symbol for a non-affine result that is uniform or of a small range; otherwise Unknown."""
@@ -155,7 +140,7 @@ class AffineAnalysis:
             expr = self.exprs.get(operand)
             if isinstance(expr, Unknown):
                 return expr  # the reason nearest to the source says more
-        return Unknown(f"{op.name} of a lane's value is not affine", op)
+        return Unknown(f"{op.name} of a lane's value is not affine")
 
     def _group_symbol(self, op: Op, result: Value) -> Symbol:
         """The symbol of a uniform value: one for all equal pure ops, whether or not cse ran."""
@@ -189,17 +174,20 @@ class AffineAnalysis:
 
     # --- loops ------------------------------------------------------------------------
 
-    def enter_for(self, loop: Op) -> LoopCounter | None:
-        """Push a `for` and record its counter's expression, if its step and bounds allow one."""
+    def enter(self, loop: Op) -> LoopCounter | None:
+        """Push a `for` or `while` and record its arguments; the counter of a `for` whose step and bounds allow one."""
         self.loops.append(loop)
-        variable = loop.regions[0].args[0]
-        counter = self._counter(loop, variable)
-        if counter is None:
-            self.argument(variable, self.uniformity.level(variable), "a loop counter of unknown bounds")
-        else:
-            self.counters[counter.symbol] = counter
-            self.exprs[variable] = counter.lower + AffineExpr.of(counter.symbol).scaled(counter.step)
-        for arg in loop.regions[0].args[1:]:
+        args = [arg for block in loop.regions for arg in block.args]
+        counter = None
+        if loop.name == "for":
+            variable, *args = args
+            counter = self._counter(loop, variable)
+            if counter is None:
+                self.argument(variable, self.uniformity.level(variable), "a loop counter of unknown bounds")
+            else:
+                self.counters[counter.symbol] = counter
+                self.exprs[variable] = counter.lower + AffineExpr.of(counter.symbol).scaled(counter.step)
+        for arg in args:
             self.argument(arg, self.uniformity.level(arg), "carried around a loop")
         return counter
 
@@ -212,7 +200,9 @@ class AffineAnalysis:
         )
         if lower is None or upper is None or step is None or not step.is_const or step.const < 1:
             return None
-        min_trips, max_trips = _trip_counts(lower, upper, step.const)
+        # fewest and most over the values of the symbols: lanes and workgroups may run different numbers
+        low, high = (upper - lower).range()
+        min_trips, max_trips = max(0, -(-low // step.const)), max(0, -(-high // step.const))
         if max_trips >= 1 << 31 or (lower.terms and any(s.kind is LOOP for s in lower.terms)):
             return None
         limit = arith.int_range(variable.type)[1]
@@ -220,13 +210,9 @@ class AffineAnalysis:
             return None  # the counter could wrap before it passes the bound
         iterations = (0, max(0, max_trips - 1))
         symbol = Symbol(LOOP, f"iteration(%{variable.name})", iterations, frozenset([loop]), loop)
-        return LoopCounter(symbol, lower, bounds(loop)[0], step.const, (min_trips, max_trips), variable)
-
-
-def _trip_counts(lower: AffineExpr, upper: AffineExpr, step: int) -> tuple[int, int]:
-    """Fewest and most iterations over the values of the symbols."""
-    low, high = (upper - lower).range()
-    return max(0, -(-low // step)), max(0, -(-high // step))
+        first = bounds(loop)[0]
+        lower_value = first if isinstance(first, Value) else None
+        return LoopCounter(symbol, lower, lower_value, step.const, min_trips, max_trips, variable)
 
 
 def _local_id_expr(axis: str, size: int, strides: list[int]) -> AffineExpr:
@@ -259,7 +245,7 @@ def _local_id(affine: AffineAnalysis, op: Op) -> AffineExpr:
 def _workgroup_id(affine: AffineAnalysis, op: Op) -> AffineExpr:
     axis = AXES.index(op.attrs["axis"])
     grid, lanes = affine.program.grid, affine.program.workgroup[axis]
-    count = grid[axis] if grid else (1 << 32) // lanes  # global ids are u32
+    count = grid[axis] if grid else (1 << 32) // lanes  # global ids are u32, so no grid has more
     name = f"workgroup_id.{op.attrs['axis']}"
     return AffineExpr.of(Symbol(GROUP, name, (0, count - 1))) if count > 1 else AffineExpr(0)
 
@@ -283,18 +269,12 @@ def _global_size(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
     return AffineExpr(grid[axis] * affine.program.workgroup[axis]) if grid else None
 
 
-def _lane_id(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
-    return _item(affine.split(_linear_local_id(affine), SUBGROUP_SIZE), 1)
-
-
-def _subgroup_id(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
-    return _item(affine.split(_linear_local_id(affine), SUBGROUP_SIZE), 0)
-
-
-def _linear_local_id(affine: AffineAnalysis) -> AffineExpr:
+def _subgroup(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
+    """The lane or subgroup id: remainder and quotient of the linear local id."""
     width, height, _ = affine.program.workgroup
     x, y, z = affine.local.values()
-    return x + y.scaled(width) + z.scaled(width * height)
+    linear = x + y.scaled(width) + z.scaled(width * height)
+    return _item(affine.split(linear, SUBGROUP_SIZE), 1 if op.name == "lane_id" else 0)
 
 
 def _item(pair: tuple[AffineExpr, AffineExpr] | None, index: int) -> AffineExpr | None:
@@ -303,9 +283,8 @@ def _item(pair: tuple[AffineExpr, AffineExpr] | None, index: int) -> AffineExpr 
 
 def _len(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
     count = affine.program.buffers[op.attrs["buffer"]].count
-    return (
-        AffineExpr(count) if count is not None and count <= arith.int_range(op.results[0].type)[1] else None
-    )
+    is_known = count is not None and count <= arith.int_range(op.result.type)[1]
+    return AffineExpr(count or 0) if is_known else None
 
 
 def _operands(affine: AffineAnalysis, op: Op) -> tuple[AffineExpr, AffineExpr] | None:
@@ -313,14 +292,11 @@ def _operands(affine: AffineAnalysis, op: Op) -> tuple[AffineExpr, AffineExpr] |
     return (a, b) if isinstance(a, AffineExpr) and isinstance(b, AffineExpr) else None
 
 
-def _add(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
+def _sum(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
     pair = _operands(affine, op)
-    return pair[0] + pair[1] if pair else None
-
-
-def _sub(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
-    pair = _operands(affine, op)
-    return pair[0] - pair[1] if pair else None
+    if pair is None:
+        return None
+    return pair[0] - pair[1] if op.name == "sub" else pair[0] + pair[1]
 
 
 def _mul(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
@@ -354,20 +330,12 @@ def _cast(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
     return expr if isinstance(expr, AffineExpr) else None
 
 
-def _divide(affine: AffineAnalysis, op: Op) -> tuple[AffineExpr, AffineExpr] | None:
+def _divide(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
     # `split` rounds down, div and rem round to zero: they agree for dividends that are not negative
     a, divisor = affine.exact(op.operands[0]), affine.exact(op.operands[1])
     if a is None or divisor is None or not divisor.is_const or divisor.const < 1 or a.range()[0] < 0:
         return None
-    return affine.split(a, divisor.const)
-
-
-def _div(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
-    return _item(_divide(affine, op), 0)
-
-
-def _rem(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
-    return _item(_divide(affine, op), 1)
+    return _item(affine.split(a, divisor.const), 1 if op.name == "rem" else 0)
 
 
 def _shr(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
@@ -422,7 +390,7 @@ def _xor(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
 _RULES: dict[str, Callable[[AffineAnalysis, Op], AffineExpr | None]] = {
     "const": _const, "local_id": _local_id, "workgroup_id": _workgroup_id, "global_id": _global_id,
     "workgroup_size": _workgroup_size, "num_workgroups": _num_workgroups, "global_size": _global_size,
-    "lane_id": _lane_id, "subgroup_id": _subgroup_id, "len": _len, "add": _add, "sub": _sub, "mul": _mul,
-    "shl": _shl, "neg": _neg, "cast": _cast, "div": _div, "rem": _rem, "shr": _shr, "and": _and, "or": _or,
+    "lane_id": _subgroup, "subgroup_id": _subgroup, "len": _len, "add": _sum, "sub": _sum, "mul": _mul,
+    "shl": _shl, "neg": _neg, "cast": _cast, "div": _divide, "rem": _divide, "shr": _shr, "and": _and, "or": _or,
     "xor": _xor,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..ir.loops import BOUND_NAMES, bounds, inits
+from ..ir.loops import bounds, inits
 from ..ir.program import Block, Op, Program, Value
 
 __all__ = ["Alignment"]
@@ -84,14 +84,16 @@ class Alignment:
         """An argument of a loop: as aligned as its initial value, lowered until the loop's body keeps it (a fixed point)."""
         op, number = self.arguments[value]
         if op.name == "for" and number == 0:
-            parts = dict(zip(BOUND_NAMES, bounds(op), strict=True))
-            lower, step = parts["lower"], parts["step"]
+            lower, _, step = bounds(op)
             return min(_zeros(b) if isinstance(b, int) else self.of(b, depth - 1) for b in (lower, step))
         number -= op.name == "for"
         assumed = self.of(inits(op)[number], depth - 1)
+        # the body must keep the assumption: else `x = 8; loop { x = x + 1 }` would count as a multiple of 8.
+        # Each round lowers it, so there are at most MOST
         while assumed:
             saved = dict(self.known)  # what is derived from the assumption is not known yet
-            self._assume(op, number, assumed)
+            for block in op.regions:
+                self.known[block.args[number + (op.name == "for")]] = assumed
             after = self._yielded(op.regions[-1], number, depth)
             self.known = saved
             if after >= assumed:
@@ -99,24 +101,12 @@ class Alignment:
             assumed = after
         return assumed
 
-    def _assume(self, op: Op, number: int, zeros: int) -> None:
-        for block in op.regions:
-            self.known[block.args[number + (op.name == "for")]] = zeros
-
 
 def _zeros(number: int) -> int:
     return (number & -number).bit_length() - 1 if number else MOST
 
 
 _RULES: dict[str, Callable[[list[int]], int]] = {
-    "add": min,
-    "sub": min,
-    "or": min,
-    "xor": min,
-    "min": min,
-    "max": min,
-    "select": min,
-    "neg": min,
-    "mul": sum,
-    "and": max,
-}
+    "add": min, "sub": min, "or": min, "xor": min, "min": min, "max": min, "select": min, "neg": min,
+    "mul": sum, "and": max,
+}  # fmt: skip

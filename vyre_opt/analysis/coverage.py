@@ -131,8 +131,7 @@ class _Table:
         return added
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(NamedTuple):
     key: Key
     condition: _Condition
     elements: Elements
@@ -247,8 +246,9 @@ class CoverageWalk:
         # a barrier in a branch that was not taken orders nothing for the entries from before the branch
         floor = self.floors[-1] if self.floors else 0
         for entry in self.pending[floor:]:
-            self.visible.add(entry.key, entry.condition, entry.elements)
+            self.visible.add(*entry)
         del self.pending[floor:]
+        # what is left is older than the branch, so the loops opened since then own none of it
         for frame in self.frames:
             frame.pending = min(frame.pending, floor)
 
@@ -256,27 +256,27 @@ class CoverageWalk:
         """Replace the entries of an iteration by those of the whole loop."""
         frame = self.frames.pop()
         counter = event.counter
-        surely_runs = counter is not None and counter.min_trips >= 1
-        if not surely_runs:
+        if counter is None or counter.min_trips < 1:
+            counter = None  # its entries go: they hold only if it ran, which nobody knows afterwards
             self.floors.pop()
         for table, mark in ((self.visible, frame.visible), (self.own, frame.own)):
             for (key, condition), elements in table.undo(mark).items():
-                spread = self.after_loop(event.op, counter, key, condition, elements) if surely_runs else None
+                spread = self.after_loop(event.op, counter, key, condition, elements)
                 if spread is not None:
                     table.add(spread[0], condition, spread[1])
-        start = min(frame.pending, len(self.pending))
         remaining: list[_Pending] = []
-        for entry in self.pending[start:] if surely_runs else ():
-            spread = self.after_loop(event.op, counter, entry.key, entry.condition, entry.elements)
+        for entry in self.pending[frame.pending :]:
+            spread = self.after_loop(event.op, counter, *entry)
             if spread is not None:
                 remaining.append(_Pending(spread[0], entry.condition, spread[1]))
-        self.pending[start:] = remaining
-        self.floors = [min(floor, len(self.pending)) for floor in self.floors]
+        self.pending[frame.pending :] = remaining
 
     def after_loop(
         self, loop: Op, counter: LoopCounter | None, key: Key, condition: _Condition, elements: Elements
     ) -> tuple[Key, Elements] | None:
         """An entry of the last iteration as one of the whole loop; None if it does not carry over."""
+        # a condition that changes from one iteration to the next was true in the last one; the entry spread
+        # over the others would say that they wrote too
         if counter is None or any(loop in predicate.loops for predicate in condition.predicates):
             return None
         buffer, terms = key
@@ -300,7 +300,7 @@ class CoverageWalk:
         terms of its counter."""
         whole = access.elements()
         lane = Elements.single(access.expr.const).spread(1, access.width)
-        if whole is not None and not whole:
+        if whole is not None and not whole:  # no lane gets here
             self.order[access.op] = "same lane"
             return
         query = _Read(access, access.predicates, access.residue)

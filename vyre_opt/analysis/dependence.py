@@ -113,10 +113,11 @@ class DependenceTest:
             return False
         (low, high), _, _ = difference
         strides = self._index_parts(p, counts).strides
-        fixed = {name for name in counts if _is_single_lane(p, q, name)}  # cannot differ at all
+        # under `if local_id.x == 0` on both sides, the local id cannot differ at all
+        fixed = {name for name in counts if _is_single_lane(p, q, name)}
         reach = max(-low, high)
         for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
-            stride = abs(strides.get(name, 0))
+            stride = abs(strides.get(name, 0))  # 0 for an id that is not in the index: then any two meet
             if stride <= reach:
                 return False
             reach += stride * (counts[name] - 1)
@@ -134,12 +135,13 @@ class DependenceTest:
         if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
             return None
         a, b = self._index_parts(p, counts), self._index_parts(q, counts)
-        if a.strides != b.strides:
+        if a.strides != b.strides:  # 4*w and 8*w meet at w = 2 and w = 1, whatever the bounds of the rest
             return None
         shared = a.shared - b.shared  # equal symbols cancel, however large they may be
         least, most = (shared - AffineExpr(shared.const)).range()
         low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
         high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
+        # for the GCD test nothing is assumed of coordinates: those of `p` and of `q` move independently
         strides = [*shared.terms.values()]
         for expr in (p.expr, q.expr):
             strides += [c for symbol, c in expr.terms.items() if not self._is_shared(symbol)]

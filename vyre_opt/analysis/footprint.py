@@ -248,32 +248,18 @@ class Footprints:
                 self.affine.visit(op)
 
     def _access(self, op: Op) -> None:
-        writes, atomic = "write" in op.definition.effects, "atomic" in op.definition.effects
-        index = op.index
+        effects, index = op.definition.effects, self.affine.expr(op.index)
         moved = op.operands[0] if op.name == "store" else op.results[0]
         buffer = self.program.buffers[op.attrs["buffer"]]
+        # of a buffer of vectors, an index counts vectors, so that a whole one is one element
         width = moved.type.lanes if moved.type is not buffer.dtype else 1
-        self.events.append(
-            MemoryAccess(
-                op,
-                buffer.name,
-                writes,
-                atomic,
-                self.affine.expr(index),
-                width,
-                buffer.count,
-                self._guards,
-                self._lanes,
-                self._loops,
-                tuple(self.affine.loops),
-            )
-        )
+        around = self._guards, self._lanes, self._loops, tuple(self.affine.loops)
+        touched = buffer.name, "write" in effects, "atomic" in effects, index, width, buffer.count
+        self.events.append(MemoryAccess(op, *touched, *around))
 
     def _structured(self, op: Op) -> None:
-        if op.name == "for":
-            self._for(op)
-        elif op.name == "while":
-            self._while(op)
+        if op.name in ("for", "while"):
+            self._loop(op)
         elif op.name == "if":
             for number, block in enumerate(op.regions):
                 self._branch(op, block, number == 0)
@@ -293,25 +279,14 @@ class Footprints:
         what = "carried around a loop" if op.name in ("for", "while") else "chosen by a branch"
         self.affine.argument(result, self.uniformity.level(result), what)
 
-    def _for(self, op: Op) -> None:
-        counter = self.affine.enter_for(op)
+    def _loop(self, op: Op) -> None:
+        counter = self.affine.enter(op)
         self.events.append(LoopStart(op, counter))
         outer, self._loops = self._loops, (*self._loops, counter)
-        self._block(op.regions[0])
-        self._loops = outer
-        self.events.append(LoopEnd(op, counter))
-        self.affine.leave()
-
-    def _while(self, op: Op) -> None:
-        self.affine.loops.append(op)
-        self.events.append(LoopStart(op, None))
-        outer, self._loops = self._loops, (*self._loops, None)
         for block in op.regions:
-            for arg in block.args:
-                self.affine.argument(arg, self.uniformity.level(arg), "carried around a loop")
             self._block(block)
         self._loops = outer
-        self.events.append(LoopEnd(op, None))
+        self.events.append(LoopEnd(op, counter))
         self.affine.leave()
 
     def _branch(self, op: Op, block: Block, holds: bool) -> None:
@@ -348,8 +323,7 @@ class Footprints:
         return guards
 
     def _guard(self, value: Value, holds: bool, op: Op | None) -> Guard:
-        level = self.uniformity.level(value)
-        known = self.affine.exprs.get(value)
+        level, known = self.uniformity.level(value), self.affine.exprs.get(value)
         expr = known if isinstance(known, AffineExpr) else None
         varies_in = expr.loops if expr is not None else frozenset(self.affine.loops)
         if op is None or op.definition.format != "compare" or not op.operands[0].type.is_int:
@@ -374,6 +348,7 @@ class Footprints:
             return None
         ranges = [self._lanes.get(symbol, symbol.range) for symbol in symbols]
         holds = _HOLDS[guard.relation]
+        # every lane is tried: ids have no more values together than the workgroup has lanes
         points = [
             point
             for point in product(*(range(least, most + 1) for least, most in ranges))
@@ -381,6 +356,8 @@ class Footprints:
         ]
         if not points:
             return {symbols[0]: (1, 0)}
+        # lane pairs such as x + y < 8 are a triangle: the box around it holds lanes that do not get here, so
+        # such a condition stays a guard
         box = [(min(values), max(values)) for values in zip(*points, strict=True)]
         is_full = math.prod(most - least + 1 for least, most in box) == len(points)
         return dict(zip(symbols, box, strict=True)) if is_full else None

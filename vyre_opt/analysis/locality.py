@@ -99,6 +99,7 @@ def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
         stored = stored.union(extent[1]) if stored is not None and extent is not None else stored
     if not stored or None in strides:  # the base depends on something else than workgroup ids
         return False
+    # of a grid that is not known, only x is taken to have more than one workgroup
     for axis in [0] if grid is None else [axis for axis in range(3) if grid[axis] > 1]:
         stride = strides.get(axis, 0)
         if not stride:
@@ -206,7 +207,7 @@ def _barrier_between_iterations(footprints: Footprints, loop: Op, name: str) -> 
         if isinstance(event, LoopEnd) and event.op is loop:
             break
         if isinstance(event, MemoryAccess) and event.buffer == name:
-            touched, after = True, False
+            touched, after = True, False  # a barrier before this access is none after all of them
         elif isinstance(event, Barrier) and event.scope != "subgroup" and depth == 0:  # not a conditional one
             before, after = before or not touched, True
         elif isinstance(event, BranchStart | LoopStart):
@@ -223,6 +224,7 @@ def _missing(read: MemoryAccess, writes: list[MemoryAccess]) -> Elements | None:
         return None
     (base, missing), comparable = needed, not writes
     for write in writes:
+        # without the lanes' ranges: a condition is named as the missing fact, not the elements it leaves out
         written = _extent(replace(write, lanes={})) if isinstance(write.index, AffineExpr) else None
         if written is not None and written[0] == base:
             missing, comparable = missing.minus(written[1]), True

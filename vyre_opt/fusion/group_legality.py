@@ -213,13 +213,12 @@ class GroupLegality:
     def _pair_refusal(self, i: int, j: int) -> Refusal | None:
         """Why launches i and j may not be in one group; None if they may."""
         a, b = self.run[i], self.run[j]
+        first, second = a.launch.program, b.launch.program
         veto = veto_of(b.launch)
         if veto is not None:
             if veto.is_from_user:
-                return Refusal("pressure", f"@{b.launch.program} has the note fuse = false")
-            message = (
-                f"the fusion pressure before @{b.launch.program} is above {veto.threshold} elements a link"
-            )
+                return Refusal("pressure", f"@{second} has the note fuse = false")
+            message = f"the fusion pressure before @{second} is above {veto.threshold} elements a link"
             return Refusal("pressure", message, facts={"threshold": veto.threshold})
         verdict, names, key = self.pair(i, j)
         # a halo makes workgroups run the producer again, later than before: what it reads must be as it was
@@ -227,9 +226,7 @@ class GroupLegality:
             overwritten = b.writes & a.reads
             if overwritten:
                 name = min(overwritten)
-                message = (
-                    f"@{b.launch.program} writes @{name}, which @{a.launch.program} reads again for a halo"
-                )
+                message = f"@{second} writes @{name}, which @{first} reads again for a halo"
                 return Refusal("halo-producer", message, halo.tile.buffer)
         if verdict.refusal is None:
             return None
@@ -271,14 +268,13 @@ class GroupLegality:
         if not is_profitable(cost):
             message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
             return Refusal("halo-cost", message, buffer, facts=cost.facts())
-        size = self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0
-        needed = tile.size * size
+        needed = tile.size * (self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0)
         own = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
         if needed + own > self.budget:
             message = (
-                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {own}"
+                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {own}, "
+                f"the budget is {self.budget}"
             )
-            message += f", the budget is {self.budget}"
             return Refusal("budget", message, buffer, facts={"required_bytes": needed + own})
         return self._admit_halo(Halo(i, j, tile, cost, needed))
 
@@ -295,12 +291,12 @@ class GroupLegality:
     def _admit_halo(self, halo: Halo) -> Refusal | None:
         """Record a halo, unless a launch from its producer to its consumer writes what the producer reads."""
         i, j = halo.producer, halo.consumer
-        reads = self.run[i].reads
+        reads, producer = self.run[i].reads, self.run[i].launch.program
         writer = next((k for k in range(i, j + 1) if self.run[k].writes & reads), None)
         if writer is not None:
             name = min(self.run[writer].writes & reads)
             message = (
-                f"@{self.run[i].launch.program} would be run again for a halo of @{halo.tile.buffer}, but "
+                f"@{producer} would be run again for a halo of @{halo.tile.buffer}, but "
                 f"@{self.run[writer].launch.program} writes @{name}, which it reads"
             )
             return Refusal("halo-producer", message, halo.tile.buffer)
@@ -312,8 +308,8 @@ class GroupLegality:
                 self._earliest[j] = max(self._earliest[j], k + 1)
                 name = min(self.run[k].writes & reads)
                 message = (
-                    f"@{self.run[k].launch.program} writes @{name}, which @{self.run[i].launch.program} reads "
-                    f"again for a halo of @{halo.tile.buffer}"
+                    f"@{self.run[k].launch.program} writes @{name}, which @{producer} reads again for a halo "
+                    f"of @{halo.tile.buffer}"
                 )
                 self.refusals.setdefault(j, (k, Refusal("halo-producer", message, halo.tile.buffer)))
                 break

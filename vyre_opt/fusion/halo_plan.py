@@ -17,7 +17,7 @@ from ..analysis.dependence import workgroup_axis
 from ..analysis.footprint import MemoryAccess
 from ..analysis.refusal import Refusal
 from ..ir.loops import bounds, trip_count
-from ..ir.program import MAX_NESTING, AccessMode, Block, Op, Program, Value
+from ..ir.program import MAX_NESTING, AccessMode, Block, Program, Value
 from .halo_recompute import HaloTile
 from .pair_legality import PairAccesses, static_grid
 
@@ -222,17 +222,10 @@ def _store_pattern(access: MemoryAccess, lanes: int, groups: int) -> tuple[int, 
     if isinstance(access.index, Unknown):
         return None
     ids, rest = access.expr.local_id_coefficients()
-    stride = 0
-    low = high = access.expr.const
-    for symbol, coefficient in rest.items():
-        if workgroup_axis(symbol) == 0:
-            stride = coefficient
-        elif symbol.kind is SymbolKind.LOOP:
-            least, most = symbol.range
-            low += min(coefficient * least, coefficient * most)
-            high += max(coefficient * least, coefficient * most)
-        else:
-            return None
+    if any(symbol.kind is not SymbolKind.LOOP and workgroup_axis(symbol) != 0 for symbol in rest):
+        return None
+    stride = sum(c for symbol, c in rest.items() if symbol.kind is not SymbolKind.LOOP)
+    low, high = (AffineExpr(access.expr.const) + access.expr.terms_of(SymbolKind.LOOP)).range()
     per_lane = ids.get("x", stride if lanes == 1 else 0)
     moves = per_lane * lanes if groups > 1 else 0
     # workgroups must move by what their lanes span, or the index is no multiple of the global id
@@ -245,19 +238,13 @@ def _read_bounds(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
     """Bounds of the elements read, counted from `stride * workgroup_id` (stride 0 for one workgroup), or None."""
     if isinstance(access.index, Unknown):
         return None
-    low = high = access.expr.const
-    moves = 0
-    for symbol, coefficient in access.expr.terms.items():
-        if workgroup_axis(symbol) == 0:
-            moves = coefficient
-            continue
-        if symbol.kind is SymbolKind.GROUP:
-            return None
-        least, most = access.lanes.get(symbol, symbol.range)
-        most = max(least, most)
-        low += min(coefficient * least, coefficient * most)
-        high += max(coefficient * least, coefficient * most)
-    return (low, high + access.width - 1) if moves == stride else None
+    base = access.expr.terms_of(SymbolKind.GROUP)
+    if any(workgroup_axis(symbol) != 0 for symbol in base.terms) or sum(base.terms.values()) != stride:
+        return None
+    # a range that the branches leave empty is the wrong way round
+    lanes = {symbol: (least, max(least, most)) for symbol, (least, most) in access.lanes.items()}
+    low, high = (access.expr - base).range(lanes)
+    return low, high + access.width - 1
 
 
 def _is_element(access: MemoryAccess, length: int) -> bool:
@@ -290,7 +277,7 @@ def _work(program: Program) -> tuple[int, int]:
         for op in inner.ops:
             ops += 1
             if op.name == "load":
-                moved += _bytes(op)
+                moved += op.result.type.size_bytes or 0
             times = (trip_count(op) or 1) if op.name == "for" else 1
             for region in op.regions:
                 more_ops, more_bytes = block(region)
@@ -298,7 +285,3 @@ def _work(program: Program) -> tuple[int, int]:
         return ops, moved
 
     return block(program.body)
-
-
-def _bytes(load: Op) -> int:
-    return load.result.type.size_bytes or 0

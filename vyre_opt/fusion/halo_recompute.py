@@ -27,7 +27,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import substitute
 from ..ir.types import DataType
 
-__all__ = ["HaloTile", "rebase", "recompute"]
+__all__ = ["Emitter", "HaloTile", "rebase", "recompute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class HaloTile:
     length: int
 
 
-class _Emitter:
+class Emitter:
     """Appends ops with a location to a list."""
 
     def __init__(self, ops: list[Op], loc: Location | None) -> None:
@@ -70,8 +70,13 @@ class _Emitter:
         self.ops.append(new_op)
         return new_op.result
 
-    def identity(self, kind: str, name: str) -> Value:
-        new_op = Op(OPS[kind], (), (Value(name, DataType.U32),), {"axis": "x"}, (), self.loc)
+    def cast(self, value: Value, dtype: DataType) -> Value:
+        if value.type is dtype:
+            return value
+        return self.op("cast", f"{value.name}_{dtype}", value, dtype=dtype)
+
+    def identity(self, kind: str, name: str, axis: str = "x") -> Value:
+        new_op = Op(OPS[kind], (), (Value(name, DataType.U32),), {"axis": axis}, (), self.loc)
         self.ops.append(new_op)
         return new_op.result
 
@@ -96,7 +101,7 @@ def rebase(ops: list[Op], tile: HaloTile) -> list[Op]:
 
 def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | None) -> Value:
     """`index - (stride * workgroup id + low)`, which is right modulo 2^bits and lies in the tile."""
-    emit = _Emitter(ops, loc)
+    emit = Emitter(ops, loc)
     dtype = index.type
     workgroup = emit.identity("workgroup_id", "workgroup")
     if dtype is not DataType.U32:
@@ -109,7 +114,7 @@ def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | 
 def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
     """The producer's `ops`, run under each id of the tile that is an id of the dispatch."""
     lanes = producer.workgroup[0]
-    outer = _Emitter([], producer.loc)
+    outer = Emitter([], producer.loc)
     local = outer.identity("local_id", "local")
     workgroup = outer.identity("workgroup_id", "workgroup")
     own = outer.op("mul", "own", workgroup, outer.const(lanes))
@@ -117,10 +122,13 @@ def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
     ids = outer.const(tile.invocations)
 
     counter = Value("t", DataType.U32)
-    inner = _Emitter([], producer.loc)
+    inner = Emitter([], producer.loc)
     global_id = inner.op("add", "id", start, counter)
+    # at the ends of the dispatch the halo has ids that no invocation has; below zero they wrap to large ones
     exists = inner.op("lt", "exists", global_id, ids, dtype=DataType.BOOL)
-    identities = _Emitter([], producer.loc)
+    # The ids of the one invocation stand before its body, not where the body first uses one: that may be in
+    # a branch, and a later use outside of it would not be dominated
+    identities = Emitter([], producer.loc)
     _rename_ids(ops, _Identities(identities, global_id, lanes), {})
     ops = [*identities.ops, *ops]
     inner.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), ops),), loc=producer.loc))
@@ -132,7 +140,7 @@ def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
 class _Identities:
     """The values of all ids in the invocation with a given global id, in a dispatch of one dimension."""
 
-    def __init__(self, emit: _Emitter, global_id: Value, lanes: int) -> None:
+    def __init__(self, emit: Emitter, global_id: Value, lanes: int) -> None:
         self.emit = emit
         self.global_id = global_id
         self.lanes = lanes

@@ -107,6 +107,7 @@ def join(
         program.body.ops += _body(member, number, program, by_buffer)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
+    # two loads at one index are then one value, and indices built on them one expression: proofs need that
     merge_equal(program, boundaries)
     return program
 
@@ -125,6 +126,7 @@ def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_initial
     access = modes.pop() if len(modes) == 1 else AccessMode.READ_WRITE
     is_output = any(b.live_out or b.access is AccessMode.WRITE for b in formals)
     if access is AccessMode.READ_WRITE:
+        # a member that only reads takes what was there before, unless the joined program wrote all of it first
         live_in, live_out = is_input or (reads and not is_initialized), is_output
     else:
         live_in, live_out = is_input, any(b.live_out for b in formals)

@@ -186,8 +186,8 @@ def check_sum(total: int, field: str) -> None:
 
 def check_unique(ids: Sequence[int]) -> None:
     """Raises DuplicateStage for the first id that was there before."""
-    visibility: set[int] = set()
+    seen: set[int] = set()
     for each in ids:
-        if each in visibility:
+        if each in seen:
             raise DuplicateStage(each)
-        visibility.add(each)
+        seen.add(each)

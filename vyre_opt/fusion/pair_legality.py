@@ -93,6 +93,7 @@ class PairAccesses:
     def _boundary(self) -> Op:
         """The barrier that `join` put between the two bodies."""
         before = sum(op.name == "barrier" for op in self.members[0].program.body.ops)
+        # the first body may end in barriers of its own, which are copied before the boundary
         barriers = [op for op in self.program.body.ops if op.name == "barrier"]
         return barriers[before]
 
@@ -169,12 +170,8 @@ _HAZARDS = {
 
 def hazard_of(pair: PairAccesses, buffer: str) -> Refusal | None:
     """Why the order of two launches matters between workgroups, for one buffer; None if it does not."""
-    for reason, conflict in (
-        ("raw", raw_hazard(pair, buffer)),
-        ("war", war_hazard(pair, buffer)),
-        ("waw", waw_hazard(pair, buffer)),
-    ):
-        if conflict is not None:
+    for reason, hazard in (("raw", raw_hazard), ("war", war_hazard), ("waw", waw_hazard)):
+        if (conflict := hazard(pair, buffer)) is not None:
             return _describe(pair, buffer, reason, conflict)
     return None
 
@@ -276,6 +273,7 @@ def _shared_buffers_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
         for other, shared in b.bindings:
             if shared != name:
                 continue
+            # a program may rest on its own count: `len`, and which indices are in bounds
             if None not in (formal.count, other.count) and formal.count != other.count:
                 message = f"@{name} has {formal.count} elements in @{a.program.name}, {other.count} in @{b.program.name}"
                 return Refusal("size", message, name)

@@ -16,6 +16,7 @@ at least one cut in them:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 __all__ = ["Span", "group_starts", "group_totals"]
@@ -62,11 +63,9 @@ def group_starts(earliest: Sequence[int], spans: Sequence[Span]) -> list[int]:
 
 def group_totals(starts: Sequence[int], spans: Sequence[Span], stages: int) -> list[tuple[int, int]]:
     """For each group, the moved and the elided bytes of the spans within it."""
-    group = [0] * stages
-    for number, start in enumerate(starts):
-        group[start] = 1 if number else 0
-    for stage in range(1, stages):
-        group[stage] += group[stage - 1]
+    group: list[int] = []  # by stage, the number of its group
+    for number, (start, end) in enumerate(pairwise([*starts, stages])):
+        group += [number] * (end - start)
     totals = [(0, 0)] * len(starts)
     for first, last, moved, elided in spans:
         number = group[first]

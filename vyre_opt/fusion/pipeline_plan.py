@@ -17,17 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 from ..ir.diagnostics import suggest
 from .group_budget import StageMemory, check_each_fits, earliest_starts
-from .launch_groups import (
-    LaunchFusionError,
-    LaunchFusionPlan,
-    ZeroBudget,
-    byte_count,
-    check_unique,
-)
+from .launch_groups import LaunchFusionError, LaunchFusionPlan, ZeroBudget, byte_count, check_unique
 from .launch_plan import make_groups
 from .partition import Span, group_starts, group_totals
 
@@ -137,9 +131,7 @@ def bytes_at_cuts(
     for first, last, moved, _ in _spans(stages, buffer_bytes, host_visible):
         changes[first] += moved
         changes[last] -= moved
-    for stage, following in pairwise(range(len(changes))):
-        changes[following] += changes[stage]
-    return changes[: max(0, len(stages) - 1)]
+    return list(accumulate(changes[:-2]))
 
 
 def _numbered(

@@ -68,9 +68,7 @@ def pressure_of(ranks: Iterable[int]) -> int:
 
 
 def should_fuse_chain(
-    ranks: Iterable[int],
-    threshold_per_link: float | Fraction,
-    dispatcher: str | Dispatcher | None = None,
+    ranks: Iterable[int], threshold_per_link: float | Fraction, dispatcher: str | Dispatcher | None = None
 ) -> bool:
     """Whether the pressure is at most threshold_per_link^n, n the count of all ranks, zeros included.
 

@@ -45,13 +45,17 @@ class FusionGroup:
     def members(self) -> list[BoundProgram]:
         return [node.member for node in self.nodes]
 
+    @property
+    def local(self) -> list[str]:
+        """The hand-offs that each workgroup reads only where it wrote."""
+        return [name for name, verdict in self.handoffs.items() if isinstance(verdict, TileProof)]
+
 
 def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program) -> None:
     """Remark on what was joined, and what it saves."""
     launches = [node.launch.program for node in group.nodes]
     removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
     saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
-    count = len(launches) - 1
     shown = ", ".join(f"@{name}" for name in launches[:4]) + (", ..." if len(launches) > 4 else "")
     message = f"{len(launches)} launches ({shown}) become one of @{program.name}"
     if removed:
@@ -70,7 +74,7 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, prog
         internal=removed,
         barriers=sorted(group.barriers),
         halo=[_halo_facts(halo) for halo in group.halos],
-        saved_launches=count,
+        saved_launches=len(launches) - 1,
         saved_bytes=saved,
     )
 
@@ -99,8 +103,7 @@ def remark_cut(sink: RemarkSink, pipeline: Pipeline, legality: GroupLegality, st
     earlier, refusal = legality.refusals.get(at, (at - 1, None))
     # a refusal by a launch before `start` is not what ended this group
     if refusal is None or earlier < start:
-        limit = legality.over_limit(start, at)
-        earlier, refusal = at - 1, limit or refusal
+        earlier, refusal = at - 1, legality.over_limit(start, at) or refusal
     if refusal is None:
         refusal = Refusal("plan", "the plan with the fewest launches and bytes has a cut here")
     first = legality.run[earlier].launch

@@ -12,6 +12,7 @@ from ..ir.arith import wrap
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
+from .halo_recompute import Emitter
 
 __all__ = ["promote_to_tile"]
 
@@ -67,130 +68,98 @@ class _Rewrite:
 
     def access(self, op: Op, ops: list[Op]) -> None:
         access, local, wide, narrow = self.accesses[op]
+        emit = Emitter(ops, op.loc)
         expr = access.expr - local.base - AffineExpr(local.extent.low)
-        index = access.op.index
+        index = op.index
         if expr != access.expr:
-            index = self.emit(expr, index, op, ops)
+            index = self.index_value(expr, f"{index.name}_tile", emit)
         if op.name == "load":
-            op.operands = (index,)
-            if narrow is not wide:
-                self.widen(op, wide, narrow, ops)
+            op.operands, result = (index,), op.result
+            if narrow is not wide:  # load the narrow element, and cast it to the result of the old load
+                op.results = (Value(f"{result.name}_{narrow}", narrow, op),)
+                ops += [op, Op(OPS["cast"], op.results, (result,), loc=op.loc)]
                 return
         else:
-            value = self.narrowed(op.operands[0], narrow, op, ops) if narrow is not wide else op.operands[0]
-            op.operands = (value, index)
+            value = op.operands[0]
+            op.operands = (_narrowed(value, narrow, emit) if narrow is not wide else value, index)
         ops.append(op)
 
-    def widen(self, op: Op, wide: DataType, narrow: DataType, ops: list[Op]) -> None:
-        """Load the narrow element and cast it to the result of the old load."""
-        result = op.result
-        narrow_value = Value(f"{result.name}_{narrow}", narrow, op)
-        op.results = (narrow_value,)
-        ops += [op, Op(OPS["cast"], (narrow_value,), (result,), loc=op.loc)]
-
-    def narrowed(self, value: Value, narrow: DataType, op: Op, ops: list[Op]) -> Value:
-        owner = value.owner
-        if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
-            return owner.operands[0]
-        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{narrow}", narrow),), loc=op.loc)
-        ops.append(cast)
-        return cast.result
-
-    # --- affine expressions to ops -----------------------------------------------------------------
-
-    def emit(self, expr: AffineExpr, index: Value, op: Op, ops: list[Op]) -> Value:
-        """The value of an expression in local ids, loop counters and lane values, as u32, named after `index`."""
+    def index_value(self, expr: AffineExpr, name: str, emit: Emitter) -> Value:
+        """The value of an expression in local ids, loop counters and lane values, as a u32 of this name."""
         terms: list[tuple[Value, int]] = []
         constant = AffineExpr(expr.const)
         for symbol, coefficient in expr.terms.items():
             if symbol.kind is SymbolKind.LOOP:
-                constant += self.add_iterations(self.counters[symbol], coefficient, terms, op, ops)
+                constant += _add_iterations(self.counters[symbol], coefficient, terms, emit)
         local = constant + expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
+        # digits that make up a whole id again need no division
         ids, rest = local.local_id_coefficients()
-        terms += [(self.local_id(axis, op), c) for axis, c in ids.items()]
+        terms += [(self.local_id(axis, emit), c) for axis, c in ids.items()]
         for symbol, coefficient in rest.items():
             if symbol.digit is not None:
-                terms.append((self.digit(symbol.digit, op, ops), coefficient))
+                terms.append((self.digit(symbol.digit, emit), coefficient))
             elif isinstance(symbol.identity, Value):
-                terms.append((self.cast(symbol.identity, DataType.U32, op, ops), coefficient))
-        return self.sum(terms, local.const, f"{index.name}_tile", op, ops)
+                terms.append((emit.cast(symbol.identity, DataType.U32), coefficient))
+        return _sum(terms, local.const, name, emit)
 
-    def add_iterations(
-        self, counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], op: Op, ops: list[Op]
-    ) -> AffineExpr:
-        """Add `coefficient * iteration number` to `terms`; returns what is left of it as an expression.
-
-        The iteration number is (counter - lower) / step.
-        """
-        times, rest = divmod(coefficient, counter.step)
-        if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
-            terms.append((self.cast(counter.value, DataType.U32, op, ops), times))
-            return counter.lower.scaled(-times)
-        # sums and products are right modulo 2^32, but a division needs the exact difference
-        dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
-        value = self.cast(counter.value, dtype, op, ops)
-        if counter.lower_value is not None:
-            value = self.put("sub", value, self.cast(counter.lower_value, dtype, op, ops), "done", op, ops)
-        elif counter.lower.const:
-            value = self.put("sub", value, self.const(counter.lower.const, op, ops, dtype), "done", op, ops)
-        if rest:
-            value = self.put("div", value, self.const(counter.step, op, ops, dtype), "done", op, ops)
-            times = coefficient
-        terms.append((self.cast(value, DataType.U32, op, ops), times))
-        return AffineExpr()
-
-    def sum(self, terms: list[tuple[Value, int]], constant: int, name: str, op: Op, ops: list[Op]) -> Value:
-        total: Value | None = None
-        for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
-            factor = abs(coefficient)
-            scaled = (
-                value if factor == 1 else self.put("mul", value, self.const(factor, op, ops), name, op, ops)
-            )
-            if total is None and coefficient < 0:
-                total, constant = self.const(constant, op, ops), 0
-            if total is None:
-                total = scaled
-            else:
-                total = self.put("add" if coefficient > 0 else "sub", total, scaled, name, op, ops)
-        if total is None:
-            return self.const(constant, op, ops)
-        if not constant:
-            return total
-        return self.put("add", total, self.const(constant, op, ops), name, op, ops)
-
-    def put(self, kind: str, a: Value, b: Value, name: str, op: Op, ops: list[Op]) -> Value:
-        new_op = Op(OPS[kind], (a, b), (Value(name, a.type),), loc=op.loc)
-        ops.append(new_op)
-        return new_op.result
-
-    def const(self, number: int, op: Op, ops: list[Op], dtype: DataType = DataType.U32) -> Value:
-        encoded = wrap(number, dtype)
-        new_op = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, loc=op.loc)
-        ops.append(new_op)
-        return new_op.result
-
-    def cast(self, value: Value, dtype: DataType, op: Op, ops: list[Op]) -> Value:
-        if value.type is dtype:
-            return value
-        cast = Op(OPS["cast"], (value,), (Value(f"{value.name}_{dtype}", dtype),), loc=op.loc)
-        ops.append(cast)
-        return cast.result
-
-    def digit(self, digit: Digit, op: Op, ops: list[Op]) -> Value:
+    def digit(self, digit: Digit, emit: Emitter) -> Value:
         """local id / stride % radix."""
-        value = self.local_id(digit.axis, op)
+        value = self.local_id(digit.axis, emit)
         if digit.stride > 1:
-            value = self.put("div", value, self.const(digit.stride, op, ops), "digit", op, ops)
+            value = emit.op("div", "digit", value, emit.const(digit.stride))
         if digit.stride * digit.radix < digit.size:
-            value = self.put("rem", value, self.const(digit.radix, op, ops), "digit", op, ops)
+            value = emit.op("rem", "digit", value, emit.const(digit.radix))
         return value
 
-    def local_id(self, axis: str, op: Op) -> Value:
+    def local_id(self, axis: str, emit: Emitter) -> Value:
         """The local id of an axis; a new op at the top of the body if none before the first access is it."""
         if axis not in self.ids:
-            new_op = Op(
-                OPS["local_id"], (), (Value(f"local_{axis}", DataType.U32),), {"axis": axis}, loc=op.loc
-            )
-            self.header.append(new_op)
-            self.ids[axis] = new_op.result
+            self.ids[axis] = Emitter(self.header, emit.loc).identity("local_id", f"local_{axis}", axis)
         return self.ids[axis]
+
+
+def _narrowed(value: Value, narrow: DataType, emit: Emitter) -> Value:
+    owner = value.owner
+    if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
+        return owner.operands[0]
+    return emit.cast(value, narrow)
+
+
+def _add_iterations(
+    counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], emit: Emitter
+) -> AffineExpr:
+    """Add `coefficient * iteration number` to `terms`; returns what is left of it as an expression.
+
+    The iteration number is (counter - lower) / step.
+    """
+    times, rest = divmod(coefficient, counter.step)
+    if not rest and all(s.kind is SymbolKind.LOCAL for s in counter.lower.terms):
+        terms.append((emit.cast(counter.value, DataType.U32), times))
+        return counter.lower.scaled(-times)
+    # sums and products are right modulo 2^32, but a division needs the exact difference
+    dtype = DataType.U64 if rest and counter.value.type.bits == 64 else DataType.U32
+    value = emit.cast(counter.value, dtype)
+    if counter.lower_value is not None:
+        value = emit.op("sub", "done", value, emit.cast(counter.lower_value, dtype))
+    elif counter.lower.const:
+        value = emit.op("sub", "done", value, emit.const(counter.lower.const, dtype))
+    if rest:
+        value = emit.op("div", "done", value, emit.const(counter.step, dtype))
+        times = coefficient
+    terms.append((emit.cast(value, DataType.U32), times))
+    return AffineExpr()
+
+
+def _sum(terms: list[tuple[Value, int]], constant: int, name: str, emit: Emitter) -> Value:
+    total: Value | None = None
+    # positive terms first, so that the sum need not begin at 0 with a subtraction
+    for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):
+        factor = abs(coefficient)
+        scaled = value if factor == 1 else emit.op("mul", name, value, emit.const(factor))
+        if total is None and coefficient < 0:
+            total, constant = emit.const(constant), 0
+        kind = "add" if coefficient > 0 else "sub"
+        total = scaled if total is None else emit.op(kind, name, total, scaled)
+    if total is None:
+        return emit.const(constant)
+    return emit.op("add", name, total, emit.const(constant)) if constant else total

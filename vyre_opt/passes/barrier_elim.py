@@ -57,6 +57,7 @@ class _Segment:
         return not self.accesses and not self.is_open
 
     def add(self, effects: Effects, written: set[str]) -> None:
+        # of a buffer that nobody writes, loads need no order
         for name in effects.reads & written:
             self.accesses.setdefault(name, False)
         for name in effects.writes:
@@ -124,6 +125,7 @@ class _Eliminator:
             elif not op.definition.is_pure:
                 effects = self.by_op[op] if op.regions else effects_of(op)
                 segments[-1].add(effects, self.written)
+        # a block in a loop or an `if`: its last segment goes on behind it, or in the next iteration
         segments[-1].is_open |= is_open
 
         before, first = segments[0], barriers[0]

@@ -113,13 +113,13 @@ class _Marks:
 
     def mark_op(self, op: Op) -> None:
         """Mark what `op` needs to run: its operands, and the control flow around it."""
-        if op.name in ("for", "while"):
-            self.pending += op.operands[: len(op.operands) - len(op.results)]
-        else:
-            self.pending += op.operands
+        # initial values of what a loop carries are needed only if the result is: see mark_carried
+        carried = len(op.results) if op.name in ("for", "while") else 0
+        self.pending += op.operands[: len(op.operands) - carried]
         if op.name == "while":
             end = op.regions[0].terminator
             self.pending += end.operands if end is not None else ()
+        # the first live load of a hidden buffer makes all stores to it live: which element it reads is not asked
         if "read" in op.definition.effects and "buffer" in op.attrs:
             self.pending += self.unread.pop(op.attrs["buffer"], ())
         if op in self.surrounding:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..fusion.join import fresh_name
 from ..ir.builder import Builder
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
@@ -86,11 +87,7 @@ class _Expander:
     def stage(self, pipeline: Pipeline, stage: KernelStage) -> list[Stage] | None:
         """The launches that stand for a stage; None, after a remark, if the stage stays."""
         buffers = [pipeline.buffers[name] for name in stage.buffers]
-        key = (
-            stage.kernel,
-            tuple((b.dtype, b.count) for b in buffers),
-            tuple(sorted(stage.attrs.items())),
-        )
+        key = (stage.kernel, tuple((b.dtype, b.count) for b in buffers), tuple(sorted(stage.attrs.items())))
         cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
         if open_sizes:
@@ -123,7 +120,7 @@ class _Expander:
             count = expansion.scratch[buffer.name]
             key = (pipeline.name, program.name, buffer.name)
             if key not in self.scratch:
-                name = self.scratch[key] = _unique(f"{program.name}_{buffer.name}", pipeline.buffers)
+                name = self.scratch[key] = fresh_name(f"{program.name}_{buffer.name}", pipeline.buffers)
                 pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
             clear = self.clear_program(buffer)
             launches.append(
@@ -134,7 +131,7 @@ class _Expander:
 
     def add_program(self, stage: KernelStage, expansion: Expansion, buffers: Iterable[Buffer]) -> Program:
         program = expansion.program
-        program.name = _unique(stage.kernel.replace(".", "_"), self.module.programs)
+        program.name = fresh_name(stage.kernel.replace(".", "_"), self.module.programs)
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
@@ -147,7 +144,7 @@ class _Expander:
         """The program that fills a buffer of the type of `buffer` with zeros."""
         key = ("clear", buffer.dtype)
         if key not in self.expansions:
-            program = _build_clear(_unique(f"clear_{buffer.dtype}", self.module.programs), buffer)
+            program = _build_clear(fresh_name(f"clear_{buffer.dtype}", self.module.programs), buffer)
             self.module.add_before_pipelines(program)
             self.expansions[key] = (program, Expansion(program, None, None))
         return self.expansions[key][0]
@@ -214,7 +211,7 @@ def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
     renamed = dict(zip([b.name for b in expanded.bound_buffers], kernel.attrs["buffers"], strict=True))
     for name, buffer in expanded.buffers.items():
         if name not in renamed:  # workgroup memory of the kernel
-            renamed[name] = buffer.name = _unique(name, program.buffers)
+            renamed[name] = buffer.name = fresh_name(name, program.buffers)
             buffer.loc = kernel.loc
             program.buffers[buffer.name] = buffer
     for op in expanded.walk():
@@ -224,14 +221,6 @@ def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
     place = program.body.ops.index(kernel)
     program.body.ops[place : place + 1] = expanded.body.ops
     program.workgroup = expanded.workgroup
-
-
-def _unique(name: str, existing: Mapping[str, Any]) -> str:
-    number, result = 0, name
-    while result in existing:
-        number += 1
-        result = f"{name}_{number}"
-    return result
 
 
 def _build_clear(name: str, like: Buffer) -> Program:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import inf
 from typing import Any
 
@@ -190,15 +191,9 @@ def _set_rank(edge: Edge, counts: dict[str, int | None]) -> None:
 def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
     """Consecutive edges that have a rank."""
     for edges in runs:
-        chain: list[Edge] = []
-        for edge in edges:
-            if not edge.ends:
-                chain.append(edge)
-            elif chain:
-                yield chain
-                chain = []
-        if chain:
-            yield chain
+        for has_rank, chain in groupby(edges, lambda edge: not edge.ends):
+            if has_rank:
+                yield list(chain)
 
 
 # --- pressure
@@ -295,15 +290,13 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
 
 
 def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) -> None:
-    for edges in runs:
-        for edge in edges:
-            if edge.ends in _MISSING:
-                missing = _MISSING[edge.ends].format(", ".join(f"@{name}" for name in edge.buffers))
-                message = f"@{edge.first.program} -> @{edge.second.program}: {missing}; the chain ends here"
-                ctx.remark(
-                    "refused", message, edge.second.loc, pipeline=pipeline.name, at="edge", **edge.facts()
-                )
     flat = [edge for edges in runs for edge in edges]
+    for edge in flat:
+        if edge.ends in _MISSING:
+            missing = _MISSING[edge.ends].format(", ".join(f"@{name}" for name in edge.buffers))
+            message = f"@{edge.first.program} -> @{edge.second.program}: {missing}; the chain ends here"
+            facts = edge.facts()
+            ctx.remark("refused", message, edge.second.loc, pipeline=pipeline.name, at="edge", **facts)
     fused = sum(edge.fuse for edge in flat)
     threshold = min(edge.threshold for edge in flat)
     digits = threshold if isinstance(threshold, int) else f"{threshold:.17g}"
@@ -356,12 +349,5 @@ def _row(edge: Edge) -> tuple[str, ...]:
     if edge.ends:
         return launches, buffers, "-", "-", "-", moved, _DECISIONS[edge.ends]
     decision = "fuse" if edge.fuse else "vetoed" if edge.is_vetoed else "leave"
-    return (
-        launches,
-        buffers,
-        str(edge.rank),
-        str(_pressure_note(edge.pressure)),
-        edge.computed,
-        moved,
-        decision,
-    )
+    pressure = str(_pressure_note(edge.pressure))
+    return launches, buffers, str(edge.rank), pressure, edge.computed, moved, decision

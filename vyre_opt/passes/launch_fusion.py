@@ -109,14 +109,8 @@ class _Fuser:
         uses = BufferUses(pipeline)
         groups: list[FusionGroup] = []
         for run in launch_runs(pipeline.stages):
-            if run.separator is not None:
-                refuse(
-                    self.ctx,
-                    pipeline,
-                    run.separator.before,
-                    run.separator.after,
-                    separator_refusal(run.separator),
-                )
+            if (gap := run.separator) is not None:
+                refuse(self.ctx, pipeline, gap.before, gap.after, separator_refusal(gap))
             if len(run.launches) > 1:
                 nodes = [launch_node(self.module, launch, uses.lengths) for launch in run.launches]
                 groups += self.groups(pipeline, uses, nodes)
@@ -230,9 +224,7 @@ class _Fuser:
                 static_grid(group.nodes[0].grid),
                 group.barriers,
                 internal=group.internal,
-                initialized=[
-                    name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)
-                ],
+                initialized=group.local,
                 tiles=group.tiles,
             )
             self.joined[key] = program
@@ -251,11 +243,7 @@ class _Fuser:
 
 def _handed(program: Program) -> dict[str, TileProof | Refusal]:
     """For each bound buffer that a program both reads and writes, whether its use is local to workgroups."""
-    both = [
-        b.name
-        for b in program.buffers.values()
-        if b.binding is not None and b.access is AccessMode.READ_WRITE
-    ]
+    both = [b.name for b in program.bound_buffers if b.access is AccessMode.READ_WRITE]
     return prove_local(Footprints(program), both) if both else {}
 
 
@@ -273,14 +261,13 @@ def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
     """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself."""
     local: dict[int, set[str]] = {}
     for group in groups:
-        names = {name for name, verdict in group.handoffs.items() if isinstance(verdict, TileProof)}
+        names = set(group.local)
         local |= {id(node.launch): names for node in group.nodes}
     for group in groups:
         group.internal = [
             name
-            for name, verdict in group.handoffs.items()
-            if isinstance(verdict, TileProof)
-            and uses.pipeline.buffers[name].size_bytes
+            for name in group.local
+            if uses.pipeline.buffers[name].size_bytes
             and uses.visibility(name) is None
             and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
         ]

@@ -71,7 +71,8 @@ class _Hoister(Walker):
             out.append(op)
             return
         levels, level = self.levels, self.floor
-        if not op.definition.is_pure:
+        is_pure = op.definition.is_pure
+        if not is_pure:
             level = max(level, self.loops[-1].load_floor) if self.is_constant_load(op) else here
         for operand in op.operands:
             if operand in levels and levels[operand] > level:
@@ -81,10 +82,12 @@ class _Hoister(Walker):
             self.changes += 1
         else:
             out.append(op)
-            if op.name == "trap":
+            # `is_pure` first: the name is compared only where it may matter
+            if not is_pure and op.name == "trap":
                 self.pin_loads()
-        for result in op.results:
-            levels[result] = level
+        if level:  # without an entry the level is 0
+            for result in op.results:
+                levels[result] = level
 
     def is_constant_load(self, op: Op) -> bool:
         return op.name == "load" and op.attrs["buffer"] in self.constant_buffers
@@ -93,6 +96,7 @@ class _Hoister(Walker):
         here, floor = len(self.loops), self.floor
         is_loop = op.name in ("for", "while")
         if is_loop:
+            # a load may leave this loop only if the loop runs at least once: else it would fault where nothing did
             outer = min(self.loops[-1].load_floor, here) if self.loops else 0
             sure = op.name == "for" and (trip_count(op) or 0) > 0
             self.loops.append(_Loop(max(outer, floor) if sure else here + 1))
@@ -105,6 +109,7 @@ class _Hoister(Walker):
         if is_loop:
             loop = self.loops.pop()
             out += loop.moved
+            # a while may not end, and a trap in a loop stops the program too: what comes after may never run
             if op.name == "while" or loop.load_floor == _STOPPED:
                 self.pin_loads()
         out.append(op)

@@ -96,14 +96,11 @@ class Pass:
 
     def __str__(self) -> str:
         """The pass as pipeline text; options at their defaults are left out."""
-        values = {
-            f.name: (getattr(self.options, f.name), f.default) for f in dataclasses.fields(self.options)
-        }
-        options = [
-            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, (value, default) in values.items()
-            if value != default
-        ]
+        options = []
+        for f in dataclasses.fields(self.options):
+            value = getattr(self.options, f.name)
+            if value != f.default:
+                options.append(f"{f.name}={str(value).lower() if isinstance(value, bool) else value}")
         return f"{self.name}{{{' '.join(options)}}}" if options else self.name
 
 

@@ -81,6 +81,7 @@ class _Elements(Generic[T]):
         self.by_base = {place.base: notes}  # an index of another base may be any element
         for distance in range(1 - self.widest, place.lanes):
             at = place.offset + distance
+            # base + offset wraps with the index type; a constant index is the number itself
             at = at % place.modulus if place.base is not None else at
             if at in notes and (distance >= 0 or notes[at][0] > -distance):
                 del notes[at]
@@ -137,6 +138,7 @@ class _Forwarder(Walker):
         buffer, place = op.attrs["buffer"], self.place(op.operands[0], op.result)
         elements = self.known.setdefault(buffer, _Elements())
         value = elements.get(place)
+        # one buffer may be accessed by scalars and by vectors: `get` compares lanes, this the element type
         if value is not None and value.type is op.result.type and self.is_as_uniform(value, op.result):
             self.replaced[op.result] = value
             self.loads += 1
@@ -173,6 +175,7 @@ class _Forwarder(Walker):
 
     def forget(self, effects: Effects) -> None:
         """Drop what an op other than a load or store of this block may change or see."""
+        # the last store before a trap is what the host sees, before a barrier what other lanes see
         if effects.orders or effects.stops:
             self.unread.clear()
         if effects.orders:

@@ -54,7 +54,7 @@ class Unroll(Pass):
 
 
 class _Unroller(Walker):
-    """`size`, `has_loop`: the ops of the region that is visited, at any depth, and whether a loop is among them."""
+    """`size`, `has_loop`: the ops of the blocks that are visited, at any depth, and whether a loop is among them."""
 
     def __init__(self, ctx: Context, options: UnrollOptions) -> None:
         super().__init__()
@@ -63,9 +63,12 @@ class _Unroller(Walker):
         self.size = 0
         self.has_loop = False
 
-    def visit(self, op: Op, out: list[Op]) -> None:
-        out.append(op)
-        self.size += 1
+    def walk_block(self, block: Block) -> None:
+        # counted here, not in a `visit`: most ops then need no call
+        self.size += len(block.ops)
+        out: list[Op] = []
+        self.walk_ops(block.ops, out)
+        block.ops = out
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         size, has_loop = self.size, self.has_loop
@@ -76,14 +79,14 @@ class _Unroller(Walker):
         plan = self.plan(op, inner_size, inner_loop) if op.name == "for" else None
         if plan is None:
             out.append(op)
-            self.size = size + 1 + inner_size
+            self.size = size + inner_size
             self.has_loop = has_loop or inner_loop or op.name in ("for", "while")
             return
         copies, most = plan
         self.changes += 1
         is_whole = copies == trip_count(op)
         out += self.whole(op, copies) if is_whole else self.partial(op, copies)
-        self.size = size + most
+        self.size = size + most - 1  # the loop itself is counted already
         self.has_loop = has_loop or inner_loop or not is_whole
 
     def plan(self, loop: Op, size: int, has_loop: bool) -> tuple[int, int] | None:

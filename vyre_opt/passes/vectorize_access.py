@@ -137,6 +137,7 @@ class _Vectorizer:
         """The base of a plain access of one scalar, and its constant offset; None for any other op."""
         if op.name not in ("load", "store"):
             return None, 0
+        # an access that is a vector already, and one of neither integers nor floats, stays
         dtype = op.operands[0].type if op.name == "store" else op.result.type
         buffer = self.program.buffers[op.attrs["buffer"]]
         if dtype is not buffer.dtype or not (dtype.is_int or dtype.is_float):
@@ -216,7 +217,7 @@ class _Vectorizer:
         first = group.by_offset[offset][0]
         if lanes > 1 << self.linear.zeros(first.op.index):
             return False
-        if group.base.is_store:
+        if group.base.is_store:  # goes down to the last store, where all indices are known
             return True
         start = min(a.place for o in range(offset, offset + lanes) for a in group.by_offset[o])
         return self.known_at(first, start)
