@@ -559,12 +559,7 @@ def _print_atomic(p: Printer, op: Op) -> str:
 
 
 def _build_atomic(
-    b: Builder,
-    row: OpDef,
-    buffer: Buffer | str,
-    index: Operand,
-    *operands: Operand,
-    order: str = "relaxed",
+    b: Builder, row: OpDef, buffer: Buffer | str, index: Operand, *operands: Operand, order: str = "relaxed"
 ) -> Value:
     target = b.find_buffer(buffer)
     count = _atomic_values(row)
