@@ -47,11 +47,13 @@ def constant_value(value: Value) -> Any:
     return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.format == "const" else None
 
 
-def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> None:
-    """Turn `op` into another op without regions, in place; it keeps its results and its location."""
-    op.definition = OPS[name]
-    op.operands = operands
-    op.attrs = attrs
+def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> bool:
+    """Turn `op` into another op without regions, in place; it keeps its results and its location.
+
+    Returns True, so that a rewrite rule can end with it.
+    """
+    op.definition, op.operands, op.attrs = OPS[name], operands, attrs
+    return True
 
 
 def clone(ops: Iterable[Op], mapping: dict[Value, Value]) -> list[Op]:

@@ -180,23 +180,20 @@ class Uniformity:
 
 # --- a barrier or subgroup op must be reached by all invocations of its scope together
 
-_SCOPES = {"subgroup": Level.SUBGROUP, "workgroup": Level.WORKGROUP, "grid": Level.GRID}
-_GROUPS = {Level.SUBGROUP: "subgroup", Level.WORKGROUP: "workgroup", Level.GRID: "grid"}
-
 
 def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
     """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope."""
     uniformity = Uniformity(program)
     for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
-            needed = _SCOPES[op.attrs["scope"]]
+            needed = Level[op.attrs["scope"].upper()]
         elif "subgroup" in op.definition.effects:
             needed = Level.SUBGROUP
         else:
             continue
         if level <= needed:
             continue
-        group = _GROUPS[needed]
+        group = needed.name.lower()
         what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
         error = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
         error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
