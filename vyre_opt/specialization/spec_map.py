@@ -40,8 +40,8 @@ class SpecMap(Mapping[str, SpecValue]):
         for name, value in pairs:
             encoded = _encoded(name)
             if not isinstance(value, SpecValue):
-                wanted = f"the value of {name!r} is a SpecValue, such as SpecValue.u32(1)"
-                raise TypeError(f"{wanted}, not {value!r}")
+                message = f"the value of {name!r} is a SpecValue, such as SpecValue.u32(1)"
+                raise TypeError(f"{message}, not {value!r}")
             if encoded in by_bytes:
                 raise ValueError(f"{name!r} is given twice")
             by_bytes[encoded] = (name, value)
