@@ -87,7 +87,7 @@ class BodyChecker:
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
                 self.error(op, f"{op.name}: unknown fastmath flag")
             results = op.results
-            if len(results) == 1 and results[0] not in visible:
+            if len(results) == 1 and results[0] not in visible:  # the usual case, without a loop
                 visible.add(results[0])
             else:
                 for result in results:
@@ -98,7 +98,7 @@ class BodyChecker:
             self.is_well_formed &= owner is None or owner.name != "while"
         elif types is not None:
             self.check_terminator(block, types, owner)
-        if owner is not None:
+        if owner is not None:  # after the outermost block nothing looks at `visible` again
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)

@@ -98,6 +98,7 @@ def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
 def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     assert dtype.bits is not None
     sign = 1 << (dtype.bits - 1)
+    # neg and abs are fixed for a NaN too: they touch nothing but the sign bit
     if row.name == "neg":
         return lanes[0] ^ sign
     if row.name == "abs":
@@ -105,7 +106,7 @@ def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     numbers = [arith.decode_float(lane, dtype) for lane in lanes]
     if row.name == "fma":
         return _unless_nan(arith.float_fma(numbers[0], numbers[1], numbers[2], dtype), dtype)
-    if row.fold_float is None or row.ulp:
+    if row.fold_float is None or row.ulp:  # an approximate op differs from backend to backend
         return None
     result = row.fold_float(*numbers)
     if row.format == "compare":

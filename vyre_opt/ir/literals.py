@@ -93,7 +93,7 @@ def encode(literal: Literal, dtype: DataType) -> int:
         if kind == "float":
             return arith.encode_float(float(text), dtype)
         number = read_int(text)
-        if not is_hex:
+        if not is_hex:  # I64 stands for any integer here: `convert` rounds one of any size, and once
             return arith.convert(number, DataType.I64, dtype)
         if not 0 <= number < 1 << (dtype.bits or 0):
             raise LiteralError(f"{_shorten(text)} is not a bit pattern of {dtype}")

@@ -65,6 +65,7 @@ class _Walk:
         program = self.module.programs.get(stage.program)
         formals = program.bound_buffers if program is not None else []
         pairs = list(zip(stage.buffers, formals, strict=False))
+        # all reads first: a launch reads what stood before it, whatever it then writes or leaves undefined
         for name, formal in pairs:
             if formal.access is AccessMode.READ or formal.live_in:
                 self.reads(name, stage.loc)

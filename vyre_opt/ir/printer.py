@@ -167,9 +167,8 @@ class Printer:
     def nested(self, op: Op) -> None:
         """An op in the generic form, or one with regions in the short form."""
         start = len(self.lines)
-        self.lines.append(
-            ""
-        )  # for the head, since names of the results must differ from those in the regions
+        # The head is printed first but known last: the results get names that the regions no longer use.
+        self.lines.append("")
         if self.generic:
             head, tail = self.generic_op(op)
         else:

@@ -92,16 +92,16 @@ def keep_results(op: Op, keep: Sequence[bool]) -> None:
         return tuple([v for v, is_kept in zip(values, keep, strict=True) if is_kept])
 
     if op.name in ("for", "while"):
-        start = len(op.operands) - len(op.results)
+        start = len(op.operands) - len(op.results)  # after the dynamic bounds of a for
         assert op.operands[start:] == inits(op)
         op.operands = (*op.operands[:start], *select(op.operands[start:]))
     for block in op.regions:
         if op.name in ("for", "while"):
-            start = len(block.args) - len(op.results)
+            start = len(block.args) - len(op.results)  # after the counter of a for
             block.args = (*block.args[:start], *select(block.args[start:]))
         end = block.terminator
-        if end is not None and end.name == "yield":
+        if end is not None and end.name == "yield":  # a `condition` gives no results
             end.operands = select(end.operands)
-            if not end.operands:
+            if not end.operands:  # the IR has no bare yield
                 block.ops = block.ops[:-1]
     op.results = select(op.results)

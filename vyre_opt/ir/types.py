@@ -151,6 +151,7 @@ class DataType:
         if dtype is None:
             dtype = DataType(f"@{name}", -1, bound.kind, bound.bits, ())
             dtype.bound = bound
+            # setdefault: of two threads that get here both have to leave with the same object
             dtype = DataType._open.setdefault((name, bound), dtype)
         return dtype
 

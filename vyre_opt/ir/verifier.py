@@ -195,7 +195,7 @@ class _ModuleChecker:
             stack = [(root, iter(callees[root]))] if root not in done else []
             while stack:
                 name, calls = stack[-1]
-                if name not in path:
+                if name not in path:  # its first visit; later ones go on with its next call
                     path.append(name)
                 op = next(calls, None)
                 if op is None:
@@ -265,7 +265,7 @@ class _ModuleChecker:
         self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
         if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
-            return
+            return  # one of them may lack the binding it was meant to have
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
             return  # exactly the undeclared buffers are missing, and each has been reported
         if len(bound) != len(names):

@@ -161,7 +161,8 @@ def _f32_bits(value: Any) -> int:
     if math.isnan(number):
         return _narrowed_nan(number)
     if isinstance(value, int) and abs(value) < 1 << 128:
-        # from the integer itself: `number` may be rounded, and rounding it again could be off by one
+        # From the integer itself: `number` may be rounded, and rounding it again could be off by one.
+        # I64 stands for any integer here; from 2^128 on the other branch gives inf, which is reported.
         bits = arith.convert(value, DataType.I64, DataType.F32)
     else:
         bits = arith.encode_float(number, DataType.F32)

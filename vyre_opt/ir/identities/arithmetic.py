@@ -57,7 +57,7 @@ _ZERO_LEFT = ("div", "rem", "shl", "shr", "rotl", "rotr")
 # (x op c) op d = x op (c op d), in integers and bools
 _ASSOCIATIVE = ("add", "mul", "and", "or", "xor", "min", "max")
 
-# x op c = x, in floats: the signs of the zeros matter
+# x op c = x, in floats.  0.0 is neutral for sub only and -0.0 for add only: -0.0 + 0.0 is 0.0.
 _FLOAT_NEUTRAL = {"mul": 1.0, "div": 1.0, "add": -0.0, "sub": 0.0}
 
 # a op b = b op' a

@@ -26,6 +26,7 @@ class ControlActions(OpActions):
             raise TooDeep
         block = Block(args)
         self.open_scope(block)
+        # after open_scope, so that the names of the arguments go when the block closes
         for arg in args:
             self.define(f"%{arg.name}", arg, place)
         return block
@@ -128,7 +129,7 @@ class ControlActions(OpActions):
         errors = self.error_count
         if types is None and results:
             self.error("a call that gives results needs their types", place, end)
-            types = [UNKNOWN] * len(result_names(results))
+            types = [UNKNOWN] * len(result_names(results))  # so that their uses are no errors
         if types is not None:
             self.written_types("call", operands or (), params or (), loc)
         op = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
