@@ -31,7 +31,7 @@ def wrap(value: int, dtype: DataType) -> int:
     if dtype.kind == "bool":
         return value & 1
     value &= (1 << bits) - 1
-    if dtype.kind == "int" and value >> (bits - 1):
+    if dtype.kind == "int" and value >> (bits - 1):  # the sign bit
         value -= 1 << bits
     return value
 
@@ -55,6 +55,7 @@ def round_float(value: float, dtype: DataType) -> float:
         return math.copysign(math.inf, value)
     _, exponent = math.frexp(value)
     unit = max(exponent - precision, least)
+    # a scaling by a power of two is exact, and round() takes ties to even
     rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
     return math.copysign(math.inf if abs(rounded) >= math.ldexp(1.0, most) else rounded, value)
 
@@ -63,13 +64,13 @@ def encode_float(value: float, dtype: DataType) -> int:
     """The bit pattern of `value` rounded to `dtype`; NaN gives the canonical one."""
     if math.isnan(value):
         return CANONICAL_NAN[dtype.name]
-    value = round_float(value, dtype)
+    value = round_float(value, dtype)  # beyond the range it is inf, where struct would raise
     if dtype.name == "f64":
         return int.from_bytes(struct.pack("<d", value), "little")
     if dtype.name == "f16":
         return int.from_bytes(struct.pack("<e", value), "little")
     bits = int.from_bytes(struct.pack("<f", value), "little")
-    return bits >> 16 if dtype.name == "bf16" else bits
+    return bits >> 16 if dtype.name == "bf16" else bits  # rounded, so the lower half is zero
 
 
 def decode_float(bits: int, dtype: DataType) -> float:

@@ -43,15 +43,17 @@ class BodyChecker:
         self.diagnostics.append(diagnostic)
         return diagnostic
 
-    def unknown_name(self, op: Op, message: str, name: str, known: Iterable[str], maybe: bool) -> None:
-        """Report `@name`, unless text that was not read may define it (`maybe`).
+    def unknown_name(
+        self, op: Op, message: str, name: str, known: Iterable[str], owner: Program | Func | None
+    ) -> None:
+        """Report `@name`, unless text that was not read may define it in `owner` (None: in the module).
 
         A second use of the name becomes a note of the first error.
         """
         where = op.loc.find(f"@{name}") if op.loc else None
         if message in self.unknown:
             self.unknown[message].again(where)
-        elif not maybe:
+        elif not self.holes.may_define(owner, name):
             self.unknown[message] = self.error(op, message, where, suggest(name, known, "@"))
 
     def run(self, body: Block) -> None:
@@ -65,18 +67,14 @@ class BodyChecker:
         visible = self.visible
         visible.update(block.args)
         last = len(block.ops) - 1
-        is_whole = self.holes is NO_HOLES
+        is_whole, is_broken = self.holes is NO_HOLES, self.holes.is_invalid(block)
         for place, op in enumerate(block.ops):
             for operand in op.operands:
                 # of a text with errors the parser has reported undefined names already
                 if operand not in visible and is_whole:
                     self.undefined(op, operand)
             row = op.definition
-            if (
-                row.is_terminator
-                and place != last
-                and not (lacks_else(owner) or self.holes.is_invalid(block))
-            ):
+            if row.is_terminator and place != last and not (is_broken or lacks_else(owner)):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
             problem: Problem = _misshapen(op)
             if problem is None and (is_whole or not self.holes.is_invalid(op)):
@@ -89,18 +87,18 @@ class BodyChecker:
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
                 self.error(op, f"{op.name}: unknown fastmath flag")
             results = op.results
-            if len(results) == 1 and results[0] not in visible:
+            if len(results) == 1 and results[0] not in visible:  # the usual case, without a loop
                 visible.add(results[0])
             else:
                 for result in results:
                     if result in visible:
                         self.error(op, f"%{result.name} is defined twice")
                     visible.add(result)
-        if self.holes.is_invalid(block):
+        if is_broken:  # its end may be missing, and an analysis needs a while's condition
             self.is_well_formed &= owner is None or owner.name != "while"
         elif types is not None:
             self.check_terminator(block, types, owner)
-        if owner is not None:
+        if owner is not None:  # after the outermost block nothing looks at `visible` again
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)
@@ -139,36 +137,24 @@ class BodyChecker:
 
     def check_terminator(self, block: Block, types: tuple[DataType, ...], owner: Op | None) -> None:
         end = block.terminator
-        terminator = (
-            "condition"
-            if owner is not None and block is owner.regions[0] and owner.name == "while"
-            else "yield"
-        )
+        terminator, needs = "yield", f"a yield of {len(types)} values"
+        if owner is not None and owner.name == "while" and block is owner.regions[0]:
+            terminator, needs = "condition", "a condition %c : bool"
         if end is None:
             if types:
-                what = f"this {owner.name}" if owner else "the function"
-                loc = owner.loc if owner else self.owner.loc
-                needs = (
-                    "a condition %c : bool"
-                    if terminator == "condition"
-                    else f"a yield of {len(types)} values"
-                )
-                self.diagnostics.append(
-                    Diagnostic("error", f"{what} has a block that does not end in {needs}", loc)
-                )
-            return
-        if owner is None and isinstance(self.owner, Program):
+                what, loc = (f"this {owner.name}", owner.loc) if owner else ("the function", self.owner.loc)
+                message = f"{what} has a block that does not end in {needs}"
+                self.diagnostics.append(Diagnostic("error", message, loc))
+        elif owner is None and isinstance(self.owner, Program):
             self.error(end, f"{end.name} outside of a block that gives values")
-            return
-        if end.name != terminator:
+        elif end.name != terminator:
             self.error(end, f"this block ends in {terminator}, not {end.name}")
-            return
-        if len(end.operands) != len(types):
+        elif len(end.operands) != len(types):
             self.error(end, f"{end.name} gives {len(end.operands)} values where {len(types)} are wanted")
-            return
-        for value, dtype in zip(end.operands, types, strict=True):
-            if value.type is not dtype and not self.poisoned(value.type, dtype):
-                self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
+        else:
+            for value, dtype in zip(end.operands, types, strict=True):
+                if value.type is not dtype and not self.poisoned(value.type, dtype):
+                    self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
 
     def poisoned(self, *types: DataType) -> bool:
         """Whether one of `types` is unknown because of an error that has been reported."""
@@ -185,7 +171,7 @@ class BodyChecker:
                 return "a function cannot touch buffers"
             message = f"program @{self.owner.name} has no buffer @{name}"
             self.undeclared += message not in self.unknown
-            self.unknown_name(op, message, name, self.buffers, self.holes.may_define(self.owner, name))
+            self.unknown_name(op, message, name, self.buffers, self.owner)
             return None
         if reads:
             self.read.add(name)
@@ -199,9 +185,8 @@ class BodyChecker:
 
     def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
-        error = self.error(
-            op, f"@{buffer.name} is {verb} here, but it is {mode}", where, "declare it read_write"
-        )
+        message = f"@{buffer.name} is {verb} here, but it is {mode}"
+        error = self.error(op, message, where, "declare it read_write")
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
@@ -235,10 +220,8 @@ def _misshapen(op: Op) -> str | None:
         return f"gives {_several(format.results, 'result')}, not {len(op.results)}"
     if format.blocks is not None and len(op.regions) != format.blocks:
         return f"has {_several(format.blocks, 'block')}, not {len(op.regions)}"
-    if format.shape is not None:
-        problem = format.shape(op)
-        if problem is not None:
-            return problem
+    if format.shape is not None and (problem := format.shape(op)) is not None:
+        return problem
     return _misattributed(row, op) if op.attrs or row.attrs or row.kernel else None
 
 

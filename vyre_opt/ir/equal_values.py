@@ -65,7 +65,7 @@ class _Merger(Walker):
         for block in op.regions:
             self.added = []
             self.walk_block(block)
-            for key in self.added:
+            for key in self.added:  # they dominate nothing outside of the block
                 del self.known[key]
         self.added = around
         out.append(op)

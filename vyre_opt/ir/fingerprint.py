@@ -19,5 +19,6 @@ def fingerprint(item: Module | Program | Func | Pipeline) -> bytes:
     from blake3 import blake3
 
     if isinstance(item, Module):
+        # digests are of one length, so joining them is unambiguous
         return blake3(b"".join(sorted(map(fingerprint, item.order)))).digest()
     return blake3(canonical_text(item).encode()).digest()

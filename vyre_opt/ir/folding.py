@@ -8,7 +8,7 @@ is not folded: IEEE does not fix the bits of that NaN, and a program may look at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import arith
@@ -66,7 +66,7 @@ def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,) * dtype.lanes
 
 
-def _joined(lanes: list[Lane]) -> Any:
+def _joined(lanes: Sequence[Lane]) -> Any:
     """The lanes as one encoded constant: a single int if they are equal, None if one did not fold."""
     if any(lane is None for lane in lanes):
         return None
@@ -98,6 +98,7 @@ def _int_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
 def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     assert dtype.bits is not None
     sign = 1 << (dtype.bits - 1)
+    # neg and abs are fixed for a NaN too: they touch nothing but the sign bit
     if row.name == "neg":
         return lanes[0] ^ sign
     if row.name == "abs":
@@ -105,7 +106,7 @@ def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     numbers = [arith.decode_float(lane, dtype) for lane in lanes]
     if row.name == "fma":
         return _unless_nan(arith.float_fma(numbers[0], numbers[1], numbers[2], dtype), dtype)
-    if row.fold_float is None or row.ulp:
+    if row.fold_float is None or row.ulp:  # an approximate op differs from backend to backend
         return None
     result = row.fold_float(*numbers)
     if row.format == "compare":
@@ -134,13 +135,9 @@ def _convert(op: Op, item: Program | Func) -> Any:
     lanes = lanes_of(value, source)
     if op.name == "bitcast":
         return _bitcast(lanes, source, target)
-    converted: list[Lane] = []
-    for lane in lanes:
-        result: Lane = arith.convert(lane, source.element, target.element)
-        if target.element.is_float and source.element is not target.element:
-            assert result is not None
-            result = _unless_nan(result, target.element)
-        converted.append(result)
+    converted = [arith.convert(lane, source.element, target.element) for lane in lanes]
+    if target.element.is_float and source.element is not target.element:
+        return _joined([_unless_nan(bits, target.element) for bits in converted])
     return _joined(converted)
 
 
@@ -174,7 +171,7 @@ def _insert(op: Op, item: Program | Func) -> Any:
         return None
     lanes = list(lanes_of(vector, op.results[0].type))
     lanes[op.attrs["index"]] = lane
-    return _joined([*lanes])
+    return _joined(lanes)
 
 
 # --- what the declaration of a program determines: its workgroup, grid and buffer sizes
@@ -186,19 +183,13 @@ def _id(op: Op, item: Program | Func) -> Lane:
     axis = "xyz".index(op.attrs["axis"])
     size = item.workgroup[axis]
     groups = item.grid[axis] if item.grid is not None else None
-    if op.name == "workgroup_size":
-        return size
-    if op.name == "local_id":
-        return 0 if size == 1 else None
-    if groups is None:
-        return None
-    if op.name == "num_workgroups":
-        return groups
-    if op.name == "global_size":
-        return arith.wrap(groups * size, op.results[0].type)
-    if op.name == "workgroup_id":
-        return 0 if groups == 1 else None
-    return 0 if groups == size == 1 else None
+    total = None if groups is None else groups * size
+    extents = {"local_id": size, "workgroup_id": groups, "global_id": total}
+    if op.name in extents:
+        return 0 if extents[op.name] == 1 else None
+    if op.name == "global_size" and total is not None:
+        return arith.wrap(total, op.results[0].type)  # 2^32 invocations are allowed, and count as 0
+    return {"workgroup_size": size, "num_workgroups": groups}.get(op.name)
 
 
 def _size(op: Op, item: Program | Func) -> Lane:

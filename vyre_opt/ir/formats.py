@@ -27,14 +27,14 @@ The builder's methods of these formats:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import arith
 from .literals import Written, encode, quote, show
 from .loops import BOUND_NAMES, bounds, inits
-from .ops import AXES, FASTMATH, OPS, SCOPES, OpDef
+from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, OpDef
 from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
 from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 
@@ -143,6 +143,14 @@ def _need_type(value: Value, dtype: DataType | None) -> None:
         raise Malformed(f"%{value.name} is {value.type}, not {dtype}")
 
 
+def _mismatch(values: Iterable[Value], dtype: DataType) -> Problem:
+    """The first of `values` that is not of type `dtype`."""
+    for value in values:
+        if value.type is not dtype:
+            return value, f"%{value.name} is {value.type}, not {dtype}"
+    return None
+
+
 def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:
     """The word attributes, in the order of the table."""
     attrs = [attr for attr in row.attrs if attr.kind == "word"]
@@ -161,8 +169,14 @@ def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:
 
 
 def _print_words(op: Op) -> str:
+    """The name of an op and its words, if it has any."""
     words = [op.attrs[attr.name] for attr in op.definition.attrs if attr.kind == "word"]
-    return f"{op.name}<{', '.join(words)}>"
+    return f"{op.name}<{', '.join(words)}>" if words else op.name
+
+
+def _print_typed(p: Printer, op: Op) -> str:
+    """Words, operands and the type of the result."""
+    return f"{_print_words(op)} {p.uses(op.operands)} : {op.results[0].type}"
 
 
 def types_text(types: tuple[DataType, ...]) -> str:
@@ -200,7 +214,7 @@ def _parse_const(row: OpDef, tail: Tail) -> Parsed:
     if tail.dtype is UNKNOWN:
         return (), (UNKNOWN,), {"value": 0}
     element = tail.dtype.element
-    if element.kind not in ("bool", "uint", "int", "float"):
+    if not element.has_arithmetic:
         raise Malformed(f"no constant of {tail.dtype} exists")
     if tail.access[0] == "literal":
         return (), (tail.dtype,), {"value": encode(tail.access[2], element)}
@@ -212,7 +226,7 @@ def _parse_const(row: OpDef, tail: Tail) -> Parsed:
 
 def _check_const(checker: BodyChecker, op: Op) -> Problem:
     dtype, value = op.results[0].type, op.attrs["value"]
-    if not dtype.has_arithmetic or dtype.kind == "opaque":
+    if not dtype.has_arithmetic:
         return f"no constant of {dtype} exists"
     lanes = value if isinstance(value, tuple) else (value,)
     if isinstance(value, tuple) and len(value) != dtype.lanes:
@@ -236,12 +250,8 @@ def _check_spec(checker: BodyChecker, op: Op) -> Problem:
     spec = checker.owner.specs.get(name)
     if spec is None:
         message = f"program @{checker.owner.name} has no spec constant @{name}"
-        maybe = checker.holes.may_define(checker.owner, name)
-        checker.unknown_name(op, message, name, checker.owner.specs, maybe)
-        return None
-    if checker.poisoned(spec.dtype):
-        return None
-    if op.results[0].type is not spec.dtype:
+        checker.unknown_name(op, message, name, checker.owner.specs, checker.owner)
+    elif op.results[0].type is not spec.dtype and not checker.poisoned(spec.dtype):
         return f"@{name} is {spec.dtype}, not {op.results[0].type}"
     return None
 
@@ -275,10 +285,6 @@ def _build_id(b: Builder, row: OpDef, axis: str = "x") -> Value:
     return b.emit(row, (), (_U32,), {"axis": axis}).result
 
 
-def _print_size(p: Printer, op: Op) -> str:
-    return op.name
-
-
 def _build_size(b: Builder, row: OpDef) -> Value:
     return b.emit(row, (), (_U32,)).result
 
@@ -310,16 +316,17 @@ def _build_len(b: Builder, row: OpDef, buffer: Buffer | str, dtype: DataType = _
 def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
     words, operands, access, fastmath, dtype, target = tail
     count = FORMATS[row.format].operands or 0
+    # the exact message only once something is wrong: this runs for most ops of a text
     if len(operands) != count or access is not None or words or target is not None:
         _need_operands(row, tail, count)
         _parse_words(row, tail)
     if dtype is None:
         dtype = operands[-1].type
     elif row.format == "compare" and dtype is not operands[0].type:
-        _need_type(operands[0], dtype)
+        _need_type(operands[0], dtype)  # the result does not show it, so the verifier could not
     attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
     if row.format == "compare" and dtype is not UNKNOWN:
-        return tuple(operands), (dtype.with_element(_BOOL),), attrs
+        dtype = dtype.with_element(_BOOL)
     return tuple(operands), (dtype,), attrs
 
 
@@ -388,10 +395,7 @@ def _parse_convert(row: OpDef, tail: Tail) -> Parsed:
 
 def _check_convert(checker: BodyChecker, op: Op) -> Problem:
     source, target = op.operands[0].type, op.results[0].type
-    if not (source.has_arithmetic and target.has_arithmetic) or "opaque" in (
-        source.element.kind,
-        target.element.kind,
-    ):
+    if not (source.has_arithmetic and target.has_arithmetic):
         return f"no conversion from {source} to {target} exists"
     if op.name == "bitcast":
         if source.bits != target.bits or source.element.is_bool or target.element.is_bool:
@@ -424,14 +428,7 @@ def _check_vector(checker: BodyChecker, op: Op) -> Problem:
     count = 1 if op.definition.format == "splat" else dtype.lanes
     if len(op.operands) != count:
         return f"{dtype} takes {count} operands, {len(op.operands)} given"
-    for operand in op.operands:
-        if operand.type is not dtype.element:
-            return operand, f"%{operand.name} is {operand.type}, not {dtype.element}"
-    return None
-
-
-def _print_vector(p: Printer, op: Op) -> str:
-    return f"{op.name} {p.uses(op.operands)} : {op.results[0].type}"
+    return _mismatch(op.operands, dtype.element)
 
 
 def _vector_of(element: DataType, lanes: int) -> DataType:
@@ -466,11 +463,9 @@ def _check_lane(checker: BodyChecker, op: Op) -> Problem:
         return op.operands[-1], f"%{op.operands[-1].name} is {vector}, not a vector"
     if not 0 <= op.attrs["index"] < vector.lanes:
         return f"lane {op.attrs['index']} of {vector} does not exist"
-    if op.definition.format == "extract":
-        return None if op.results[0].type is vector.element else f"gives {vector.element}"
-    if op.operands[0].type is not vector.element:
-        return op.operands[0], f"%{op.operands[0].name} is {op.operands[0].type}, not {vector.element}"
-    return None if op.results[0].type is vector else f"gives {vector}"
+    dtype = vector.element if op.definition.format == "extract" else vector
+    problem = _mismatch(op.operands[:-1], vector.element)  # of what is inserted
+    return problem or (None if op.results[0].type is dtype else f"gives {dtype}")
 
 
 def _print_lane(p: Printer, op: Op) -> str:
@@ -544,12 +539,9 @@ def _check_atomic(checker: BodyChecker, op: Op) -> Problem:
     index, *values = op.operands
     dtype = op.results[0].type
     denied = checker.access(op, True, True)
-    for value in values:
-        if value.type is not dtype:
-            return value, f"%{value.name} is {value.type}, not {dtype}"
     if dtype.is_vec or not op.definition.accepts(dtype) or dtype.bits not in (32, 64):
-        return f"works on elements of 32 or 64 bits, not {dtype}"
-    return denied or checker.element(op, dtype, index)
+        denied = f"works on elements of 32 or 64 bits, not {dtype}"
+    return _mismatch(values, dtype) or denied or checker.element(op, dtype, index)
 
 
 def _print_atomic(p: Printer, op: Op) -> str:
@@ -559,12 +551,7 @@ def _print_atomic(p: Printer, op: Op) -> str:
 
 
 def _build_atomic(
-    b: Builder,
-    row: OpDef,
-    buffer: Buffer | str,
-    index: Operand,
-    *operands: Operand,
-    order: str = "relaxed",
+    b: Builder, row: OpDef, buffer: Buffer | str, index: Operand, *operands: Operand, order: str = "relaxed"
 ) -> Value:
     target = b.find_buffer(buffer)
     count = _atomic_values(row)
@@ -605,25 +592,17 @@ def _check_subgroup(checker: BodyChecker, op: Op) -> Problem:
     problem = _check_sync(checker, op)
     if problem:
         return problem
-    format, dtype = op.definition.format, op.operands[0].type
+    format, dtype = op.definition.format, op.results[0].type
     if format == "ballot":
-        if op.results[0].type is not _U32:
-            return f"gives u32, not {op.results[0].type}"
-        return None if dtype is _BOOL else (op.operands[0], f"%{op.operands[0].name} is {dtype}, not bool")
-    if op.results[0].type is not dtype:
-        return op.operands[0], f"%{op.operands[0].name} is {dtype}, not {op.results[0].type}"
-    if format == "shuffle":
-        lane = op.operands[1]
-        return None if lane.type is _U32 else (lane, f"%{lane.name} is {lane.type}, not u32")
+        return _mismatch(op.operands, _BOOL) if dtype is _U32 else f"gives u32, not {dtype}"
+    problem = _mismatch(op.operands[:1], dtype)
+    if problem or format == "shuffle":
+        return problem or _mismatch(op.operands[1:], _U32)
     combine = op.attrs["combine"]
     # a combiner takes the types of the op of its kind: bits or numbers
     if dtype.is_vec or not OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(dtype):
         return f"cannot combine {dtype} by {combine}"
     return None
-
-
-def _print_subgroup(p: Printer, op: Op) -> str:
-    return f"{_print_words(op)} {p.uses(op.operands)} : {op.results[0].type}"
 
 
 def _print_operands(p: Printer, op: Op) -> str:
@@ -756,15 +735,10 @@ def _shape_region(op: Op) -> str | None:
 
 
 def _check_if(checker: BodyChecker, op: Op) -> Problem:
-    condition = op.operands[0]
-    types = tuple(r.type for r in op.results)
+    types = None if lacks_else(op) else tuple(r.type for r in op.results)
     for block in op.regions:
-        checker.block(block, None if lacks_else(op) else types, op)
-    if lacks_else(op):
-        return "gives values, so it needs an else"
-    if condition.type is not _BOOL:
-        return condition, f"%{condition.name} is {condition.type}, not bool"
-    return None
+        checker.block(block, types, op)
+    return _mismatch(op.operands, _BOOL) if types is not None else "gives values, so it needs an else"
 
 
 def _print_result_types(op: Op) -> str:
@@ -812,8 +786,7 @@ def _check_call(checker: BodyChecker, op: Op) -> Problem:
     name = op.attrs["callee"]
     func = checker.module.funcs.get(name)
     if func is None:
-        maybe = checker.holes.may_define(None, name)
-        checker.unknown_name(op, f"there is no func @{name}", name, checker.module.funcs, maybe)
+        checker.unknown_name(op, f"there is no func @{name}", name, checker.module.funcs, None)
         return None
     args, params = tuple(v.type for v in op.operands), tuple(v.type for v in func.params)
     if checker.poisoned(*params, *func.results) or checker.holes.is_invalid(func):
@@ -827,9 +800,7 @@ def _check_call(checker: BodyChecker, op: Op) -> Problem:
 
 def _print_call(p: Printer, op: Op) -> str:
     text = f"call @{op.attrs['callee']}({p.uses(op.operands)})"
-    if not op.results:
-        return text
-    return f"{text} : ({type_list(op.operands)}) -> {types_text(tuple(v.type for v in op.results))}"
+    return f"{text} : ({type_list(op.operands)}){_print_result_types(op)}" if op.results else text
 
 
 def _check_trap(checker: BodyChecker, op: Op) -> Problem:
@@ -851,16 +822,13 @@ def _check_kernel(checker: BodyChecker, op: Op) -> Problem:
     missing = [name for name in names if name not in checker.buffers]
     for name in missing:
         message = f"program @{checker.owner.name} has no buffer @{name}"
-        maybe = checker.holes.may_define(checker.owner, name)
-        checker.unknown_name(op, message, name, checker.buffers, maybe)
+        checker.unknown_name(op, message, name, checker.buffers, checker.owner)
     if missing:
         return None
-    check_kernel(
-        op.name, names, op.attrs["params"], checker.buffers, op.loc, checker.diagnostics, checker.holes
-    )
-    kernel = op.definition.kernel
-    assert kernel is not None
-    for name, role in zip(names, kernel.roles, strict=False):
+    params, diagnostics = op.attrs["params"], checker.diagnostics
+    check_kernel(op.name, names, params, checker.buffers, op.loc, diagnostics, checker.holes)
+    # not strict: a wrong number of buffers has just been reported
+    for name, role in zip(names, NAMED_KERNELS[op.name].roles, strict=False):
         if role.access is AccessMode.READ:
             checker.read.add(name)
         else:
@@ -886,7 +854,7 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("const", 0, 1, 0, _check_const, _print_const, "%r = const 2 : {type}", _parse_const),
     OpFormat("spec", 0, 1, 0, _check_spec, _print_spec, "%r = spec @s : {type}"),
     OpFormat("id", 0, 1, 0, _check_id, _print_id, "%r = {name} x", _parse_id, _build_id, has_type=False),
-    OpFormat("size", 0, 1, 0, _check_id, _print_size, "%r = {name}", _parse_id, _build_size, has_type=False),
+    OpFormat("size", 0, 1, 0, _check_id, _print_operands, "%r = {name}", _parse_id, _build_size, has_type=False),
     OpFormat("len", 0, 1, 0, _check_len, _print_len, "%r = len @b", _parse_len, _build_len, has_type=False),
     OpFormat("unary", 1, 1, 0, _check_same_type, _print_elementwise, "%r = {name} %a : {type}",
              _parse_elementwise, _build_elementwise, takes_fastmath=True),
@@ -900,9 +868,9 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              _parse_elementwise, _build_select, takes_fastmath=True),
     OpFormat("convert", 1, 1, 0, _check_convert, _print_convert, "%r = {name} %a : u32 -> f32",
              _parse_convert, _build_convert),
-    OpFormat("splat", 1, 1, 0, _check_vector, _print_vector, "%r = splat %a : vec<4 x {type}>",
+    OpFormat("splat", 1, 1, 0, _check_vector, _print_typed, "%r = splat %a : vec<4 x {type}>",
              _parse_elementwise, _build_splat),
-    OpFormat("vector", None, 1, 0, _check_vector, _print_vector, "%r = vector %a, %b : vec<2 x {type}>",
+    OpFormat("vector", None, 1, 0, _check_vector, _print_typed, "%r = vector %a, %b : vec<2 x {type}>",
              _parse_vector, _build_vector),
     OpFormat("extract", 1, 1, 0, _check_lane, _print_lane, "%r = extract %v[0] : vec<4 x {type}>",
              _parse_lane, _build_extract),
@@ -914,11 +882,11 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("atomic", 2, 1, 0, _check_atomic, _print_atomic, "%r = {name}<relaxed> @b[%i], %a : {type}",
              _parse_atomic, _build_atomic, needs_names=False),
     OpFormat("barrier", 0, 0, 0, _check_sync, _print_barrier, "barrier workgroup", _parse_barrier, has_type=False),
-    OpFormat("shuffle", 2, 1, 0, _check_subgroup, _print_subgroup, "%r = {name}<idx> %a, %i : {type}",
+    OpFormat("shuffle", 2, 1, 0, _check_subgroup, _print_typed, "%r = {name}<idx> %a, %i : {type}",
              _parse_subgroup, _build_shuffle),
-    OpFormat("reduce", 1, 1, 0, _check_subgroup, _print_subgroup, "%r = {name}<add> %a : {type}",
+    OpFormat("reduce", 1, 1, 0, _check_subgroup, _print_typed, "%r = {name}<add> %a : {type}",
              _parse_subgroup, _build_reduce),
-    OpFormat("scan", 1, 1, 0, _check_subgroup, _print_subgroup, "%r = {name}<inclusive, add> %a : {type}",
+    OpFormat("scan", 1, 1, 0, _check_subgroup, _print_typed, "%r = {name}<inclusive, add> %a : {type}",
              _parse_subgroup, _build_scan),
     OpFormat("ballot", 1, 1, 0, _check_subgroup, _print_operands, "%r = {name} %p",
              _parse_subgroup, _build_ballot, has_type=False),

@@ -21,11 +21,16 @@ def check_kernel(
     holes: ParseHoles = NO_HOLES,
 ) -> None:
     """Append the errors of `name(@buffers) {params}`; all of `buffers` are in `declared`."""
+
+    def error(message: str, where: Location | None = loc, help: str | None = None) -> Diagnostic:
+        diagnostics.append(Diagnostic("error", message, where, help=help))
+        return diagnostics[-1]
+
     kernel = NAMED_KERNELS[name]
-    roles = ", ".join(f"@{role.name}" for role in kernel.roles)
     if len(buffers) != len(kernel.roles):
-        message = f"{name} takes {len(kernel.roles)} buffers, {len(buffers)} given"
-        diagnostics.append(Diagnostic("error", message, loc, help=f"write {name}({roles})"))
+        roles = ", ".join(f"@{role.name}" for role in kernel.roles)
+        help = f"write {name}({roles})"
+        error(f"{name} takes {len(kernel.roles)} buffers, {len(buffers)} given", help=help)
         return
     for buffer_name, role in zip(buffers, kernel.roles, strict=True):
         buffer = declared[buffer_name]
@@ -34,34 +39,23 @@ def check_kernel(
         where = loc.find(f"@{buffer_name}") if loc else None
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
-            message = f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}"
-            diagnostics.append(
-                Diagnostic("error", message, where).note(f"@{buffer_name} is declared here", buffer.loc)
-            )
+            wrong = error(f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}", where)
+            wrong.note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.access is AccessMode.READ and role.access is not AccessMode.READ:
-            message = f"{name} writes its {role.name}, @{buffer_name} is read-only"
-            diagnostics.append(
-                Diagnostic("error", message, where).note(f"@{buffer_name} is declared here", buffer.loc)
-            )
+            wrong = error(f"{name} writes its {role.name}, @{buffer_name} is read-only", where)
+            wrong.note(f"@{buffer_name} is declared here", buffer.loc)
     fields = [SCHEDULE + f for f in kernel.schedule]
     for key in params:
         if key.startswith(SCHEDULE) and key not in fields:
             field = key.removeprefix(SCHEDULE)
-            message = f"the schedule of {name} has no {field}"
             help = suggest(field, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
-            diagnostics.append(Diagnostic("error", message, loc.find(key) if loc else None, help=help))
+            error(f"the schedule of {name} has no {field}", loc.find(key) if loc else None, help)
         elif key not in kernel.params and key not in fields:
-            message = f"{name} has no parameter {key}"
-            diagnostics.append(
-                Diagnostic("error", message, loc, help=suggest(key, [*kernel.params, *fields]))
-            )
+            error(f"{name} has no parameter {key}", help=suggest(key, [*kernel.params, *fields]))
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
-        if key not in params and default is None and unknown:
-            continue  # one of the unknown parameters may be this one, misspelt
         if key not in params and default is None:
-            diagnostics.append(
-                Diagnostic("error", f"{name} needs its parameter {key}", loc, help=f"write {{{key} = N}}")
-            )
+            if not unknown:  # else one of the unknown parameters may be this one, misspelt
+                error(f"{name} needs its parameter {key}", help=f"write {{{key} = N}}")
         elif params.get(key, 1) < 0:
-            diagnostics.append(Diagnostic("error", f"{name}: {key} is at least 0", loc))
+            error(f"{name}: {key} is at least 0")

@@ -59,9 +59,8 @@ def read_literal(text: str) -> Literal:
     for kind, pattern in _KINDS:
         if pattern.fullmatch(text):
             return kind, text
-    raise LiteralError(
-        f"{_shorten(repr(text))} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false"
-    )
+    shown = _shorten(repr(text))
+    raise LiteralError(f"{shown} is not a literal; write 7, 0x1f, 1.5, inf, nan, true or false")
 
 
 def read_int(text: str) -> int:
@@ -94,7 +93,7 @@ def encode(literal: Literal, dtype: DataType) -> int:
         if kind == "float":
             return arith.encode_float(float(text), dtype)
         number = read_int(text)
-        if not is_hex:
+        if not is_hex:  # I64 stands for any integer here: `convert` rounds one of any size, and once
             return arith.convert(number, DataType.I64, dtype)
         if not 0 <= number < 1 << (dtype.bits or 0):
             raise LiteralError(f"{_shorten(text)} is not a bit pattern of {dtype}")
@@ -140,7 +139,8 @@ def _show_scalar(value: int, dtype: DataType) -> str:
 
 # --- strings ------------------------------------------------------------------------------
 
-_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+_ESCAPES = {"n": "\n", "t": "\t"}  # any other escaped character is itself
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def quote(text: str) -> str:
@@ -151,18 +151,7 @@ def quote(text: str) -> str:
 
 def unquote(token: str) -> str:
     """The contents of a string token."""
-    parts = token[1:-1].split("\\")
-    out = [parts[0]]
-    at = 1
-    while at < len(parts):
-        part = parts[at]
-        if part == "" and at + 1 < len(parts):  # an escaped backslash: the next part has no escape
-            out += ["\\", parts[at + 1]]
-            at += 2
-            continue
-        out.append(_ESCAPES.get(part[:1], part[:1]) + part[1:])
-        at += 1
-    return "".join(out)
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
 
 
 def _shorten(text: str) -> str:

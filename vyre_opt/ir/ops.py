@@ -17,7 +17,7 @@ from . import arith
 from .program import AccessMode
 from .types import DataType
 
-__all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "op"]
+__all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role"]
 
 AXES = ("x", "y", "z")
 SCOPES = ("subgroup", "workgroup", "grid")
@@ -109,11 +109,6 @@ _ACCEPTED: dict[str, frozenset[str]] = {
 
 OPS: dict[str, OpDef] = {}
 """Name -> row, in the order of declaration."""
-
-
-def op(name: str) -> OpDef:
-    """The row called `name`.  Raises KeyError."""
-    return OPS[name]
 
 
 def _row(name: str, format: str, doc: str, types: str = "any", effects: str = "", **columns: Any) -> None:

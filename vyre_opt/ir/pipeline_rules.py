@@ -27,9 +27,8 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
             walk.reads(buffer.name, None, "the pipeline gives it back")
     for (name, reader, reason), (launch, formal) in walk.wrong.items():
         message = f"what @{launch.program} leaves in @{name} is undefined, and {reason}"
-        warning = Diagnostic(
-            "warning", message, reader or launch.loc, help=f"declare @{formal.name} live_out"
-        )
+        help = f"declare @{formal.name} live_out"
+        warning = Diagnostic("warning", message, reader or launch.loc, help=help)
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
 
 
@@ -66,6 +65,7 @@ class _Walk:
         program = self.module.programs.get(stage.program)
         formals = program.bound_buffers if program is not None else []
         pairs = list(zip(stage.buffers, formals, strict=False))
+        # all reads first: a launch reads what stood before it, whatever it then writes or leaves undefined
         for name, formal in pairs:
             if formal.access is AccessMode.READ or formal.live_in:
                 self.reads(name, stage.loc)

@@ -96,8 +96,7 @@ class Printer:
 
     def program(self, program: Program) -> None:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
-        head = f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n"
-        self.lines.append(head)
+        self.lines.append(f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n")
         # type parameters first: buffers may be of them
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
         self.lines += [_buffer(b) for b in self.declared(program.buffers)]
@@ -168,15 +167,14 @@ class Printer:
     def nested(self, op: Op) -> None:
         """An op in the generic form, or one with regions in the short form."""
         start = len(self.lines)
+        # The head is printed first but known last: the results get names that the regions no longer use.
         self.lines.append("")
         if self.generic:
-            tail = self.generic_op(op)
-            head = self.lines[start]
+            head, tail = self.generic_op(op)
         else:
-            head = FORMATS[op.definition.format].print(self, op)
-            tail = "}\n"
+            head, tail = FORMATS[op.definition.format].print(self, op), f"{self.indent}}}\n"
         self.lines[start] = f"{self.indent}{self.results(op)}{head}"
-        self.lines.append(tail if self.generic else self.indent + tail)
+        self.lines.append(tail)
 
     def block(self, block: Block, head: Callable[[], str] | None = None) -> str:
         """Print the block's ops one level in; names it defines are free again after it."""
@@ -184,32 +182,22 @@ class Printer:
         self.indent += "  "
         self.ops(block.ops)
         self.indent = self.indent[:-2]
-        self.forget(block)
-        return text
-
-    def forget(self, block: Block) -> None:
-        """Free the names that the block itself defined."""
         names = self.names
         self.visible.difference_update([names[arg] for arg in block.args])
         for op in block.ops:
             self.visible.difference_update([names[value] for value in op.results])
+        return text
 
-    def generic_op(self, op: Op) -> str:
-        """Sets the last line to the head of `op`, prints its regions, returns the rest."""
-        start = len(self.lines) - 1
-        head = f'"{op.name}"({self.uses(op.operands)})'
-        self.lines[start] = head + (" (" if op.regions else "")
+    def generic_op(self, op: Op) -> tuple[str, str]:
+        """The text of `op` before its regions, which this prints, and after them."""
+        head = f'"{op.name}"({self.uses(op.operands)}){" (" if op.regions else ""}'
         for number, block in enumerate(op.regions):
-            slot = len(self.lines)
-            self.lines.append("")
-            opening = ", " if number else ""
             params = ", ".join(f"{self.define(arg)} : {arg.type}" for arg in block.args)
-            self.lines[slot] = f"{opening}{{ ^({params})\n"
+            self.lines.append(f"{', ' if number else ''}{{ ^({params})\n")
             self.block(block)
             self.lines.append(self.indent + "}")
-        attrs = _generic_attrs(op)
         types = f"({type_list(op.operands)}) -> ({type_list(op.results)})"
-        return f"{')' if op.regions else ''}{attrs} : {types}\n"
+        return head, f"{')' if op.regions else ''}{_generic_attrs(op)} : {types}\n"
 
 
 # --- declarations and stages

@@ -241,14 +241,12 @@ class Module:
 
     def add(self, item: Program | Func | Pipeline) -> None:
         """Append `item`; a later item of the same kind and name does not replace the first."""
-        table: dict[str, Any] = (
-            self.programs
-            if isinstance(item, Program)
-            else self.funcs
-            if isinstance(item, Func)
-            else self.pipelines
-        )
-        table.setdefault(item.name, item)
+        tables: dict[type, dict[str, Any]] = {
+            Program: self.programs,
+            Func: self.funcs,
+            Pipeline: self.pipelines,
+        }
+        tables[type(item)].setdefault(item.name, item)
         self.order.append(item)
 
     def add_before_pipelines(self, program: Program) -> None:

@@ -47,11 +47,13 @@ def constant_value(value: Value) -> Any:
     return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.format == "const" else None
 
 
-def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> None:
-    """Turn `op` into another op without regions, in place; it keeps its results and its location."""
-    op.definition = OPS[name]
-    op.operands = operands
-    op.attrs = attrs
+def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> bool:
+    """Turn `op` into another op without regions, in place; it keeps its results and its location.
+
+    Returns True, so that a rewrite rule can end with it.
+    """
+    op.definition, op.operands, op.attrs = OPS[name], operands, attrs
+    return True
 
 
 def clone(ops: Iterable[Op], mapping: dict[Value, Value]) -> list[Op]:
@@ -90,16 +92,16 @@ def keep_results(op: Op, keep: Sequence[bool]) -> None:
         return tuple([v for v, is_kept in zip(values, keep, strict=True) if is_kept])
 
     if op.name in ("for", "while"):
-        start = len(op.operands) - len(op.results)
+        start = len(op.operands) - len(op.results)  # after the dynamic bounds of a for
         assert op.operands[start:] == inits(op)
         op.operands = (*op.operands[:start], *select(op.operands[start:]))
     for block in op.regions:
         if op.name in ("for", "while"):
-            start = len(block.args) - len(op.results)
+            start = len(block.args) - len(op.results)  # after the counter of a for
             block.args = (*block.args[:start], *select(block.args[start:]))
         end = block.terminator
-        if end is not None and end.name == "yield":
+        if end is not None and end.name == "yield":  # a `condition` gives no results
             end.operands = select(end.operands)
-            if not end.operands:
+            if not end.operands:  # the IR has no bare yield
                 block.ops = block.ops[:-1]
     op.results = select(op.results)

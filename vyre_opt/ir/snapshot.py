@@ -25,6 +25,7 @@ class Snapshot:
         self.program = program
         self.module = module
         self.ops = self._ops()
+        # copies of all that a caller can change in place: attributes here, declarations in the head
         self.parts = [(op.definition, op.operands, dict(op.attrs)) for op in self.ops]
         self.head = self._head(copied=True)
 

@@ -83,15 +83,6 @@ class DataType:
 
     __slots__ = ("name", "tag", "kind", "bits", "element", "lanes", "params", "bound")
 
-    name: str
-    tag: int
-    kind: str
-    bits: int | None
-    element: DataType
-    lanes: int
-    params: tuple[Any, ...]
-    bound: DataType
-
     _interned: ClassVar[dict[str, DataType]] = {}
     _open: ClassVar[dict[tuple[str, DataType], DataType]] = {}
 
@@ -118,6 +109,11 @@ class DataType:
     FP4: ClassVar[DataType]
     NF4: ClassVar[DataType]
 
+    def __init__(self, name: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> None:
+        self.name, self.tag, self.kind, self.bits, self.params = name, tag, kind, bits, params
+        self.element = self.bound = self
+        self.lanes = 1
+
     @staticmethod
     def of(name: str, *params: Any) -> DataType:
         """The type called `name`, with `params` (ints and DataTypes) for a parametric one.
@@ -128,9 +124,9 @@ class DataType:
         if interned is not None and not params:
             return interned
         if name not in _PARAMETRIC:
-            if name in _SIMPLE:
-                raise TypeNameError(f"type {name} takes no parameters")
-            raise TypeNameError(f"unknown type {name}")
+            raise TypeNameError(
+                f"type {name} takes no parameters" if name in _SIMPLE else f"unknown type {name}"
+            )
         return _parametric(name, params)
 
     @staticmethod
@@ -153,8 +149,9 @@ class DataType:
             raise TypeNameError(f"a type parameter stands for a bool, an integer or a float, not {bound}")
         dtype = DataType._open.get((name, bound))
         if dtype is None:
-            dtype = _new(f"@{name}", -1, bound.kind, bound.bits, ())
+            dtype = DataType(f"@{name}", -1, bound.kind, bound.bits, ())
             dtype.bound = bound
+            # setdefault: of two threads that get here both have to leave with the same object
             dtype = DataType._open.setdefault((name, bound), dtype)
         return dtype
 
@@ -227,15 +224,8 @@ class DataType:
         return self
 
 
-def _new(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
-    dtype = DataType.__new__(DataType)
-    dtype.name, dtype.tag, dtype.kind, dtype.bits, dtype.params = text, tag, kind, bits, params
-    dtype.element, dtype.lanes, dtype.bound = dtype, 1, dtype
-    return dtype
-
-
 def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:
-    return DataType._interned.setdefault(text, _new(text, tag, kind, bits, params))
+    return DataType._interned.setdefault(text, DataType(text, tag, kind, bits, params))
 
 
 def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
@@ -253,22 +243,15 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     if any(t.is_open for t in types):
         raise TypeNameError(f"the element of a {name} is a type, not a parameter")
     allowed = {
-        "array": shape == (0, 1),
-        "handle": shape == (0, 1),
-        "opaque": shape == (0, 1),
+        **dict.fromkeys(("array", "handle", "opaque"), shape == (0, 1)),
         "tensor_shaped": shape[0] == 1 and shape[1] >= 1 and params[0] is types[0],
-        "sparse_csr": shape == (1, 0),
-        "sparse_coo": shape == (1, 0),
+        **dict.fromkeys(("sparse_csr", "sparse_coo"), shape == (1, 0)),
         "sparse_bsr": shape == (1, 2) and params[0] is types[0],
         "device_mesh": shape[0] == 0 and shape[1] >= 1,
     }
     if not allowed[name]:
         raise malformed
-    bits: int | None = None
-    if name == "array":
-        bits = ints[0] * 8
-    elif name == "handle":
-        bits = 32
+    bits = ints[0] * 8 if name == "array" else 32 if name == "handle" else None
     text = f"{name}<{', '.join(p.name if isinstance(p, DataType) else str(p) for p in params)}>"
     return _make(text, tag, "opaque", bits, params)
 
@@ -282,7 +265,7 @@ def _vector(element: DataType, lanes: int) -> DataType:
     text, tag, params = f"vec<{lanes} x {element.name}>", _PARAMETRIC["vec"][0], (lanes, element)
     if element.is_open:
         # two programs may have a parameter @T with different bounds, so the name alone is no key
-        dtype = _new(text, tag, "vec", lanes * element.bits, params)
+        dtype = DataType(text, tag, "vec", lanes * element.bits, params)
         dtype.bound = DataType.vec(element.bound, lanes)
         dtype = DataType._open.setdefault((text, dtype.bound), dtype)
     else:
@@ -291,10 +274,10 @@ def _vector(element: DataType, lanes: int) -> DataType:
     return dtype
 
 
-UNKNOWN = _new("?", -1, "opaque", None, ())
+UNKNOWN = DataType("?", -1, "opaque", None, ())
 """The type of a value whose type an error has hidden; no verified module has it."""
 
-DTYPE = _new("dtype", -1, "dtype", None, ())
+DTYPE = DataType("dtype", -1, "dtype", None, ())
 """The type of the spec that declares a type parameter, `spec @T : dtype = f32`; no value or buffer has it."""
 
 for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():

@@ -90,7 +90,7 @@ class Uniformity:
     def _effect(self, op: Op, level: Level, control: Level) -> Level:
         effects = op.definition.effects
         if "atomic" in effects:
-            return Level.INVOCATION
+            return Level.INVOCATION  # each takes its turn, and gets what the one before it left
         if op.name in ("subgroup_reduce", "subgroup_ballot"):
             # a last subgroup of fewer lanes reduces a uniform value to another result than the full ones
             alike = self._lanes <= SUBGROUP_SIZE or self._lanes % SUBGROUP_SIZE == 0
@@ -144,6 +144,7 @@ class Uniformity:
             if not self._raise(tuple(carried), body.terminator):
                 break
         for result, arg in zip(op.results, carried, strict=False):
+            # who leaves after another number of iterations leaves with another iteration's value
             self.levels[result] = max(self.level(arg), trip)
 
     def _while(self, op: Op, control: Level, cause: Op | None) -> None:
@@ -158,6 +159,8 @@ class Uniformity:
             self._block(condition, inner, blame)
             end = condition.terminator
             trip = self._join(end.operands) if end is not None else Level.INVOCATION
+            # Only invocations for which the condition held come to it again, so from the second
+            # iteration on its own control flow is no more uniform than its value.
             lowered = max(inner, trip)
             self._block(body, lowered, op if lowered > control else cause)
             changed = self._raise(condition.args, body.terminator)
@@ -180,23 +183,20 @@ class Uniformity:
 
 # --- a barrier or subgroup op must be reached by all invocations of its scope together
 
-_SCOPES = {"subgroup": Level.SUBGROUP, "workgroup": Level.WORKGROUP, "grid": Level.GRID}
-_GROUPS = {Level.SUBGROUP: "subgroup", Level.WORKGROUP: "workgroup", Level.GRID: "grid"}
-
 
 def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
     """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope."""
     uniformity = Uniformity(program)
     for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
-            needed = _SCOPES[op.attrs["scope"]]
+            needed = Level[op.attrs["scope"].upper()]
         elif "subgroup" in op.definition.effects:
             needed = Level.SUBGROUP
         else:
             continue
         if level <= needed:
             continue
-        group = _GROUPS[needed]
+        group = needed.name.lower()
         what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
         error = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
         error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)

@@ -127,11 +127,8 @@ class _ModuleChecker:
             if not 1 <= size <= most:
                 self.error(f"a workgroup has 1 to {most} invocations along {axis}, not {size}", program.loc)
         if program.lanes > MAX_LANES:
-            self.error(
-                f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}",
-                program.loc,
-                help="use a smaller workgroup and a larger grid",
-            )
+            message = f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}"
+            self.error(message, program.loc, "use a smaller workgroup and a larger grid")
         if program.grid is not None:
             self.grid(program.grid, program, program.loc)
 
@@ -162,9 +159,8 @@ class _ModuleChecker:
         if buffer.access is AccessMode.WRITE and buffer.live_in:
             self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
-            self.diagnostics.append(
-                Diagnostic("warning", f"{name} is read but nobody can fill it", where, help="add binding(N)")
-            )
+            message = f"{name} is read but nobody can fill it"
+            self.diagnostics.append(Diagnostic("warning", message, where, help="add binding(N)"))
         if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
@@ -183,26 +179,23 @@ class _ModuleChecker:
             buffer = program.buffers[name]
             lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
             if lost and not buffer.live_out and name not in read:
-                warning = Diagnostic(
-                    "warning", f"buffer @{name} is written, but nobody can observe it", buffer.loc
+                message = f"buffer @{name} is written, but nobody can observe it"
+                help = "mark it live_out, or remove the stores"
+                self.diagnostics.append(
+                    Diagnostic("warning", message, buffer.loc, [("written here", loc)], help)
                 )
-                warning.note("written here", loc)
-                warning.help = "mark it live_out, or remove the stores"
-                self.diagnostics.append(warning)
 
     # --- functions ------------------------------------------------------------------
 
     def recursion(self) -> None:
-        callees = {
-            name: [op for op in func.walk() if op.name == "call"] for name, func in self.module.funcs.items()
-        }
+        callees = {n: [op for op in f.walk() if op.name == "call"] for n, f in self.module.funcs.items()}
         done: set[str] = set()
         for root in callees:
             path: list[str] = []
             stack = [(root, iter(callees[root]))] if root not in done else []
             while stack:
                 name, calls = stack[-1]
-                if name not in path:
+                if name not in path:  # its first visit; later ones go on with its next call
                     path.append(name)
                 op = next(calls, None)
                 if op is None:
@@ -272,15 +265,13 @@ class _ModuleChecker:
         self.launch_grid(pipeline, stage, program)
         bound = program.bound_buffers
         if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
-            return
+            return  # one of them may lack the binding it was meant to have
         if len(names) - len(bound) == self.undeclared.get(program.name, 0) > 0:
             return  # exactly the undeclared buffers are missing, and each has been reported
         if len(bound) != len(names):
-            error = self.error(
-                f"program @{program.name} binds {len(bound)} buffers, {len(names)} given",
-                stage.loc,
-                help=f"pass ({', '.join('@' + b.name for b in bound)}) in this order",
-            )
+            message = f"program @{program.name} binds {len(bound)} buffers, {len(names)} given"
+            help = f"pass ({', '.join('@' + b.name for b in bound)}) in this order"
+            error = self.error(message, stage.loc, help)
             error.note(f"@{program.name} is declared here", program.loc)
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
@@ -288,15 +279,13 @@ class _ModuleChecker:
         self.aliasing(f"@{program.name}", stage, [(f"@{b.name}", b.access) for b in bound])
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
-        buffers = pipeline.buffers
-        kernel = NAMED_KERNELS.get(stage.kernel)
+        name, buffers = stage.kernel, pipeline.buffers
+        kernel = NAMED_KERNELS.get(name)
         if kernel is None:
-            self.error(f"unknown kernel {stage.kernel}", stage.loc, suggest(stage.kernel, NAMED_KERNELS))
+            self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
             return
-        check_kernel(
-            stage.kernel, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes
-        )
-        self.aliasing(stage.kernel, stage, [(role.name, role.access) for role in kernel.roles])
+        check_kernel(name, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes)
+        self.aliasing(name, stage, [(role.name, role.access) for role in kernel.roles])
 
     def aliasing(
         self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
@@ -308,13 +297,10 @@ class _ModuleChecker:
         for name, (formal, access) in zip(stage.buffers, formals, strict=False):
             other, other_access = first.setdefault(name, (formal, access))
             if other != formal and (access, other_access) != (AccessMode.READ, AccessMode.READ):
-                both = f"as its {other} and its {formal}"
                 does = "read" if AccessMode.READ in (access, other_access) else "write"
-                self.error(
-                    f"{who} would {does} @{name} while it writes it, {both}",
-                    stage.loc.find(f"@{name}") if stage.loc else None,
-                    help=f"pass a second buffer in the place of {formal}",
-                )
+                message = f"{who} would {does} @{name} while it writes it, as its {other} and its {formal}"
+                where = stage.loc.find(f"@{name}") if stage.loc else None
+                self.error(message, where, f"pass a second buffer in the place of {formal}")
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check the grid, unless it depends on the length of a buffer of open size."""
@@ -326,15 +312,14 @@ class _ModuleChecker:
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
-        except GridError as error:
-            self.error(f"the grid has no value: {error}", stage.loc)
+        except GridError as wrong:
+            self.error(f"the grid has no value: {wrong}", stage.loc)
             return
         self.grid(grid, program, stage.loc)
         if program.grid is not None and program.grid != grid:
             shown = ", ".join(map(str, program.grid))
-            self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc).note(
-                "fixed here", program.loc
-            )
+            error = self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc)
+            error.note("fixed here", program.loc)
 
     def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
         problem = None

@@ -29,7 +29,8 @@ def bind(module: Module, bindings: Bindings) -> None:
     Raises DiagnosticError, located at the constants, for values that do not fit and for names that
     no program has.
     """
-    values = [(name.removeprefix("@"), value) for name, value in _pairs(bindings)]
+    pairs = bindings.items() if isinstance(bindings, Mapping) else bindings
+    values = [(name.removeprefix("@"), value) for name, value in pairs]
     programs = list(module.programs.values())
     errors = [_unknown(name, programs) for name, _ in values if not any(name in p.specs for p in programs)]
     errors += _bind_types(programs, dict(values))
@@ -146,10 +147,6 @@ def _float(value: SpecValue, dtype: DataType) -> int:
     if value.value == value.value and arith.decode_float(bits, dtype) != value.value:
         raise LiteralError(f"{value.value!r} is not exact in {dtype}")
     return bits
-
-
-def _pairs(bindings: Bindings) -> Iterable[tuple[str, Any]]:
-    return bindings.items() if isinstance(bindings, Mapping) else bindings
 
 
 def _unknown(name: str, programs: list[Program]) -> Diagnostic:

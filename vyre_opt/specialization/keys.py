@@ -15,11 +15,7 @@ from ..ir.fingerprint import fingerprint
 from ..ir.program import Program
 from .spec_map import SpecMap
 
-__all__ = [
-    "SpecCacheKey",
-    "versioned_specialization_artifact_key",
-    "vsa_specialization_key",
-]
+__all__ = ["SpecCacheKey", "versioned_specialization_artifact_key", "vsa_specialization_key"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,8 @@ class SpecMap(Mapping[str, SpecValue]):
         for name, value in pairs:
             encoded = _encoded(name)
             if not isinstance(value, SpecValue):
-                raise TypeError(
-                    f"the value of {name!r} is a SpecValue, such as SpecValue.u32(1), not {value!r}"
-                )
+                message = f"the value of {name!r} is a SpecValue, such as SpecValue.u32(1)"
+                raise TypeError(f"{message}, not {value!r}")
             if encoded in by_bytes:
                 raise ValueError(f"{name!r} is given twice")
             by_bytes[encoded] = (name, value)
@@ -73,12 +72,8 @@ class SpecMap(Mapping[str, SpecValue]):
         Nothing separates an entry from the next, so different maps can have the same hash; use
         `digest` where that would be wrong.
         """
-        return fnv1a64(
-            b"".join(
-                name + value.cache_hash().to_bytes(8, "little")
-                for name, value in zip(self._encoded, self._values.values(), strict=True)
-            )
-        )
+        pairs = zip(self._encoded, self._values.values(), strict=True)
+        return fnv1a64(b"".join(name + value.cache_hash().to_bytes(8, "little") for name, value in pairs))
 
     def digest(self) -> bytes:
         """32 bytes of BLAKE3, free of the collisions of `cache_hash`; see `digest.digest_of`."""

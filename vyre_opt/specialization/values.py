@@ -160,28 +160,15 @@ def _f32_bits(value: Any) -> int:
         raise ValueError(f"an integer of {value.bit_length()} bits is beyond the range of f32") from None
     if math.isnan(number):
         return _narrowed_nan(number)
-    if (
-        isinstance(value, int) and int(number) != value
-    ):  # `number` is rounded; rounding it again could be off by one
-        bits = _rounded_once(value)
+    if isinstance(value, int) and abs(value) < 1 << 128:
+        # From the integer itself: `number` may be rounded, and rounding it again could be off by one.
+        # I64 stands for any integer here; from 2^128 on the other branch gives inf, which is reported.
+        bits = arith.convert(value, DataType.I64, DataType.F32)
     else:
         bits = arith.encode_float(number, DataType.F32)
     if bits & 0x7FFFFFFF == 0x7F800000 and not math.isinf(number):
         raise ValueError(f"{value!r} is beyond the range of f32")
     return bits
-
-
-def _rounded_once(value: int) -> int:
-    """The bits of the f32 nearest to an integer that no f64 holds exactly, ties to even."""
-    shift = abs(value).bit_length() - 24
-    mantissa, rest = abs(value) >> shift, abs(value) & ((1 << shift) - 1)
-    half = 1 << (shift - 1)
-    mantissa += rest > half or (rest == half and mantissa & 1)
-    try:
-        nearest = math.ldexp(mantissa, shift)
-    except OverflowError:
-        nearest = math.inf
-    return arith.encode_float(math.copysign(nearest, value), DataType.F32)
 
 
 def _narrowed_nan(number: float) -> int:

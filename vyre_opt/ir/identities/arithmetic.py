@@ -57,7 +57,7 @@ _ZERO_LEFT = ("div", "rem", "shl", "shr", "rotl", "rotr")
 # (x op c) op d = x op (c op d), in integers and bools
 _ASSOCIATIVE = ("add", "mul", "and", "or", "xor", "min", "max")
 
-# x op c = x, in floats: the signs of the zeros matter
+# x op c = x, in floats.  0.0 is neutral for sub only and -0.0 for add only: -0.0 + 0.0 is 0.0.
 _FLOAT_NEUTRAL = {"mul": 1.0, "div": 1.0, "add": -0.0, "sub": 0.0}
 
 # a op b = b op' a
@@ -70,8 +70,7 @@ def _constant_right(op: Op, site: Site) -> Value | bool | None:
     a, b = op.operands
     if constant_value(a) is None or constant_value(b) is not None:
         return None
-    become(op, _MIRRORED.get(op.name, op.name), (b, a), op.attrs)
-    return True
+    return become(op, _MIRRORED.get(op.name, op.name), (b, a), op.attrs)
 
 
 @rule(*{*_NEUTRAL, *_ABSORBING} & OPS.keys())
@@ -126,10 +125,7 @@ def _minus_one(op: Op, site: Site) -> Value | bool | None:
     minus = arith.encode_float(-1.0, t) if t.is_float else -1
     if scalar(op.operands[1]) != minus or (op.name == "rem" and t.is_float):
         return None
-    if op.name == "rem":
-        return set_constant(op, 0)
-    become(op, "neg", op.operands[:1])
-    return True
+    return set_constant(op, 0) if op.name == "rem" else become(op, "neg", op.operands[:1])
 
 
 @rule("div")
@@ -144,8 +140,7 @@ def _float_reciprocal(op: Op, site: Site) -> Value | bool | None:
     inverse = arith.encode_float(1.0 / divisor, t)
     if 1.0 / arith.decode_float(inverse, t) != divisor or not _is_normal(inverse, t):
         return None
-    become(op, "mul", (op.operands[0], site.const(inverse, op.result.type, op)), op.attrs)
-    return True
+    return become(op, "mul", (op.operands[0], site.const(inverse, op.result.type, op)), op.attrs)
 
 
 def _is_normal(bits: int, t: DataType) -> bool:
@@ -159,13 +154,9 @@ def _power_of_two(op: Op, site: Site) -> Value | bool | None:
     dtype, known = op.result.type, scalar(op.operands[1])
     if dtype.element.kind != "uint" or known is None or known < 2 or known & (known - 1):
         return None
-    name, amount = {
-        "mul": ("shl", known.bit_length() - 1),
-        "div": ("shr", known.bit_length() - 1),
-        "rem": ("and", known - 1),
-    }[op.name]
-    become(op, name, (op.operands[0], site.const(amount, dtype, op)))
-    return True
+    name = {"mul": "shl", "div": "shr", "rem": "and"}[op.name]
+    amount = known - 1 if op.name == "rem" else known.bit_length() - 1
+    return become(op, name, (op.operands[0], site.const(amount, dtype, op)))
 
 
 @rule("sub")
@@ -175,8 +166,7 @@ def _sub_constant(op: Op, site: Site) -> Value | bool | None:
     if not dtype.element.is_signed or known is None:
         return None
     negated = arith.wrap(-known, dtype.element)
-    become(op, "add", (op.operands[0], site.const(negated, dtype, op)))
-    return True
+    return become(op, "add", (op.operands[0], site.const(negated, dtype, op)))
 
 
 @rule(*_ASSOCIATIVE)
@@ -189,17 +179,14 @@ def _associative(op: Op, site: Site) -> Value | bool | None:
     if first is None or fold is None:
         return None
     both = arith.wrap(fold(first, known, dtype.element), dtype.element)
-    become(op, op.name, (inner.operands[0], site.const(both, dtype, op)))
-    return True
+    return become(op, op.name, (inner.operands[0], site.const(both, dtype, op)))
 
 
 @rule("xor")
 def _complement(op: Op, site: Site) -> Value | bool | None:
     """x ^ ~0 = ~x."""
-    if scalar(op.operands[1]) != _ones(op.result.type.element):
-        return None
-    become(op, "not", op.operands[:1])
-    return True
+    is_mask = scalar(op.operands[1]) == _ones(op.result.type.element)
+    return become(op, "not", op.operands[:1]) if is_mask else None
 
 
 @rule("not", "neg")
@@ -225,9 +212,7 @@ def _fma(op: Op, site: Site) -> Value | bool | None:
     if scalar(a) == one:
         a, b = b, a
     if scalar(b) == one:
-        become(op, "add", (a, c), op.attrs)
-        return True
+        return become(op, "add", (a, c), op.attrs)
     if scalar(c) == arith.encode_float(-0.0, t):
-        become(op, "mul", (a, b), op.attrs)
-        return True
+        return become(op, "mul", (a, b), op.attrs)
     return None

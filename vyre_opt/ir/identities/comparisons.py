@@ -14,11 +14,8 @@ _NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "g
 def _compare_same(op: Op, site: Site) -> Value | bool | None:
     """x == x, x <= x, x >= x hold but for NaN; x < x and x > x never do."""
     a, b = op.operands
-    if (
-        a is not b
-        or a.type.element.kind == "opaque"
-        or (a.type.element.is_float and op.name not in ("lt", "gt"))
-    ):
+    element = a.type.element
+    if a is not b or element.kind == "opaque" or (element.is_float and op.name not in ("lt", "gt")):
         return None
     return set_constant(op, int(op.name in ("eq", "le", "ge")))
 
@@ -39,10 +36,7 @@ def _compare_bool(op: Op, site: Site) -> Value | bool | None:
     known = scalar(op.operands[1])
     if not op.operands[0].type.element.is_bool or known is None:
         return None
-    if known == (op.name == "eq"):
-        return op.operands[0]
-    become(op, "not", op.operands[:1])
-    return True
+    return op.operands[0] if known == (op.name == "eq") else become(op, "not", op.operands[:1])
 
 
 @rule("select")
@@ -56,13 +50,9 @@ def _select(op: Op, site: Site) -> Value | bool | None:
         if arms == (1, 0):
             return predicate
         if arms == (0, 1):
-            become(op, "not", (predicate,))
-            return True
+            return become(op, "not", (predicate,))
     inner = defined_by(predicate, "not")
-    if inner is None:
-        return None
-    become(op, "select", (inner.operands[0], b, a), op.attrs)
-    return True
+    return become(op, "select", (inner.operands[0], b, a), op.attrs) if inner else None
 
 
 @rule("not")
@@ -71,5 +61,4 @@ def _negated_compare(op: Op, site: Site) -> Value | bool | None:
     inner = defined_by(op.operands[0], *_NEGATED)
     if inner is None or (inner.operands[0].type.element.is_float and inner.name not in ("eq", "ne")):
         return None
-    become(op, _NEGATED[inner.name], inner.operands)
-    return True
+    return become(op, _NEGATED[inner.name], inner.operands)

@@ -21,10 +21,7 @@ def _cast_to_same(op: Op, site: Site) -> Value | bool | None:
 def _bitcast_twice(op: Op, site: Site) -> Value | bool | None:
     """bitcast (bitcast x) = bitcast x."""
     inner = defined_by(op.operands[0], "bitcast")
-    if inner is None:
-        return None
-    become(op, "bitcast", inner.operands)
-    return True
+    return become(op, "bitcast", inner.operands) if inner else None
 
 
 @rule("cast")
@@ -34,10 +31,7 @@ def _cast_twice(op: Op, site: Site) -> Value | bool | None:
     if inner is None:
         return None
     a, b, c = (t.element for t in (inner.operands[0].type, inner.result.type, op.result.type))
-    if not _is_exact_chain(a, b, c):
-        return None
-    become(op, "cast", inner.operands)
-    return True
+    return become(op, "cast", inner.operands) if _is_exact_chain(a, b, c) else None
 
 
 def _is_exact_chain(a: DataType, b: DataType, c: DataType) -> bool:
@@ -80,8 +74,7 @@ def _extract(op: Op, site: Site) -> Value | bool | None:
         return inner.operands[0 if inner.name == "splat" else lane]
     if inner.attrs["index"] == lane:
         return inner.operands[0]
-    become(op, "extract", inner.operands[1:], op.attrs)
-    return True
+    return become(op, "extract", inner.operands[1:], op.attrs)
 
 
 @rule("insert")
@@ -90,17 +83,14 @@ def _insert_twice(op: Op, site: Site) -> Value | bool | None:
     inner = defined_by(op.operands[1], "insert")
     if inner is None or inner.attrs["index"] != op.attrs["index"]:
         return None
-    become(op, "insert", (op.operands[0], inner.operands[1]), op.attrs)
-    return True
+    return become(op, "insert", (op.operands[0], inner.operands[1]), op.attrs)
 
 
 @rule("vector")
 def _equal_lanes(op: Op, site: Site) -> Value | bool | None:
     """vector x, x, ... = splat x."""
-    if any(lane is not op.operands[0] for lane in op.operands):
-        return None
-    become(op, "splat", op.operands[:1])
-    return True
+    is_splat = all(lane is op.operands[0] for lane in op.operands)
+    return become(op, "splat", op.operands[:1]) if is_splat else None
 
 
 # --- ids
@@ -114,9 +104,7 @@ def _global_id(op: Op, site: Site) -> Value | bool | None:
         return None
     axis = "xyz".index(op.attrs["axis"])
     if program.workgroup[axis] == 1:
-        become(op, "workgroup_id", (), op.attrs)
-        return True
+        return become(op, "workgroup_id", (), op.attrs)
     if program.grid is not None and program.grid[axis] == 1:
-        become(op, "local_id", (), op.attrs)
-        return True
+        return become(op, "local_id", (), op.attrs)
     return None

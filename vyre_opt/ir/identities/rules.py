@@ -54,8 +54,7 @@ def defined_by(value: Value, *names: str) -> Op | None:
 
 def set_constant(op: Op, value: int) -> bool:
     """Make `op` a constant."""
-    become(op, "const", (), {"value": value})
-    return True
+    return become(op, "const", (), {"value": value})
 
 
 def least(t: DataType) -> int:

@@ -15,6 +15,7 @@ from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
 from ..program import AccessMode, Block, Buffer, Func, Module, Op, Program, Spec, Value
 from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
+from .scopes import Symbol
 from .stage_actions import StageActions
 
 FORMAT_VERSION = 1
@@ -38,12 +39,8 @@ class ModuleActions(StageActions):
 
     def version(self, place: int, end: int, number: str) -> None:
         if number != str(FORMAT_VERSION):
-            self.error(
-                f"this text is in format version {number[:20]}",
-                place,
-                end,
-                help=f"this vyre-opt reads `vyre {FORMAT_VERSION}`",
-            )
+            help = f"this vyre-opt reads `vyre {FORMAT_VERSION}`"
+            self.error(f"this text is in format version {number[:20]}", place, end, help)
 
     def add(self, item: Item, kind: str) -> None:
         first = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
@@ -56,13 +53,10 @@ class ModuleActions(StageActions):
     # --- programs and functions -----------------------------------------------------
 
     def program_head(
-        self,
-        place: int,
-        end: int,
-        symbol: tuple[str, Location],
-        flags: list[tuple[str, Any, int]] | None = None,
+        self, place: int, end: int, symbol: Symbol, flags: list[tuple[str, Any, int]] | None = None
     ) -> Program:
-        program = Program(symbol[0], (1, 1, 1), loc=symbol[1])
+        name, loc = symbol
+        program = Program(name, (1, 1, 1), loc=loc)
         self.parameters = {}
         self.open_scope(program)
         seen: set[str] = set()
@@ -76,12 +70,8 @@ class ModuleActions(StageActions):
                 program.grid = dims
         is_broken = place in self.broken_heads
         if "workgroup" not in seen and not is_broken:
-            self.error(
-                f"program @{symbol[0]} has no workgroup size",
-                symbol[1].start,
-                symbol[1].end,
-                help=f"write program @{symbol[0]} workgroup(256) {{",
-            )
+            help = f"write program @{program.name} workgroup(256) {{"
+            self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
         if is_broken or self.has_error(place, end):
             program.workgroup, program.grid = (1, 1, 1), None
             self.holes.mark_invalid(program)
@@ -98,14 +88,13 @@ class ModuleActions(StageActions):
     def flag_grid(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
         return self._dims("grid", place, end, ints)
 
-    def program(self, place: int, end: int, head: Program, *parts: list[Any] | None) -> Program:
-        self.item(head, [item for part in parts for item in part or ()])
-        return head
-
-    def item(self, head: Item, statements: list[Any]) -> None:
+    def program(self, place: int, end: int, head: Item, *parts: list[Any] | None) -> Item:
         """Close the scope of a program, function or pipeline, and add it to the module."""
         self.close_scope()
-        self.complete(head, statements)
+        self.complete(head, [statement for part in parts for statement in part or ()])
+        return head
+
+    func = pipeline = program
 
     def complete(self, head: Item, statements: list[Any]) -> None:
         """Add `statements` to an item, after those that error recovery saved for it, and the item to the module."""
@@ -130,15 +119,10 @@ class ModuleActions(StageActions):
     def unbalance(self, item: Program | Func) -> None:
         """A brace of `item` is missing or too many: drop the errors about values that wrong scopes may have caused."""
         self.holes.mark_unbalanced(item)
-        defined = {
-            f"%{v.name}"
-            for op in item.walk()
-            for v in (*op.results, *(a for b in op.regions for a in b.args))
-        }
-        unsure = [
-            *self.redefinitions,
-            *(error for name, error in self.undefined.items() if name in defined | self.poisoned),
-        ]
+        names = set(self.poisoned)
+        for op in item.walk():
+            names.update(f"%{v.name}" for v in (*op.results, *(a for b in op.regions for a in b.args)))
+        unsure = [*self.redefinitions, *(error for name, error in self.undefined.items() if name in names)]
         ignored = {id(error) for error in unsure}
         self.diagnostics = [error for error in self.diagnostics if id(error) not in ignored]
 
@@ -153,7 +137,7 @@ class ModuleActions(StageActions):
         self,
         place: int,
         end: int,
-        symbol: tuple[str, Location],
+        symbol: Symbol,
         params: list[tuple[str, int, DataType]] | None,
         results: list[DataType] | None,
     ) -> Func:
@@ -167,13 +151,6 @@ class ModuleActions(StageActions):
             self.define(name, arg, at)
         return func
 
-    def func(self, place: int, end: int, head: Func, ops: list[Op] | None = None) -> Func:
-        self.item(head, ops or [])
-        return head
-
-    def params(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
-        return [first, *(rest or ())]
-
     def param(
         self, place: int, end: int, name: tuple[str, int], dtype: DataType
     ) -> tuple[str, int, DataType]:
@@ -185,7 +162,7 @@ class ModuleActions(StageActions):
         self,
         place: int,
         end: int,
-        symbol: tuple[str, Location],
+        symbol: Symbol,
         dtype: DataType,
         count: int | None,
         flags: list[tuple[str, Any, int, int]] | None = None,
@@ -205,14 +182,11 @@ class ModuleActions(StageActions):
         return buffer
 
     def count(self, place: int, end: int, text: str) -> int:
-        number = self.integer(text, place, end)
+        number = self.integer(place, end, text)
         if not 0 <= number < 1 << 63:
             self.error("a buffer has 0 to 2^63-1 elements", place, end)
             return 1
         return number
-
-    def count_open(self, place: int, end: int) -> None:
-        return None
 
     def flag_access(self, place: int, end: int, word: str) -> tuple[str, Any, int, int]:
         return "access", AccessMode(word), place, end
@@ -224,35 +198,30 @@ class ModuleActions(StageActions):
         return "live_out", True, place, end
 
     def flag_binding(self, place: int, end: int, text: str) -> tuple[str, Any, int, int]:
-        number = self.integer(text, place, end)
+        number = self.integer(place, end, text)
         if not 0 <= number < 1 << 16:
             self.error("a binding is 0 to 65535", place, end)
         return "binding", number, place, end
 
-    def spec_unset(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
+    def spec_unset(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Spec:
         spec = Spec(symbol[0], dtype, None, symbol[1])
         if dtype is UNKNOWN:
             self.holes.mark_invalid(spec)
         return spec
 
-    def spec(
-        self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType, value: Literal
-    ) -> Spec:
+    def spec(self, place: int, end: int, symbol: Symbol, dtype: DataType, value: Literal) -> Spec:
         spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
         if self.has_error(place, end):
             self.holes.mark_invalid(spec)
         return spec
 
-    def parameter_unset(self, place: int, end: int, symbol: tuple[str, Location]) -> Spec:
-        self.error(
-            f"the type parameter @{symbol[0]} stands for no type",
-            symbol[1].start,
-            symbol[1].end,
-            help=f"write spec @{symbol[0]} : dtype = f32; the program is checked with that, and --spec changes it",
-        )
+    def parameter_unset(self, place: int, end: int, symbol: Symbol) -> Spec:
+        name, loc = symbol
+        help = f"write spec @{name} : dtype = f32; the program is checked with that, and --spec changes it"
+        self.error(f"the type parameter @{name} stands for no type", loc.start, loc.end, help)
         return self.parameter(place, end, symbol, UNKNOWN)
 
-    def parameter(self, place: int, end: int, symbol: tuple[str, Location], dtype: DataType) -> Spec:
+    def parameter(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Spec:
         parameter = UNKNOWN
         if dtype is not UNKNOWN:
             try:
@@ -267,14 +236,10 @@ class ModuleActions(StageActions):
 
     # --- pipelines ------------------------------------------------------------------
 
-    def pipeline_head(self, place: int, end: int, symbol: tuple[str, Location]) -> Pipeline:
+    def pipeline_head(self, place: int, end: int, symbol: Symbol) -> Pipeline:
         pipeline = Pipeline(symbol[0], loc=symbol[1])
         self.open_scope(pipeline)
         return pipeline
-
-    def pipeline(self, place: int, end: int, head: Pipeline, *parts: list[Any] | None) -> Pipeline:
-        self.item(head, [item for part in parts for item in part or ()])
-        return head
 
     # --- types ----------------------------------------------------------------------
 
@@ -310,39 +275,25 @@ class ModuleActions(StageActions):
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
         return self._type(place, end, name, *flat)
 
-    def type_args(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
-        return [first, *(rest or ())]
-
-    def type_int(self, place: int, end: int, text: str) -> int:
-        return self.integer(text, place, end)
-
     def type_lanes(self, place: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
-        return self.integer(text, place, end), element
-
-    def types_one(self, place: int, end: int, dtype: DataType) -> list[DataType]:
-        return [dtype]
+        return self.integer(place, end, text), element
 
     def types_many(self, place: int, end: int, types: list[DataType] | None) -> list[DataType]:
         return types or []
 
-    def type_list(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
-        return [first, *(rest or ())]
-
     # --- names and literals -----------------------------------------------------------
 
-    def symbol(self, place: int, end: int, token: str) -> tuple[str, Location]:
+    def symbol(self, place: int, end: int, token: str) -> Symbol:
         return token[1:], Location(self.source, place, place + len(token))
 
     def value(self, place: int, end: int, token: str) -> tuple[str, int]:
         return token, place
 
-    def symbols(
-        self, place: int, end: int, first: tuple[str, Any], rest: list[Any] | None = None
-    ) -> list[str]:
+    def symbols(self, place: int, end: int, first: Symbol, rest: list[Symbol] | None = None) -> list[str]:
         return [name for name, _ in [first, *(rest or ())]]
 
     def ints(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
-        return [self.integer(text, place, end) for text in [first, *(rest or ())]]
+        return [self.integer(place, end, text) for text in [first, *(rest or ())]]
 
     def encoded(self, literal: Literal, dtype: DataType, place: int, end: int) -> Any:
         if dtype is UNKNOWN:

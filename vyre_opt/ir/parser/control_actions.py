@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Location, suggest
-from ..literals import LiteralError, read_int, unquote
+from ..literals import unquote
 from ..loops import BOUND_NAMES
 from ..ops import NAMED_KERNELS, OPS
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
-from .scopes import TooDeep, result_names
+from .scopes import Symbol, TooDeep, result_names
 
 
 class ControlActions(OpActions):
@@ -26,6 +26,7 @@ class ControlActions(OpActions):
             raise TooDeep
         block = Block(args)
         self.open_scope(block)
+        # after open_scope, so that the names of the arguments go when the block closes
         for arg in args:
             self.define(f"%{arg.name}", arg, place)
         return block
@@ -47,26 +48,11 @@ class ControlActions(OpActions):
         if block.ops and block.ops[-1].name == "yield" and not block.ops[-1].operands:
             block.ops.pop()
 
-    def bound_int(self, place: int, end: int, text: str) -> int:
-        try:
-            return read_int(text)
-        except LiteralError as error:
-            self.error(str(error), place, end)
-            return 1
-
     def bound_value(self, place: int, end: int, token: str) -> Value:
         return self.use(token, place)
 
-    def absent(self, place: int, end: int) -> None:
-        return None
-
     def step(self, place: int, end: int, bound: int | Value) -> int | Value:
         return bound
-
-    def iter(
-        self, place: int, end: int, first: tuple[Any, ...], rest: list[Any] | None = None
-    ) -> list[tuple[str, Value, DataType]]:
-        return [first, *(rest or ())]
 
     def iter_arg(self, place: int, end: int, name: str, init: str, dtype: DataType) -> tuple[Any, ...]:
         at = Location(self.source, place, end).find(init)
@@ -123,12 +109,7 @@ class ControlActions(OpActions):
         return OPS["if"], (value,), types or (), NO_ATTRS, results, loc
 
     def region_head(
-        self,
-        place: int,
-        end: int,
-        results: str | None,
-        symbol: tuple[str, Location],
-        types: list[DataType] | None,
+        self, place: int, end: int, results: str | None, symbol: Symbol, types: list[DataType] | None
     ) -> tuple[Any, ...]:
         loc = Location(self.source, place, end)
         return OPS["region"], (), types or (), {"label": symbol[0]}, results, loc
@@ -138,7 +119,7 @@ class ControlActions(OpActions):
         place: int,
         end: int,
         results: str | None,
-        symbol: tuple[str, Location],
+        symbol: Symbol,
         operands: list[Value] | None,
         params: list[DataType] | None,
         types: list[DataType] | None,
@@ -148,7 +129,7 @@ class ControlActions(OpActions):
         errors = self.error_count
         if types is None and results:
             self.error("a call that gives results needs their types", place, end)
-            types = [UNKNOWN] * len(result_names(results))
+            types = [UNKNOWN] * len(result_names(results))  # so that their uses are no errors
         if types is not None:
             self.written_types("call", operands or (), params or (), loc)
         op = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
@@ -183,7 +164,7 @@ class ControlActions(OpActions):
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():
             if isinstance(value, tuple) and value[0] == "int":
-                params[key] = self.bound_int(place, end, value[1])
+                params[key] = self.integer(place, end, value[1])
             else:
                 self.error(f"{name}: parameter {key} is an integer", place, end)
         return params

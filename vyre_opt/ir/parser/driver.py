@@ -123,7 +123,8 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     stack = ParserStack(tables.start)
     # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
     states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
-    matches = tables.pattern.finditer(text)  # a recovery takes from it what it skips
+    # One iterator for both: after a recovery the loop goes on behind what was skipped.
+    matches = tables.pattern.finditer(text)
     recoverer = _Recoverer(text, tables, stack, actions, starters, matches)
     deferred: Token | None = None
     end = 0  # of the last token shifted
@@ -152,7 +153,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
                 (terminal, token, start, stop), deferred = deferred, None
                 continue
             lhs, size, kind, method, args = rules[-target - 1]
-            if size:
+            if size:  # values[-0:] would be the whole stack
                 parts, offset = values[-size:], offsets[-size]
                 del states[-size:], values[-size:], offsets[-size:]
             else:

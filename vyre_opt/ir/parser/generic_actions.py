@@ -11,6 +11,7 @@ from ..ops import OPS, OpDef
 from ..program import NO_ATTRS, Block, Op, Value
 from ..types import DataType
 from .control_actions import ControlActions
+from .scopes import Symbol
 
 
 class GenericActions(ControlActions):
@@ -32,8 +33,7 @@ class GenericActions(ControlActions):
         self.pending = tuple(Value(name[1:], t) for name, _, t in params or ())
         return self.open(place, end)
 
-    def generic_block(self, place: int, end: int, block: Block, ops: list[Any] | None = None) -> Block:
-        return self.block(place, end, block, ops)
+    generic_block = ControlActions.block
 
     def generic(
         self,
@@ -65,9 +65,8 @@ class GenericActions(ControlActions):
     ) -> dict[str, Any]:
         if row.kernel is not None:
             buffers = attrs.pop("buffers", [])
-            names = tuple(
-                n for k, n in (buffers if isinstance(buffers, list) else [buffers]) if k == "symbol"
-            )
+            words = buffers if isinstance(buffers, list) else [buffers]
+            names = tuple(text for kind, text in words if kind == "symbol")
             return {"buffers": names, "params": self.kernel_params(row.name, attrs, loc.start, loc.end)}
         built: dict[str, Any] = {}
         expected = {attr.name: attr for attr in row.attrs}
@@ -102,7 +101,7 @@ class GenericActions(ControlActions):
     def attr(self, place: int, end: int, key: str, value: Any) -> tuple[str, Any]:
         return key, ("word", value) if isinstance(value, str) else value
 
-    def attr_symbol(self, place: int, end: int, symbol: tuple[str, Location]) -> tuple[str, str]:
+    def attr_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[str, str]:
         return "symbol", symbol[0]
 
     def attr_string(self, place: int, end: int, text: str) -> tuple[str, str]:

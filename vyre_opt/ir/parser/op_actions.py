@@ -6,11 +6,11 @@ from typing import Any
 
 from ..diagnostics import Location, suggest
 from ..formats import FORMATS, Malformed, Tail
-from ..literals import Literal, LiteralError, read_int
+from ..literals import Literal, LiteralError
 from ..ops import OPS, OpDef
 from ..program import Block, Op, Value
 from ..types import UNKNOWN, DataType
-from .scopes import Scopes, result_names
+from .scopes import Scopes, Symbol, result_names
 
 _EMPTY_TAIL = Tail()
 
@@ -52,12 +52,6 @@ class OpActions(Scopes):
     def modifiers(self, place: int, end: int, words: list[str]) -> list[str]:
         return words
 
-    def modifier(self, place: int, end: int, word: str) -> list[str]:
-        return [word]
-
-    def words(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[str]:
-        return [first, *(rest or ())]
-
     def access_literal(self, place: int, end: int, literal: Literal) -> tuple[Any, ...]:
         return "literal", (), literal
 
@@ -66,28 +60,24 @@ class OpActions(Scopes):
     ) -> tuple[Any, ...]:
         return "literals", (), [first, *(rest or ())]
 
-    def access_symbol(self, place: int, end: int, symbol: tuple[str, Location]) -> tuple[Any, ...]:
+    def access_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
         return "symbol", (), symbol[0]
 
-    def access_load(self, place: int, end: int, symbol: tuple[str, Location], index: str) -> tuple[Any, ...]:
+    def access_load(self, place: int, end: int, symbol: Symbol, index: str) -> tuple[Any, ...]:
         return "load", [self.use(index, symbol[1].end + 1)], symbol[0]
 
     def access_atomic(
-        self, place: int, end: int, symbol: tuple[str, Location], index: str, values: list[Value]
+        self, place: int, end: int, symbol: Symbol, index: str, values: list[Value]
     ) -> tuple[Any, ...]:
         return "atomic", [self.use(index, symbol[1].end + 1), *values], symbol[0]
 
     def access_store(
-        self, place: int, end: int, values: list[Value], symbol: tuple[str, Location], index: str
+        self, place: int, end: int, values: list[Value], symbol: Symbol, index: str
     ) -> tuple[Any, ...]:
         return "store", [*values, self.use(index, symbol[1].end + 1)], symbol[0]
 
     def access_lane(self, place: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
-        try:
-            return "lane", values, read_int(index)
-        except LiteralError as error:
-            self.error(str(error), place, end)
-            return "lane", values, 0
+        return "lane", values, self.integer(place, end, index)
 
     def literal_int(self, place: int, end: int, text: str) -> Literal:
         return "int", text
@@ -143,9 +133,7 @@ class OpActions(Scopes):
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
 
-    def op_spec(
-        self, place: int, end: int, results: str, symbol: tuple[str, Location], dtype: DataType | None
-    ) -> Op:
+    def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
         if dtype is None:
             self.error("spec: needs its type: spec @name : u32", place, end)
@@ -183,16 +171,16 @@ class OpActions(Scopes):
     ) -> Op:
         """Build the op and define its results; the number of names must be that of the results."""
         names = result_names(results) if results else []
+        named = len(names)
         errors = self.error_count
-        if len(names) != len(types):
+        if named != len(types):
             if names or FORMATS[row.format].needs_names:
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
-                self.error(f"{row.name} gives {count}, {len(names)} named", loc.start, loc.end)
-            types = [*types, *[UNKNOWN] * (len(names) - len(types))]
+                self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end)
+            types = [*types, *[UNKNOWN] * (named - len(types))]
         # a result may be left unnamed in the text, but each value needs a name to be printed
-        names += [f"%_{i}" for i in range(len(names), len(types))]
+        names += [f"%_{i}" for i in range(named, len(types))]
         values = tuple(Value(name[1:], dtype) for name, dtype in zip(names, types, strict=False))
-        named = len(result_names(results)) if results else 0
         op = Op(row, operands, values, attrs, regions, loc)
         if self.error_count > errors:
             self.holes.mark_invalid(op)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..literals import LiteralError, read_int
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Op, Value
 from ..types import UNKNOWN, DataType
+
+Symbol = tuple[str, Location]
+"""The name of a `@name` and its place."""
 
 
 class TooDeep(Exception):
@@ -31,9 +35,8 @@ class Scopes:
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
         self.pending: tuple[Value, ...] | None = None  # arguments of the block that opens next
         self.holes = ParseHoles()
-        self.salvaged: dict[
-            int, list[Any]
-        ] = {}  # by id of the owner: statements that an error cut off from it
+        # by id of the owner: statements that an error cut off from it
+        self.salvaged: dict[int, list[Any]] = {}
         self.last_buffer: Buffer | None = None
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
         # Of the item that is being read:
@@ -117,6 +120,27 @@ class Scopes:
             if dtype is not value.type and UNKNOWN not in (dtype, value.type):
                 at = loc.find(f"%{value.name}")
                 self.error(f"{name}: %{value.name} is {value.type}, not {dtype}", at.start, at.end)
+
+    def integer(self, place: int, end: int, text: str) -> int:
+        try:
+            return read_int(text)
+        except LiteralError as error:
+            self.error(str(error), place, end)
+            return 1
+
+    bound_int = extent_number = type_int = integer
+
+    def listed(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        """A list of one or more; `rest` is what follows the first comma."""
+        return [first, *(rest or ())]
+
+    # the driver finds a method by its rule's name; a modifier and types_one are lists of one
+    words = modifier = params = iter = extents = type_args = type_list = types_one = listed
+
+    def absent(self, place: int, end: int) -> None:
+        return None
+
+    count_open = absent
 
     def operands_first(self, place: int, end: int, token: str) -> list[Value]:
         return [self.scope.get(token) or self.use(token, place)]

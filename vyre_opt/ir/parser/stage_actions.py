@@ -6,24 +6,17 @@ from typing import Any
 
 from ..diagnostics import Location, suggest
 from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
-from ..literals import LiteralError, read_int
 from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, Note, Repeat, Stage
 from .generic_actions import GenericActions
+from .scopes import Symbol
 
 
 class StageActions(GenericActions):
-    def integer(self, text: str, place: int, end: int) -> int:
-        try:
-            return read_int(text)
-        except LiteralError as error:
-            self.error(str(error), place, end)
-            return 1
-
     def launch(
         self,
         place: int,
         end: int,
-        symbol: tuple[str, Location],
+        symbol: Symbol,
         grid: list[Extent],
         names: list[str] | None,
         attrs: dict[str, Any] | None = None,
@@ -41,7 +34,7 @@ class StageActions(GenericActions):
     def _note(self, key: str, value: Any, place: int, end: int) -> Note:
         kind, text = value if isinstance(value, tuple) else ("list", "")
         if kind == "int":
-            return self.integer(text, place, end)
+            return self.integer(place, end, text)
         if kind == "bool":
             return bool(text == "true")
         if kind != "string":
@@ -49,19 +42,13 @@ class StageActions(GenericActions):
         return str(text)
 
     def repeat(self, place: int, end: int, times: str, stages: list[Stage] | None = None) -> Repeat:
-        stage = Repeat(self.integer(times, place, end), stages or [], Location(self.source, place, end))
+        stage = Repeat(self.integer(place, end, times), stages or [], Location(self.source, place, end))
         if stage.depth > MAX_REPEATS:
             self.error(f"repeats nest deeper than {MAX_REPEATS}", place, place + len("repeat"))
             stage.stages = []
         return stage
 
-    def extents(self, place: int, end: int, first: Extent, rest: list[Extent] | None = None) -> list[Extent]:
-        return [first, *(rest or ())]
-
-    def extent_number(self, place: int, end: int, text: str) -> int:
-        return self.integer(text, place, end)
-
-    def extent_arg(self, place: int, end: int, symbol: tuple[str, Location]) -> str:
+    def extent_arg(self, place: int, end: int, symbol: Symbol) -> str:
         return symbol[0]
 
     def extent_call(
@@ -86,7 +73,7 @@ class StageActions(GenericActions):
             return 1
         return call
 
-    def host_read(self, place: int, end: int, symbol: tuple[str, Location]) -> HostRead:
+    def host_read(self, place: int, end: int, symbol: Symbol) -> HostRead:
         return HostRead(symbol[0], Location(self.source, place, end))
 
     def kernel_stage(
