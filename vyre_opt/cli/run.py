@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import __version__
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
-    SHELLS,
+    PAIRS,
     GroupedCommand,
     checked,
+    color_option,
+    common_options,
     completion_script,
     default_passes,
     flag,
-    fusion_limits,
+    optimize_options,
     option,
-    parse_assignment,
 )
 from .errors import ToolError
 from .reports import Clock
@@ -84,50 +84,33 @@ def parse_grid(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-BUFFERS, RUN, OTHER = "Buffers", "Run", "Other"
-_pairs: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment)}
+BUFFERS, RUN = "Buffers", "Run"
 
 
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True), required=False)
-@option("--in", "inputs", metavar="NAME=FILE", **_pairs, help="The contents of a buffer.", group=BUFFERS)
-@option(
-    "--out",
-    "outputs",
-    metavar="NAME=FILE",
-    **_pairs,
-    help="Where to write an output; - is stdout, raw.",
-    group=BUFFERS,
-)
-@option(
-    "--len", "lengths", metavar="NAME=N", **_pairs, help="Elements of a buffer of open size.", group=BUFFERS
-)
+@option("--in inputs", "The contents of a buffer.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option("--out outputs", "Where to write an output; - is stdout, raw.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option("--len lengths", "Elements of a buffer of open size.", BUFFERS, metavar="NAME=N", **PAIRS)
 @option(
     "--target",
+    "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
+    RUN,
     type=click.Choice(("ref", "cpu", "cuda")),
     default="cpu",
     show_default=True,
-    help="What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
-    group=RUN,
 )
-@option(
-    "--grid", metavar="X[,Y,Z]", callback=checked(parse_grid), help="Workgroups along each axis.", group=RUN
+@option("--grid", "Workgroups along each axis.", RUN, metavar="X[,Y,Z]", callback=checked(parse_grid))
+@option("--entry", "What to run: by default @main, or the only choice.", RUN, metavar="NAME")
+@option("--spec", "Set a specialization constant.", RUN, metavar="NAME=VALUE", **PAIRS)
+@optimize_options(
+    "Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.", RUN
 )
-@option("--entry", metavar="NAME", help="What to run: by default @main, or the only choice.", group=RUN)
-@option("--spec", metavar="NAME=VALUE", **_pairs, help="Set a specialization constant.", group=RUN)
-@option(
-    "-O",
-    "--optimize",
-    is_flag=True,
-    help="Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.",
-    group=RUN,
-)
-@fusion_limits(RUN)
 @option(
     "--check-against",
+    "Run again there, without -O, and compare the outputs.",
+    RUN,
     type=click.Choice(("ref",)),
-    help="Run again there, without -O, and compare the outputs.",
-    group=RUN,
 )
 @flag(
     "--check",
@@ -137,36 +120,23 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment
 )
 @option(
     "--tolerance",
+    "Relative error that --check and --check-against allow for floats. Without it, every bit counts, "
+    "but for --check where an op is approximate.",
+    RUN,
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Relative error that --check and --check-against allow for floats. Without it, every bit counts, "
-    "but for --check where an op is approximate.",
-    group=RUN,
 )
-@flag("--no-cache", "Compile anew, and keep nothing on disk.", RUN, "no_cache")
+@flag("--no-cache no_cache", "Compile anew, and keep nothing on disk.", RUN)
 @flag("--autotune", "Measure the schedules of named kernels first, and run at the best.", RUN)
 @option(
     "--plot",
+    "With --autotune: a picture of what each configuration cost, and of the policy's path.",
+    RUN,
     metavar="FILE.svg",
-    help="With --autotune: a picture of what each configuration cost, and of the policy's path.",
-    group=RUN,
 )
-@flag("--time", "Show the time that each step took.", RUN, "--timing", "timing")
-@option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    callback=lambda ctx, param, value: errors.use_color(value),
-    help="Colour messages; auto minds NO_COLOR.",
-    group=OTHER,
-)
-@option(
-    "--completion",
-    type=click.Choice(SHELLS),
-    help="Print the completion script of a shell, and exit.",
-    group=OTHER,
-)
-@click.version_option(__version__, prog_name="vyre-run", message="%(prog)s %(version)s")
+@flag("--time --timing timing", "Show the time that each step took.", RUN)
+@color_option("Other")
+@common_options("vyre-run")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, completion: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
