@@ -130,12 +130,17 @@ def optimize_options(help: str, group: str) -> Callable[[FC], FC]:
     return add
 
 
-def color_option(group: str, **attrs: Any) -> Callable[[FC], FC]:
+def color_option(group: str) -> Callable[[FC], FC]:
     """Adds --color, whose value is whether to colour."""
-    help = "Colour messages; auto minds NO_COLOR."
     choices = click.Choice(("auto", "always", "never"))
-    attrs["callback"] = lambda ctx, param, value: errors.use_color(value)
-    return option("--color", help, group, type=choices, default="auto", **attrs)
+    return option(
+        "--color",
+        "Colour messages; auto minds NO_COLOR.",
+        group,
+        type=choices,
+        default="auto",
+        callback=lambda ctx, param, value: errors.use_color(value),
+    )
 
 
 def common_options(tool: str) -> Callable[[FC], FC]:

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..driver.binding import Signature
-    from ..driver.pipeline import PipelineExecutable
-    from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import Dispatcher
+    from .run_buffers import AnyExecutable
     from .run_report import HostReads
 
 __all__ = ["command", "main"]
@@ -220,7 +219,7 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
     return 0
 
 
-def _has_useless_grid(executable: ProgramExecutable | PipelineExecutable, options: RunOptions) -> bool:
+def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
     """Whether --grid is given for a pipeline, which takes none; prints the error."""
     from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import BadLaunch
@@ -236,10 +235,7 @@ def _has_useless_grid(executable: ProgramExecutable | PipelineExecutable, option
 
 
 def _call(
-    executable: ProgramExecutable | PipelineExecutable,
-    arguments: list[Any],
-    options: RunOptions,
-    clock: Clock | None = None,
+    executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Clock | None = None
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.  Launches are timed if there is a clock."""
     from ..driver.program import ProgramExecutable
@@ -263,7 +259,7 @@ def _call(
 
 def _run_unoptimized(
     module: Module,
-    executable: ProgramExecutable | PipelineExecutable,
+    executable: AnyExecutable,
     arguments: list[Any],
     target: str | Dispatcher,
     options: RunOptions,
@@ -278,7 +274,7 @@ def _run_unoptimized(
 
 def _check(
     module: Module,
-    executable: ProgramExecutable | PipelineExecutable,
+    executable: AnyExecutable,
     arguments: list[Any],
     buffers: list[Buffer],
     arrays: list[np.ndarray],

@@ -171,12 +171,7 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 
 
 def _tune(
-    task: _Task,
-    strategy: str,
-    total: int,
-    rounds: int,
-    seed: int,
-    on_progress: Callable[[int], None] | None,
+    task: _Task, strategy: str, total: int, rounds: int, seed: int, on_progress: Callable[[int], None] | None
 ) -> Tuning:
     """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
     bench = task.bench()
