@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..ir.diagnostics import suggest
-from ..lowering.nvptx.targets import GPUS, PtxVersion, TargetError, parse_version
+from ..lowering.nvptx.targets import GPUS, parse_version
 from . import errors
 from .command import (
     PAIRS,
@@ -68,14 +68,6 @@ def check_target(name: str) -> str:
     return name
 
 
-def check_ptx_version(text: str) -> PtxVersion:
-    """`8.6` as a version.  Raises ValueError that lists the versions there are."""
-    try:
-        return parse_version(text)
-    except TargetError as error:
-        raise ValueError(str(error)) from None
-
-
 @click.command(
     "vyre-opt",
     cls=GroupedCommand,
@@ -116,7 +108,7 @@ def check_ptx_version(text: str) -> PtxVersion:
     "The PTX version to write, such as 8.6; the lowest that the GPU takes if not given.",
     OUTPUT,
     metavar="V",
-    callback=checked(check_ptx_version),
+    callback=checked(parse_version),
 )
 @option(
     "--bounds",

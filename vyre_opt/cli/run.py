@@ -183,8 +183,7 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
     try:
         if options.no_cache:
             run_buffers.disable_cache()
-        target = options.target
-        passes = options.passes
+        target, passes = options.target, options.passes
         executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
         if _has_useless_grid(executable, options):
             return 2

@@ -153,7 +153,7 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
             raise ToolError(
                 f"--in {buffer.name}: {path} has {len(raw)} bytes, not a multiple of {buffer.dtype}'s {size}"
             )
-        # any byte but zero is true; NumPy's bool of another byte than 1 would break comparisons of bytes
+        # any byte but zero is true; a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         is_bool = stored == np.bool_
         flat = np.frombuffer(raw, np.uint8) != 0 if is_bool else np.frombuffer(raw, stored.newbyteorder("<"))
         flat = flat.astype(stored, copy=False)

@@ -137,7 +137,7 @@ def policy_descent(
     while 0 < len(budget.order) < most:
         best = budget.best
         if best is None:  # all failed so far: anything else
-            budget.measure(_unmeasured(budget)[:1], glance)
+            budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
             continue
         gains, costs = _expected_gains(budget, surrogate, budget.costs[best])
         if gains.max() < options.patience:
@@ -214,7 +214,3 @@ def _draw(p: Array, rng: np.random.Generator, count: int) -> list[int]:
     """Up to `count` different indices, drawn with probabilities `p`."""
     possible = int(np.count_nonzero(p))
     return [int(k) for k in rng.choice(len(p), min(count, possible), replace=False, p=p / p.sum())]
-
-
-def _unmeasured(budget: Budget) -> list[int]:
-    return [pick for pick in range(budget.count) if pick not in budget.costs]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..driver.progress import ProgressBar
-from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher
+from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .budget import Budget
@@ -104,8 +104,6 @@ class _Task:
         start: Mapping[str, Any] | None,
     ) -> _Task:
         """Raises BadInputs."""
-        from ..runtime.dispatcher import shared_dispatcher
-
         backend = shared_dispatcher(dispatcher)
         name, workload = (kernel, None) if isinstance(kernel, str) else (kernel.name, kernel)
         if space is None:
