@@ -193,9 +193,11 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
             from .run_tune import autotune_kernels
 
             if autotune_kernels(module, executable, arguments, target, options.plot):
+                # the first one holds a copy of the module, made before the schedules were written
                 executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
             clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
         outputs, reads = _call(executable, arguments, options, clock)
+        # the first dispatch compiles, and each program has a row of its own for that
         clock.lap("dispatch", less=run_report.book_compilations(executable.dispatcher, clock))
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
         if options.check_against:

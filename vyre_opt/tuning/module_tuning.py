@@ -133,6 +133,7 @@ def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None)
         sizes = (counts or {}).get(program.name, {})
         buffers = tuple(_sized(program.buffers[name], sizes) for name in op.attrs["buffers"])
 
+        # the default binds the op of this iteration; a closure would see the last one
         def write_op(params: dict[str, int], op: Any = op) -> None:
             op.attrs = {**op.attrs, "params": params}
 

@@ -192,7 +192,7 @@ def _compare_with_default(bench: Bench, budget: Budget, best: int, default: int 
     ranked = sorted(budget.finalists or budget.order, key=budget.costs.__getitem__)
     outcome = paired_test(bench, default, [pick for pick in ranked if pick != default][:CANDIDATES])
     if default not in budget.costs:
-        budget.order.append(default)
+        budget.order.append(default)  # the test has measured it now, so it belongs to the result
     budget.costs.update(outcome.costs)
     return outcome.winner
 
@@ -204,6 +204,7 @@ def _result(
     measured = tuple(
         Measured(space.configs[pick], budget.costs[pick], failures.get(pick, "")) for pick in budget.order
     )
+    # the whole space may have been seen, and some of it only at a glance
     is_spent = budget.left <= 0 and any(len(s) < budget.rounds for s in budget.samples.values())
     stopped = "nothing more promised a gain" if budget.is_settled else SPENT
     if len(budget.order) == len(space) and not is_spent:

@@ -96,6 +96,7 @@ class KernelWorkload:
         return Space([*products(self.kernel, target), default], why_not)
 
     def default(self, target: str) -> Config:
+        # `strided` follows from owns_grid, so it is no choice
         schedule = asdict(self.expansion({}, target).schedule)
         return {name: int(value) for name, value in schedule.items() if name != "strided"}
 
@@ -154,6 +155,7 @@ class KernelWorkload:
         cores, indices = values
         step = max(1, len(indices) // CHECKED_LOOKUPS)
         result = KERNELS[self.kernel](cores, indices[::step], **self.params)
+        # the result has a row of columns for each lookup; the index is that of the checked rows, flat
         columns = len(result) // max(1, len(indices[::step]))
         return result, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
 
