@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from .. import __version__
 from . import errors
-from .command import SHELLS, completion_script
+from .command import common_options, completion_script
 
 __all__ = ["command", "main"]
 
@@ -21,10 +20,7 @@ What is removed is compiled again when it is needed.
 @click.group(
     "vyre-cache", epilog=EPILOG, invoke_without_command=True, context_settings={"max_content_width": 100}
 )
-@click.option(
-    "--completion", type=click.Choice(SHELLS), help="Print the completion script of a shell, and exit."
-)
-@click.version_option(__version__, prog_name="vyre-cache", message="%(prog)s %(version)s")
+@common_options("vyre-cache")
 @click.pass_context
 def command(ctx: click.Context, completion: str | None) -> int:
     """Show, empty or check the cache of compiled programs."""

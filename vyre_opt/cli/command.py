@@ -7,17 +7,22 @@ from typing import Any, TypeVar
 
 import click
 
+from .. import __version__
+from . import errors
+
 __all__ = [
+    "PAIRS",
     "GroupedCommand",
     "GroupedOption",
     "checked",
+    "color_option",
+    "common_options",
     "complete_passes",
     "completion_script",
     "default_passes",
     "flag",
-    "fusion_limits",
+    "optimize_options",
     "option",
-    "parse_assignment",
 ]
 
 SHELLS = ("bash", "zsh", "fish")
@@ -64,13 +69,13 @@ class GroupedCommand(click.Command):
         formatter.write(f"\n{self.epilog}" if self.epilog else "")
 
 
-def option(*names: str, group: str, **attrs: Any) -> Callable[[FC], FC]:
-    """`click.option`, listed under `group` in the help."""
-    return click.option(*names, cls=GroupedOption, group=group, **attrs)
+def option(names: str, help: str, group: str = "Other", **attrs: Any) -> Callable[[FC], FC]:
+    """`click.option` of `names`, which spaces separate, listed under `group` in the help."""
+    return click.option(*names.split(), cls=GroupedOption, help=help, group=group, **attrs)
 
 
-def flag(name: str, help: str, group: str, *dest: str) -> Callable[[FC], FC]:
-    return option(name, *dest, is_flag=True, help=help, group=group)
+def flag(names: str, help: str, group: str) -> Callable[[FC], FC]:
+    return option(names, help, group, is_flag=True)
 
 
 def checked(check: Callable[[str], Any]) -> Callable[..., Any]:
@@ -106,30 +111,51 @@ def _threshold(text: str) -> float:
     return threshold
 
 
-def fusion_limits(group: str) -> Callable[[FC], FC]:
-    """Adds the options that limit what -O fuses."""
+PAIRS: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment)}
+"""Attributes of an option that takes NAME=VALUE any number of times."""
+
+
+def optimize_options(help: str, group: str) -> Callable[[FC], FC]:
+    """Adds -O, and the options that limit what it fuses."""
+    most = "With -O: join no launches whose buffers hold more bytes in all; 0 for any number."
+    threshold = "With -O: join no launches whose fusion pressure is above T elements a link."
+
+    # the last that is added comes first in the help, as in a column of decorators
+    def add(command: FC) -> FC:
+        command = option("--max-group-bytes", most, group, metavar="N", type=click.IntRange(min=0))(command)
+        check = checked(_threshold)
+        command = option("--fusion-threshold", threshold, group, metavar="T", callback=check)(command)
+        return flag("-O --optimize", help, group)(command)
+
+    return add
+
+
+def color_option(group: str) -> Callable[[FC], FC]:
+    """Adds --color, whose value is whether to colour."""
+    choices = click.Choice(("auto", "always", "never"))
+    return option(
+        "--color",
+        "Colour messages; auto minds NO_COLOR.",
+        group,
+        type=choices,
+        default="auto",
+        callback=lambda ctx, param, value: errors.use_color(value),
+    )
+
+
+def common_options(tool: str) -> Callable[[FC], FC]:
+    """Adds --completion, which the command handles, and --version."""
+    help = "Print the completion script of a shell, and exit."
 
     def add(command: FC) -> FC:
-        command = option(
-            "--max-group-bytes",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="With -O: join no launches whose buffers hold more bytes in all; 0 for any number.",
-            group=group,
-        )(command)
-        return option(
-            "--fusion-threshold",
-            metavar="T",
-            callback=checked(_threshold),
-            help="With -O: join no launches whose fusion pressure is above T elements a link.",
-            group=group,
-        )(command)
+        command = click.version_option(__version__, prog_name=tool, message="%(prog)s %(version)s")(command)
+        return option("--completion", help, type=click.Choice(SHELLS))(command)
 
     return add
 
 
 def default_passes(options: dict[str, Any]) -> str:
-    """The passes of -O, with the limits of `fusion_limits`; empty without -O.  Both are removed from `options`."""
+    """The passes of -O, with its limits; empty without -O.  All three are removed from `options`."""
     limits = {name: options.pop(name) for name in ("fusion_threshold", "max_group_bytes")}
     if not options.pop("optimize"):
         for name, limit in limits.items():

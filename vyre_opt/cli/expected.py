@@ -66,11 +66,13 @@ def _differences(
     kind: str, messages: list[tuple[str, Location | None]], expected: list[_Expectation]
 ) -> Iterator[Diagnostic]:
     """What does not fit among the messages and expectations of one kind on one line."""
-    # an expectation of N messages has N slots, each for one message
+    # an expectation of N messages has N slots, each for one message; N is what a comment says, so it is
+    # capped: one slot more than there are messages stays empty just as many would
     slots = [e for e in expected for _ in range(min(e.min_count, len(messages) + 1))]
     matching = _match([[i for i, e in enumerate(slots) if e.text in message] for message, _ in messages])
     matched = set(matching.values())
     for number, (message, loc) in enumerate(messages):
+        # `N+` takes any further message that fits, beyond its N slots
         if number not in matched and not any(e.has_more and e.text in message for e in expected):
             yield Diagnostic("error", f"unexpected {kind}: {message}", loc)
     for expectation in expected:

@@ -19,9 +19,8 @@ __all__ = ["observers"]
 def observers(options: CompileOptions) -> list[Observer]:
     """The observers of the pass manager that print the IR as `options` say."""
     printers: list[Observer] = []
-    before, after = options.print_ir_before, options.print_ir_after
-    if before or after or options.print_ir_after_all:
-        printers.append(PrintIR(before, after, options.print_ir_after_all, options.print_generic))
+    if options.print_ir_before or options.print_ir_after or options.print_ir_after_all:
+        printers.append(PrintIR(options))
     if options.print_ir_after_change:
         printers.append(PrintChange(options.print_generic))
     return printers
@@ -30,20 +29,16 @@ def observers(options: CompileOptions) -> list[Observer]:
 class PrintIR:
     """Prints the whole module before and after the passes that are named."""
 
-    def __init__(
-        self, before: tuple[str, ...], after: tuple[str, ...], after_all: bool, generic: bool
-    ) -> None:
-        self.names_before = before
-        self.names_after = after
-        self.after_all = after_all
-        self.generic = generic
+    def __init__(self, options: CompileOptions) -> None:
+        self.options = options
+        self.generic = options.print_generic
 
     def before(self, running: Pass, module: Module) -> None:
-        if running.name in self.names_before:
+        if running.name in self.options.print_ir_before:
             write_stderr(f"// IR before {running.name}\n{print_program(module, self.generic)}")
 
     def after(self, running: Pass, module: Module, changed: bool) -> None:
-        if self.after_all or running.name in self.names_after:
+        if self.options.print_ir_after_all or running.name in self.options.print_ir_after:
             unchanged = "" if changed else " (no change)"
             write_stderr(f"// IR after {running.name}{unchanged}\n{print_program(module, self.generic)}")
 
@@ -53,6 +48,7 @@ class PrintChange:
 
     def __init__(self, generic: bool) -> None:
         self.generic = generic
+        # what one pass left is what the next finds, so each text is printed once
         self.previous: tuple[Module, str] | None = None
 
     def before(self, running: Pass, module: Module) -> None:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import __version__
 from ..ir.diagnostics import suggest
-from ..lowering.nvptx.targets import GPUS, PtxVersion, TargetError, parse_version
+from ..lowering.nvptx.targets import GPUS, parse_version
 from . import errors
 from .command import (
-    SHELLS,
+    PAIRS,
     GroupedCommand,
     checked,
+    color_option,
+    common_options,
     complete_passes,
     completion_script,
     default_passes,
     flag,
-    fusion_limits,
+    optimize_options,
     option,
-    parse_assignment,
 )
 from .emit import FORMS, check_form, join
 from .text_files import read_text, split, write_text
@@ -50,7 +50,10 @@ Completion: eval "$(vyre-opt --completion bash)"
 """
 
 
-PASSES, OUTPUT, CHECKS, DEBUG, OTHER = "Passes", "Output", "Checks", "Looking inside", "Other"
+PASSES, OUTPUT, CHECKS, DEBUG = "Passes", "Output", "Checks", "Looking inside"
+PATH = click.Path(allow_dash=True)
+NAMES: dict[str, Any] = {"multiple": True, "shell_complete": complete_passes}
+"""Attributes of an option that takes names of passes."""
 
 TARGETS = ("ref", "cpu", *GPUS)
 
@@ -65,152 +68,79 @@ def check_target(name: str) -> str:
     return name
 
 
-def check_ptx_version(text: str) -> PtxVersion:
-    """`8.6` as a version.  Raises ValueError that lists the versions there are."""
-    try:
-        return parse_version(text)
-    except TargetError as error:
-        raise ValueError(str(error)) from None
-
-
-@click.command("vyre-opt", cls=GroupedCommand, bare={"--remarks": "*"}, epilog=EXAMPLES)
-@click.argument("file", required=False, type=click.Path(allow_dash=True))
+@click.command(
+    "vyre-opt",
+    cls=GroupedCommand,
+    bare={"--remarks": "*"},
+    epilog=EXAMPLES,
+    context_settings={"show_default": True},
+)
+@click.argument("file", required=False, type=PATH)
 @option(
-    "--pass",
-    "--pass-pipeline",
-    "passes",
-    multiple=True,
+    "--pass --pass-pipeline passes",
+    "Run a pass, or several. May be repeated; passes run in the order given.",
+    PASSES,
     metavar="PASS{OPT=V},...",
-    shell_complete=complete_passes,
-    help="Run a pass, or several. May be repeated; passes run in the order given.",
-    group=PASSES,
+    **NAMES,
 )
-@option(
-    "-O",
-    "--optimize",
-    is_flag=True,
-    help="Run the default passes, after those of --pass: join launches, keep hand-offs on chip, clean up.",
-    group=PASSES,
+@optimize_options(
+    "Run the default passes, after those of --pass: join launches, keep hand-offs on chip, clean up.", PASSES
 )
-@fusion_limits(PASSES)
 @flag("--list-passes", "List the passes and their options, and exit.", PASSES)
 @option(
     "--load-pass-plugin",
+    "Import a Python module or file that registers passes.",
+    PASSES,
     multiple=True,
     metavar="MODULE",
-    help="Import a Python module or file that registers passes.",
-    group=PASSES,
 )
 @flag("--dump-pass-pipeline", "Show the pipeline with all it requires, as text that --pass reads.", PASSES)
-@option(
-    "--spec",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=checked(parse_assignment),
-    help="Set a specialization constant.",
-    group=PASSES,
-)
+@option("--spec", "Set a specialization constant.", PASSES, metavar="NAME=VALUE", **PAIRS)
 @option(
     "--target",
+    "What to compile for: ref, cpu, or a GPU such as sm_90.",
+    PASSES,
     metavar="NAME",
     callback=checked(check_target),
-    help="What to compile for: ref, cpu, or a GPU such as sm_90.",
-    group=PASSES,
 )
 @option(
     "--ptx-version",
+    "The PTX version to write, such as 8.6; the lowest that the GPU takes if not given.",
+    OUTPUT,
     metavar="V",
-    callback=checked(check_ptx_version),
-    help="The PTX version to write, such as 8.6; the lowest that the GPU takes if not given.",
-    group=OUTPUT,
+    callback=checked(parse_version),
 )
 @option(
     "--bounds",
+    "On a GPU, what an access does that is not proven in bounds: anything, the nearest element, a fault.",
+    OUTPUT,
     type=click.Choice(("none", "clamp", "trap")),
     default="none",
-    show_default=True,
-    help="On a GPU, what an access does that is not proven in bounds: anything, the nearest element, a fault.",
-    group=OUTPUT,
 )
-@option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(allow_dash=True),
-    help="Write here; a failed run leaves the old file.",
-    group=OUTPUT,
-)
-@option(
-    "--emit",
-    type=click.Choice(FORMS),
-    default="vyre",
-    show_default=True,
-    help="The form of the output.",
-    group=OUTPUT,
-)
+@option("-o --output", "Write here; a failed run leaves the old file.", OUTPUT, metavar="FILE", type=PATH)
+@option("--emit", "The form of the output.", OUTPUT, type=click.Choice(FORMS), default="vyre")
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
-@option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    show_default=True,
-    callback=lambda ctx, param, value: errors.use_color(value),
-    help="Colour messages; auto minds NO_COLOR.",
-    group=OUTPUT,
-)
-@option(
-    "--verify-each/--no-verify-each",
-    default=True,
-    show_default=True,
-    help="Verify after each pass.",
-    group=CHECKS,
-)
+@color_option(OUTPUT)
+@option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
 @flag("--verify-diagnostics", "Check messages against `// expected-error @+1 {{...}}` comments.", CHECKS)
 @flag("--verify-roundtrip", "Check that the printed text reads back as the same bytes.", CHECKS)
 @flag("--split-input-file", "Treat the parts between lines `// -----` as files of their own.", CHECKS)
-@option(
-    "--print-ir-before",
-    multiple=True,
-    metavar="PASS",
-    shell_complete=complete_passes,
-    help="Print the IR before a pass.",
-    group=DEBUG,
-)
-@option(
-    "--print-ir-after",
-    multiple=True,
-    metavar="PASS",
-    shell_complete=complete_passes,
-    help="Print the IR after a pass.",
-    group=DEBUG,
-)
+@option("--print-ir-before", "Print the IR before a pass.", DEBUG, metavar="PASS", **NAMES)
+@option("--print-ir-after", "Print the IR after a pass.", DEBUG, metavar="PASS", **NAMES)
 @flag("--print-ir-after-all", "Print the IR after every pass.", DEBUG)
 @flag("--print-ir-after-change", "Print what each pass changed, as a diff.", DEBUG)
-@option(
-    "--remarks",
-    multiple=True,
-    metavar="[=PASS]",
-    shell_complete=complete_passes,
-    help="Show what passes did and why not, of all or of one.",
-    group=DEBUG,
-)
+@option("--remarks", "Show what passes did and why not, of all or of one.", DEBUG, metavar="[=PASS]", **NAMES)
 @flag("--timing", "Show the time that each step took.", DEBUG)
 @flag("--stats", "Show what passes counted.", DEBUG)
 @option(
     "--crash-reproducer",
+    "If a pass crashes, write the input and the pipeline here.",
+    DEBUG,
     metavar="FILE",
     type=click.Path(),
-    help="If a pass crashes, write the input and the pipeline here.",
-    group=DEBUG,
 )
 @flag("--run-reproducer", "Run with the options in the first line of the input.", DEBUG)
-@option(
-    "--completion",
-    type=click.Choice(SHELLS),
-    help="Print the completion script of a shell, and exit.",
-    group=OTHER,
-)
-@click.version_option(__version__, prog_name="vyre-opt", message="%(prog)s %(version)s")
+@common_options("vyre-opt")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     """Read a .vyre module from FILE or stdin, verify it, run passes, print it."""

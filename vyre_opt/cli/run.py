@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .. import __version__
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
-    SHELLS,
+    PAIRS,
     GroupedCommand,
     checked,
+    color_option,
+    common_options,
     completion_script,
     default_passes,
     flag,
-    fusion_limits,
+    optimize_options,
     option,
-    parse_assignment,
 )
 from .errors import ToolError
 from .reports import Clock
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..driver.binding import Signature
-    from ..driver.pipeline import PipelineExecutable
-    from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import Dispatcher
+    from .run_buffers import AnyExecutable
     from .run_report import HostReads
 
 __all__ = ["command", "main"]
@@ -84,50 +83,33 @@ def parse_grid(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-BUFFERS, RUN, OTHER = "Buffers", "Run", "Other"
-_pairs: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment)}
+BUFFERS, RUN = "Buffers", "Run"
 
 
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True), required=False)
-@option("--in", "inputs", metavar="NAME=FILE", **_pairs, help="The contents of a buffer.", group=BUFFERS)
-@option(
-    "--out",
-    "outputs",
-    metavar="NAME=FILE",
-    **_pairs,
-    help="Where to write an output; - is stdout, raw.",
-    group=BUFFERS,
-)
-@option(
-    "--len", "lengths", metavar="NAME=N", **_pairs, help="Elements of a buffer of open size.", group=BUFFERS
-)
+@option("--in inputs", "The contents of a buffer.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option("--out outputs", "Where to write an output; - is stdout, raw.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option("--len lengths", "Elements of a buffer of open size.", BUFFERS, metavar="NAME=N", **PAIRS)
 @option(
     "--target",
+    "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
+    RUN,
     type=click.Choice(("ref", "cpu", "cuda")),
     default="cpu",
     show_default=True,
-    help="What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
-    group=RUN,
 )
-@option(
-    "--grid", metavar="X[,Y,Z]", callback=checked(parse_grid), help="Workgroups along each axis.", group=RUN
+@option("--grid", "Workgroups along each axis.", RUN, metavar="X[,Y,Z]", callback=checked(parse_grid))
+@option("--entry", "What to run: by default @main, or the only choice.", RUN, metavar="NAME")
+@option("--spec", "Set a specialization constant.", RUN, metavar="NAME=VALUE", **PAIRS)
+@optimize_options(
+    "Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.", RUN
 )
-@option("--entry", metavar="NAME", help="What to run: by default @main, or the only choice.", group=RUN)
-@option("--spec", metavar="NAME=VALUE", **_pairs, help="Set a specialization constant.", group=RUN)
-@option(
-    "-O",
-    "--optimize",
-    is_flag=True,
-    help="Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.",
-    group=RUN,
-)
-@fusion_limits(RUN)
 @option(
     "--check-against",
+    "Run again there, without -O, and compare the outputs.",
+    RUN,
     type=click.Choice(("ref",)),
-    help="Run again there, without -O, and compare the outputs.",
-    group=RUN,
 )
 @flag(
     "--check",
@@ -137,36 +119,23 @@ _pairs: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment
 )
 @option(
     "--tolerance",
+    "Relative error that --check and --check-against allow for floats. Without it, every bit counts, "
+    "but for --check where an op is approximate.",
+    RUN,
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Relative error that --check and --check-against allow for floats. Without it, every bit counts, "
-    "but for --check where an op is approximate.",
-    group=RUN,
 )
-@flag("--no-cache", "Compile anew, and keep nothing on disk.", RUN, "no_cache")
+@flag("--no-cache no_cache", "Compile anew, and keep nothing on disk.", RUN)
 @flag("--autotune", "Measure the schedules of named kernels first, and run at the best.", RUN)
 @option(
     "--plot",
+    "With --autotune: a picture of what each configuration cost, and of the policy's path.",
+    RUN,
     metavar="FILE.svg",
-    help="With --autotune: a picture of what each configuration cost, and of the policy's path.",
-    group=RUN,
 )
-@flag("--time", "Show the time that each step took.", RUN, "--timing", "timing")
-@option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    callback=lambda ctx, param, value: errors.use_color(value),
-    help="Colour messages; auto minds NO_COLOR.",
-    group=OTHER,
-)
-@option(
-    "--completion",
-    type=click.Choice(SHELLS),
-    help="Print the completion script of a shell, and exit.",
-    group=OTHER,
-)
-@click.version_option(__version__, prog_name="vyre-run", message="%(prog)s %(version)s")
+@flag("--time --timing timing", "Show the time that each step took.", RUN)
+@color_option("Other")
+@common_options("vyre-run")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, completion: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
@@ -214,8 +183,7 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
     try:
         if options.no_cache:
             run_buffers.disable_cache()
-        target = options.target
-        passes = options.passes
+        target, passes = options.target, options.passes
         executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
         if _has_useless_grid(executable, options):
             return 2
@@ -225,9 +193,11 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
             from .run_tune import autotune_kernels
 
             if autotune_kernels(module, executable, arguments, target, options.plot):
+                # the first one holds a copy of the module, made before the schedules were written
                 executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
             clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
         outputs, reads = _call(executable, arguments, options, clock)
+        # the first dispatch compiles, and each program has a row of its own for that
         clock.lap("dispatch", less=run_report.book_compilations(executable.dispatcher, clock))
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
         if options.check_against:
@@ -250,7 +220,7 @@ def _run(module: Module, options: RunOptions, clock: Clock) -> int:
     return 0
 
 
-def _has_useless_grid(executable: ProgramExecutable | PipelineExecutable, options: RunOptions) -> bool:
+def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
     """Whether --grid is given for a pipeline, which takes none; prints the error."""
     from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import BadLaunch
@@ -266,10 +236,7 @@ def _has_useless_grid(executable: ProgramExecutable | PipelineExecutable, option
 
 
 def _call(
-    executable: ProgramExecutable | PipelineExecutable,
-    arguments: list[Any],
-    options: RunOptions,
-    clock: Clock | None = None,
+    executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Clock | None = None
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.  Launches are timed if there is a clock."""
     from ..driver.program import ProgramExecutable
@@ -293,7 +260,7 @@ def _call(
 
 def _run_unoptimized(
     module: Module,
-    executable: ProgramExecutable | PipelineExecutable,
+    executable: AnyExecutable,
     arguments: list[Any],
     target: str | Dispatcher,
     options: RunOptions,
@@ -308,7 +275,7 @@ def _run_unoptimized(
 
 def _check(
     module: Module,
-    executable: ProgramExecutable | PipelineExecutable,
+    executable: AnyExecutable,
     arguments: list[Any],
     buffers: list[Buffer],
     arrays: list[np.ndarray],

@@ -20,9 +20,10 @@ from ..runtime.dispatcher import Dispatcher, OutputAlloc
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
-__all__ = ["SHELL", "arguments", "compile_entry", "disable_cache", "rebind", "write"]
+__all__ = ["SHELL", "AnyExecutable", "arguments", "compile_entry", "disable_cache", "rebind", "write"]
 
 Pairs = Sequence[tuple[str, str]]
+AnyExecutable = ProgramExecutable | PipelineExecutable
 
 SHELL = CallSyntax(
     entry="--entry",
@@ -44,7 +45,7 @@ def disable_cache() -> None:
 
 def compile_entry(
     module: Module, entry: str | None, target: str | Dispatcher, specs: Pairs, passes: str = ""
-) -> ProgramExecutable | PipelineExecutable:
+) -> AnyExecutable:
     """The program or pipeline that --entry names, with messages in terms of the command line.
 
     Raises BadInputs, DiagnosticError.
@@ -52,9 +53,7 @@ def compile_entry(
     return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
-def arguments(
-    executable: ProgramExecutable | PipelineExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs
-) -> list[Any]:
+def arguments(executable: AnyExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs) -> list[Any]:
     """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for one inside a pipeline.
 
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
@@ -69,11 +68,7 @@ def arguments(
     return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
 
 
-def rebind(
-    executable: ProgramExecutable | PipelineExecutable,
-    previous: ProgramExecutable | PipelineExecutable,
-    arguments: Sequence[Any],
-) -> list[Any]:
+def rebind(executable: AnyExecutable, previous: AnyExecutable, arguments: Sequence[Any]) -> list[Any]:
     """The `arguments` of `previous` for the same entry under other passes, which may have removed buffers."""
     arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -158,6 +153,7 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
             raise ToolError(
                 f"--in {buffer.name}: {path} has {len(raw)} bytes, not a multiple of {buffer.dtype}'s {size}"
             )
+        # any byte but zero is true; a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         is_bool = stored == np.bool_
         flat = np.frombuffer(raw, np.uint8) != 0 if is_bool else np.frombuffer(raw, stored.newbyteorder("<"))
         flat = flat.astype(stored, copy=False)

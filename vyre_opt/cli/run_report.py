@@ -131,6 +131,7 @@ def _differ(output: np.ndarray, reference: np.ndarray, dtype: DataType, toleranc
     a, b = as_float(output, dtype.name), as_float(reference, dtype.name)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * np.abs(b)
+    # any NaN is as good as another; else every bit counts without a tolerance, the sign of zero too
     both_nan = np.isnan(a) & np.isnan(b)
     different &= ~both_nan
     if tolerance:
@@ -140,6 +141,6 @@ def _differ(output: np.ndarray, reference: np.ndarray, dtype: DataType, toleranc
 
 def as_float(array: np.ndarray, name: str) -> np.ndarray:
     """The values of float scalars of type `name` as f64."""
-    if name == "bf16":
+    if name == "bf16":  # its bits in u16: the upper half of an f32
         return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(np.float64)

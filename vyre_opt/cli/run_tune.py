@@ -11,15 +11,14 @@ from . import errors
 from .text_files import write_file
 
 if TYPE_CHECKING:
-    from ..driver.pipeline import PipelineExecutable
-    from ..driver.program import ProgramExecutable
+    from .run_buffers import AnyExecutable
 
 __all__ = ["autotune_kernels"]
 
 
 def autotune_kernels(
     module: Module,
-    executable: ProgramExecutable | PipelineExecutable,
+    executable: AnyExecutable,
     arguments: Sequence[Any],
     target: str | Dispatcher,
     plot: str | None,

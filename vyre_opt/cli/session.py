@@ -76,6 +76,7 @@ class Session:
         self.failed = False
         self.step = ""
         if manager is not None:
+            # the tracker comes first, so that it names the pass if a printer fails
             manager.observers = [_StepTracker(self), *ir_printing.observers(options)]
 
     def compile(self, source: Source) -> str | None:
@@ -91,7 +92,7 @@ class Session:
             diagnostics += error.diagnostics
         except ToolError as error:
             diagnostics.append(Diagnostic("error", str(error)))
-        except MemoryError:
+        except MemoryError:  # not a bug, so there is nothing to reproduce
             raise
         except Exception as bug:
             bug.add_note(f"while {self.step}")
@@ -115,7 +116,7 @@ class Session:
 
             bind(module, options.spec)
         self._roundtrip(module)
-        before = emit.pictures_before(module, options)
+        before = emit.pictures_before(module, options)  # the passes change the module in place
         remarks: list[Remark] = []
         if self.manager is not None:
             remarks = self._run_passes(self.manager, module, diagnostics)

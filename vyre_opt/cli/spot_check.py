@@ -80,10 +80,7 @@ class SpotCheck:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         call = check_call(program, inputs, grid, module, specs)
-        memory = {}
-        for buffer in program.bound_buffers:
-            array = call.arrays[buffer.name].copy()
-            memory[buffer.name] = Memory(array, None)
+        memory = {b.name: Memory(call.arrays[b.name].copy()) for b in program.bound_buffers}
         self.in_place(program, memory, call.grid, module or Module(), scratch or Scratch())()
         outputs = []
         for buffer in program.bound_buffers:
@@ -100,7 +97,6 @@ class SpotCheck:
         self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`."""
-
         workgroups = _sample(program, grid)
 
         def run() -> None:
@@ -108,7 +104,7 @@ class SpotCheck:
             self._launch(program, memory, grid, module)
             total = grid[0] * grid[1] * grid[2]
             count = sum(map(len, workgroups))
-            sampled = _copies(before)
+            sampled = _copies(before)  # the interpreter works in place, and `before` is needed again below
             written: Mapping[str, np.ndarray] = {}
             reason = "its workgroups wait for each other, and are too many to run them all"
             if count:
@@ -130,7 +126,7 @@ class SpotCheck:
             for buffer in program.bound_buffers:
                 mask = memory[buffer.name].written
                 if mask is not None and buffer.is_transient:
-                    mask[:] = False
+                    mask[:] = False  # nobody may rely on what the launch left there
                 elif mask is not None and buffer.name in written:
                     mask |= written[buffer.name]
 
@@ -160,8 +156,8 @@ class SpotCheck:
         flipped = _copies(before)
         for contents in flipped.values():
             if contents.written is not None:
-                octets = contents.array.view(np.uint8).reshape(len(contents.array), -1)
-                octets[~contents.written] ^= 1
+                octets = contents.array.view(np.uint8).reshape(len(contents.array), contents.array.itemsize)
+                octets[~contents.written] ^= 1  # the lowest bit, so that a bool stays 0 or 1
         self._launch(program, flipped, grid, module)
         masks = {}
         for buffer in program.bound_buffers:
@@ -187,6 +183,7 @@ class SpotCheck:
         self.is_approximate |= approximate
         ordered = not _depends_on_order(program)
         self.is_ordered &= ordered
+        # a sample adds up less into shared atomics than all workgroups do
         if not ordered or (_exchanges(program) and not is_whole):
             return " (outputs not compared: they depend on the order of atomics)"
         left_out = []
@@ -194,10 +191,12 @@ class SpotCheck:
             mask = written.get(buffer.name)
             if mask is None or not buffer.is_output:
                 continue
+            # an ulp in a float may turn a comparison or a rounding, and so an integer by any amount
             if approximate and not buffer.dtype.element.is_float:
                 left_out.append(f"@{buffer.name}")
                 continue
             output = after[buffer.name].array
+            # elements that the sample did not write are those of other workgroups: they count as equal
             reference = np.where(mask, sampled[buffer.name].array, output)
             if approximate and not self.tolerance:
                 reference = _accept_near(output, reference, buffer.dtype.element.name)
@@ -246,7 +245,7 @@ def _accept_near(output: np.ndarray, reference: np.ndarray, name: str) -> np.nda
 
 def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Where the bytes of two arrays are equal."""
-    equal: np.ndarray = (a.view(np.uint8) == b.view(np.uint8)).reshape(len(a), -1).all(axis=1)
+    equal: np.ndarray = (a.view(np.uint8) == b.view(np.uint8)).reshape(len(a), a.itemsize).all(axis=1)
     return equal
 
 
@@ -260,8 +259,9 @@ def _sample(program: Program, grid: Dim3) -> list[range]:
             return [range(total)]
         # a workgroup waits for earlier ones only, unless there is a barrier of the whole grid
         return [] if _waits_for_grid(program) else [range(SAMPLE)]
-    rng = random.Random(total)
+    rng = random.Random(total)  # seeded, so that a fault that was found is found again
     sample = {*range(EDGE), *range(total - EDGE, total)}
+    # with the neighbours along each axis, since races and halos are between those
     strides = (1, grid[0], grid[0] * grid[1])
     while len(sample) < SAMPLE:
         first = rng.randrange(EDGE, total - EDGE)

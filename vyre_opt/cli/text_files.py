@@ -92,12 +92,13 @@ def write_file(content: bytes, path: str) -> None:
     A symbolic link is followed; a device or a pipe is written to, not replaced.
     """
     try:
-        target = os.path.realpath(path)
+        target = os.path.realpath(path)  # a rename onto a link would replace the link
         mode = _mode(target)
         if mode is not None and not stat.S_ISREG(mode):
             with open(target, "wb") as device:
                 device.write(content)
             return
+        # in the same folder, since a rename does not cross file systems; the pid keeps processes apart
         partial = f"{target}.{os.getpid()}.partial"
         try:
             with open(partial, "xb") as file:

@@ -161,6 +161,7 @@ def _covered(stages: Sequence[StagePicture], first: int, launches: Sequence[str]
     while row < len(stages) and at < len(launches):
         stage = stages[row]
         if stage.kind == "kernel":
+            # launches that clear scratch buffers may come before that of the program named after the kernel
             stem = stage.name.replace(".", "_")
             last = next((i for i in range(at, len(launches)) if launches[i].startswith(stem)), None)
             if last is None:

@@ -99,7 +99,7 @@ def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterat
         if is_last:
             if node.fusion is not None:
                 yield "}"
-            yield from "}" * closes[node.row]
+            yield from "}" * closes[node.row]  # each brace is a statement
 
 
 def _label(node: _Node) -> list[str]:
@@ -145,7 +145,7 @@ class _Edges:
 
     def buffer(self, name: str) -> Iterator[str]:
         reads, writes, buffer = self.reads[name], self.writes[name], self.buffers[name]
-        unread = set(writes)
+        unread = set(writes)  # less those whose value some read sees, here or in the next iteration
         for place in reads:
             at = bisect_left(writes, place)
             carried = self.carried(name, place, writes[at - 1] if at else -1)
@@ -172,6 +172,7 @@ class _Edges:
         """
         writes = self.writes[name]
         for first, last in self.repeats:
+            # a write earlier in the same iteration would hide what the previous one left
             if first <= place <= last and source < first:
                 at = bisect_left(writes, last + 1)
                 if at and writes[at - 1] >= first:

@@ -81,6 +81,7 @@ def lay_out(picture: PipelinePicture, lines: Sequence[int], headings: Mapping[in
             wires.setdefault(port.buffer, Wire(port.buffer)).ports.append(port)
         boxes.append(Box(top, y, height, ports))
         y += height + GAP
+    # stages and ports go downwards, so `wires` is in the order of first ports
     return Layout(boxes, wires, _assign_lanes(wires.values()), max(y - GAP, PAD) + PAD)
 
 

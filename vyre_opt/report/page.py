@@ -105,20 +105,16 @@ def _without_locations(picture: PipelinePicture) -> list[tuple[object, ...]]:
 def _numbers(before: PipelinePicture, after: PipelinePicture) -> Markup:
     old, new = before.traffic, after.traffic
     tiles = {(s.name, name): size for s in after.stages for name, size in s.tiles}
+    moved = f"through memory, each buffer as a whole{_open_traffic(old, new)}"
     rows = [
         _number(str(before.launches), str(after.launches), "launches"),
-        _number(
-            show_bytes(old.known),
-            show_bytes(new.known),
-            f"through memory, each buffer as a whole{_open_traffic(old, new)}",
-        ),
+        _number(show_bytes(old.known), show_bytes(new.known), moved),
     ]
     if old.known > new.known:
         rows.append(_number("", show_bytes(old.known - new.known), "less through memory"))
     if tiles:
-        rows.append(
-            _number("", show_bytes(sum(tiles.values())), "in workgroup tiles, all programs' added up")
-        )
+        total = show_bytes(sum(tiles.values()))
+        rows.append(_number("", total, "in workgroup tiles, all programs' added up"))
     return element("ul", *rows, class_="numbers")
 
 
@@ -132,13 +128,10 @@ def _open_traffic(old: Traffic, new: Traffic) -> str:
 
 
 def _number(was: str, now: str, label: str) -> Markup:
-    if not was or was == now:
-        value = element("span", now, class_="value")
-    else:
-        value = element(
-            "span", f"{was} \N{RIGHTWARDS ARROW} ", element("span", now, class_="less"), class_="value"
-        )
-    return element("li", value, element("span", label, class_="label"))
+    value = [now]
+    if was and was != now:
+        value = [f"{was} \N{RIGHTWARDS ARROW} ", element("span", now, class_="less")]
+    return element("li", element("span", *value, class_="value"), element("span", label, class_="label"))
 
 
 def _figure(
@@ -171,26 +164,13 @@ def _stage_table(picture: PipelinePicture) -> Markup:
         title = f"host reads @{stage.name}" if stage.kind == "host_read" else stage.title
         reads = "" if stage.kind == "host_read" else symbols(stage.reads)
         times = "" if stage.times == 1 else f"{stage.times} times, "
-        rows.append(
-            (
-                str(number + 1),
-                title,
-                times + stage.shape,
-                reads,
-                symbols(stage.writes),
-                tiles,
-                location_text(stage.loc),
-            )
-        )
-    buffers = [
-        (
-            f"@{b.name}",
-            b.type,
-            "?" if b.size is None else show_bytes(b.size),
-            " and ".join(["from the host"] * b.from_host + ["to the host"] * b.to_host),
-        )
-        for b in picture.buffers.values()
-    ]
+        shape, place = times + stage.shape, location_text(stage.loc)
+        rows.append((str(number + 1), title, shape, reads, symbols(stage.writes), tiles, place))
+    buffers = []
+    for b in picture.buffers.values():
+        size = "?" if b.size is None else show_bytes(b.size)
+        host = " and ".join(["from the host"] * b.from_host + ["to the host"] * b.to_host)
+        buffers.append((f"@{b.name}", b.type, size, host))
     stages = _table(("", "stage", "shape", "reads", "writes", "tiles", "place"), rows)
     return concat(stages, element("p"), _table(("buffer", "type", "size", "host"), buffers))
 
@@ -219,13 +199,8 @@ def _fused(fusions: Decisions) -> Iterator[Markup]:
     rows = []
     for fusion in fusions.fused:
         parts = ", ".join(f"@{name}" for name in fusion.launches)
-        items = [
-            element(
-                "p",
-                element("strong", f"@{fusion.program}" if fusion.program else "one program"),
-                f" from {parts}",
-            )
-        ]
+        program = f"@{fusion.program}" if fusion.program else "one program"
+        items = [element("p", element("strong", program), f" from {parts}")]
         by_place: dict[str, list[str]] = {}
         for name, where in fusion.handoffs.items():
             by_place.setdefault(where, []).append(f"@{name}")
@@ -267,9 +242,8 @@ def _reason(cut: MissedFusion) -> Iterator[Markup]:
 
 def _source(loc: Location | None) -> Iterator[Markup]:
     if loc is not None:
-        yield element(
-            "pre", element("span", f"{location_text(loc)}  ", class_="soft"), source_line(loc), tabindex=0
-        )
+        place = element("span", f"{location_text(loc)}  ", class_="soft")
+        yield element("pre", place, source_line(loc), tabindex=0)
 
 
 def _pressure(fusions: Decisions) -> Iterator[Markup]:
@@ -281,16 +255,12 @@ def _pressure(fusions: Decisions) -> Iterator[Markup]:
         least = "at least " if "least_bytes" in edge else ""
         moved = edge.get("bytes", edge.get("least_bytes", "?"))
         decision = {True: "fuse", False: "leave"}.get(edge.get("fuse", ""), str(edge.get("reason", "?")))
-        rows.append(
-            (
-                f"@{edge.get('first', '?')} \N{RIGHTWARDS ARROW} @{edge.get('second', '?')}",
-                " ".join(f"@{name}" for name in edge.get("buffers", ())),
-                str(edge.get("rank", "?")),
-                str(edge.get("pressure", "?")),
-                f"{least}{moved}",
-                decision,
-            )
+        first, second, rank, pressure = (
+            str(edge.get(key, "?")) for key in ("first", "second", "rank", "pressure")
         )
+        launches = f"@{first} \N{RIGHTWARDS ARROW} @{second}"
+        names = " ".join(f"@{name}" for name in edge.get("buffers", ()))
+        rows.append((launches, names, rank, pressure, f"{least}{moved}", decision))
     table = _table(head, rows, frozenset((2, 3, 4)))
     yield element("details", element("summary", "How strongly the launches are tied"), table)
 
@@ -308,9 +278,8 @@ def _programs(module: Module) -> Markup:
             for b in item.buffers.values()
         )
         size = " x ".join(map(str, item.workgroup))
-        rows.append(
-            (f"@{item.name}", size, str(sum(1 for _ in item.walk())), buffers, location_text(item.loc))
-        )
+        ops = str(sum(1 for _ in item.walk()))
+        rows.append((f"@{item.name}", size, ops, buffers, location_text(item.loc)))
     head = ("program", "workgroup", "ops", "buffers", "place")
     table = _table(head, rows, frozenset((2,))) if rows else element("p", "There are none.")
     title = element("summary", f"Programs ({len(rows)})")
@@ -336,9 +305,6 @@ def _remarks(remarks: Sequence[Remark]) -> Iterator[Markup]:
             )
             for remark in own
         ]
-        sections.append(
-            element(
-                "details", element("summary", f"{name} ({len(own)})"), element("ul", *items, class_="list")
-            )
-        )
+        title = element("summary", f"{name} ({len(own)})")
+        sections.append(element("details", title, element("ul", *items, class_="list")))
     yield element("section", element("h2", "What the passes say"), *sections, class_="card")

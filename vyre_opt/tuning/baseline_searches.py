@@ -34,7 +34,7 @@ def successive_halving(budget: Budget, rng: np.random.Generator) -> None:
     alive, done = order[: max(1, share)], 0
     for rung in range(rungs):
         rounds = min(1 << rung, budget.rounds)
-        budget.measure(alive, rounds - done)
+        budget.measure(alive, rounds - done)  # samples of earlier rungs count
         done = rounds
         ranked = sorted((budget.costs.get(pick, INFINITE), index, pick) for index, pick in enumerate(alive))
         alive = [pick for cost, _, pick in ranked if cost < INFINITE][: max(1, ceil(len(alive) / 2))]

@@ -90,8 +90,10 @@ class Budget:
         """The samples of each, scaled by the anchor."""
         if self.anchor is None:
             return self.bench.samples(picks, rounds)
+        # the anchor runs even if it is not asked for: its time now shows the speed of the machine now
         others = [pick for pick in picks if pick != self.anchor]
         anchor_samples, *other_samples = self.bench.samples([self.anchor, *others], rounds)
+        # an anchor that failed, or took no time by a coarse clock, gives no scale
         if len(anchor_samples) == rounds and all(sample > 0 for sample in anchor_samples):
             other_samples = [
                 [

@@ -92,6 +92,7 @@ class Policy:
 
     def probabilities(self) -> NDArray[np.float64]:
         """Multiples of 2^-16, each rounded down, so that their sum is a little less than 1."""
+        # relative to the least: no exponential overflows, and the largest weight is 1
         weights = weights_16_16(np.exp(-(self.x - self.x.min())))
         picked = pick_config_pre_exp_fixed(weights, self.dispatcher, scratch=self.scratch)
         return np.asarray(picked / ONE)
@@ -130,6 +131,7 @@ def policy_descent(
     surrogate = Surrogate(space, rng)
     scratch = Scratch()
     glance = max(1, budget.rounds // 2)
+    # with one round, a glance is a whole measurement, and the budget has no room for more of them
     breadth = options.breadth if glance < budget.rounds else 1.0
     most = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
     opening = min(most, max(3, round(most * options.opening)))
@@ -137,7 +139,7 @@ def policy_descent(
     while 0 < len(budget.order) < most:
         best = budget.best
         if best is None:  # all failed so far: anything else
-            budget.measure(_unmeasured(budget)[:1], glance)
+            budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
             continue
         gains, costs = _expected_gains(budget, surrogate, budget.costs[best])
         if gains.max() < options.patience:
@@ -152,6 +154,7 @@ def policy_descent(
         if on_progress:
             on_progress(PathPoint(len(budget.order), expected, budget.costs[best], float(p.sum())))
         count = min(most - len(budget.order), max(1, int((most - len(budget.order)) * options.share)))
+        # probabilities below 2^-16 are 0: if none is left, draw by the gains themselves
         budget.measure(_draw(p if p.any() else gains, rng, count), glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
@@ -189,6 +192,7 @@ def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
     if best is None:
         return
     ranked = sorted((budget.costs[pick], number, pick) for number, pick in enumerate(budget.order))
+    # the second condition is for a best cost below 0, which a function of the caller may return
     near = [
         pick
         for cost, _, pick in ranked
@@ -214,7 +218,3 @@ def _draw(p: Array, rng: np.random.Generator, count: int) -> list[int]:
     """Up to `count` different indices, drawn with probabilities `p`."""
     possible = int(np.count_nonzero(p))
     return [int(k) for k in rng.choice(len(p), min(count, possible), replace=False, p=p / p.sum())]
-
-
-def _unmeasured(budget: Budget) -> list[int]:
-    return [pick for pick in range(budget.count) if pick not in budget.costs]

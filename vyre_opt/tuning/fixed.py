@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
 from ..runtime.integers import integer_in, items_of
 from ..runtime.outputs import u32_output
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "config_gradient_magnitude_pre_exp_fixed",
+    "like",
     "matvec",
     "natural_config_gradient_pre_exp_fixed",
     "pick_config_pre_exp_fixed",
@@ -43,7 +44,7 @@ def pick_config_pre_exp_fixed(
     BackendError if the output does not have exactly one element for each candidate.
     """
     weights = _candidates(pre_exp)
-    return _like(pre_exp, _softmax_step(weights, _backend(dispatcher), scratch))
+    return like(pre_exp, _softmax_step(weights, _backend(dispatcher), scratch))
 
 
 def config_gradient_magnitude_pre_exp_fixed(
@@ -73,7 +74,7 @@ def natural_config_gradient_pre_exp_fixed(
     matrix = _matrix(m_inv_sqrt, len(weights))
     backend = _backend(dispatcher)
     magnitudes = _softmax_step(weights, backend, scratch)
-    return _like(pre_exp, matvec(matrix.view(np.uint32), magnitudes, backend, scratch))
+    return like(pre_exp, matvec(matrix.view(np.uint32), magnitudes, backend, scratch))
 
 
 def matvec(
@@ -119,15 +120,13 @@ def _zeros(count: int, scratch: Scratch | None) -> np.ndarray:
 
 
 def _backend(dispatcher: Target) -> Dispatcher:
-    from ..runtime.dispatcher import shared_dispatcher
-
     backend = shared_dispatcher(dispatcher)
     if not hasattr(backend, "dispatch"):
         raise BadInputs(f"dispatcher is ref, cpu, cuda or an object with dispatch(), not {dispatcher!r}")
     return backend
 
 
-def _like(source: Any, result: np.ndarray) -> Any:
+def like(source: Any, result: np.ndarray) -> Any:
     """`result` as an array if `source` is one, else as a list."""
     return result if hasattr(source, "dtype") else result.tolist()
 

@@ -98,7 +98,7 @@ class DispatchBench:
                     seconds[pick].append(runners[pick].seconds())
                 except DispatchError as error:
                     self._fail(pick, str(error))
-                    del runners[pick]
+                    del runners[pick]  # its samples so far do not count either
         return [seconds[pick] if pick in runners else [] for pick in picks]
 
     def _runner(self, pick: int) -> Runner | None:

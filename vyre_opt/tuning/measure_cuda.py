@@ -81,9 +81,10 @@ class CudaRunner:
         trial, arrays = self.trial, self.sets[0]
         written = [k for k, b in enumerate(trial.program.bound_buffers) if b.is_output]
         with self.device:
-            for place in set(written) - set(trial.cleared):
+            for place in set(written) - set(trial.cleared):  # `_launch` clears those itself
                 self._fill(arrays[place], UNWRITTEN)
         self._launch(0)
+        # a fault is reported late on a GPU: asked for here, it counts against this configuration
         self.dispatcher.check_faults(trial.program)
         with self.device:
             return [np.asarray(arrays[k].get()) for k in written]

@@ -17,7 +17,7 @@ from ..ir.diagnostics import Location
 from ..ir.ops import NAMED_KERNELS, SCHEDULE
 from ..ir.pipeline import KernelStage
 from ..ir.program import Buffer, Module
-from ..runtime.dispatcher import BackendError, Dispatcher
+from ..runtime.dispatcher import BackendError, Dispatcher, shared_dispatcher
 from .result import Tuning
 from .space import show_config
 from .tuner import DEFAULT_STRATEGY, autotune
@@ -91,8 +91,6 @@ def dispatcher_for(target: str) -> Dispatcher:
 
     Raises BackendError where there is none, BadInputs for what is no target.
     """
-    from ..runtime.dispatcher import shared_dispatcher
-
     if not target.startswith("sm_"):
         return shared_dispatcher(target or "cpu")
     backend: Any = shared_dispatcher("cuda")
@@ -135,6 +133,7 @@ def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None)
         sizes = (counts or {}).get(program.name, {})
         buffers = tuple(_sized(program.buffers[name], sizes) for name in op.attrs["buffers"])
 
+        # the default binds the op of this iteration; a closure would see the last one
         def write_op(params: dict[str, int], op: Any = op) -> None:
             op.attrs = {**op.attrs, "params": params}
 

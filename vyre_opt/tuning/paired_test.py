@@ -50,6 +50,7 @@ def paired_test(bench: Bench, default: int, candidates: Sequence[int]) -> Paired
     if not reference:
         valid = [pick for pick in candidates if costs[pick] < INFINITE]
         return PairedTest(valid[0] if valid else default, costs | {default: INFINITE})
+    # costs are on the scale of the default's median, so that ratios of the same round can be compared
     costs[default], winner = median(reference), default
     for pick, samples in zip(candidates, each, strict=True):
         if samples and all(sample > 0 for sample in reference):

@@ -23,6 +23,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
+from .fixed import like, pick_config_pre_exp_fixed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,11 +61,9 @@ def pick_config(
     """
     powers = _powers(costs, temperature)
     if dispatcher is None:
-        return _like(costs, powers / powers.sum())
-    from .fixed import pick_config_pre_exp_fixed
-
+        return like(costs, powers / powers.sum())
     fixed = pick_config_pre_exp_fixed(weights_16_16(powers), dispatcher, scratch=scratch)
-    return _like(costs, fixed / ONE)
+    return like(costs, fixed / ONE)
 
 
 def config_gradient(
@@ -110,7 +109,7 @@ def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: flo
     p = np.asarray(pick_config(costs, temperature))
     values = np.where(p > 0, np.asarray(_numbers(costs)), 0.0)
     expected = float(np.sum(p * values))
-    return _like(costs, p * (1.0 - (values - expected) / temperature))
+    return like(costs, p * (1.0 - (values - expected) / temperature))
 
 
 def damped_fisher_inverse(p: np.ndarray, damping: float) -> np.ndarray:
@@ -167,8 +166,3 @@ def _numbers(costs: Any) -> list[float]:
     if not values:
         raise BadInputs("costs has no entry; it requires at least one candidate")
     return values
-
-
-def _like(source: Any, result: np.ndarray) -> Any:
-    """`result` as an array if `source` is one, else as a list."""
-    return result if hasattr(source, "dtype") else result.tolist()

@@ -55,7 +55,7 @@ def load(store: Any, key: bytes, space: Space) -> Tuning | None:
     try:
         result = Tuning.from_json(payload.decode())
     except ValueError:
-        store.discard(key)
+        store.discard(key)  # else it would be read, and fail, each time
         return None
     return replace(result, kept=True) if space.find(result.config) is not None else None
 

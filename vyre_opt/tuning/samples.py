@@ -60,6 +60,7 @@ def _chain(
     ranks = uniform_ranks(**params)
     if list(counts) != [ranks[0], sum(x * y for x, y in pairwise(ranks))]:
         raise ValueError(f"ranks {ranks[0]} to {ranks[-1]} do not take buffers of {counts} elements")
+    # so scaled, the values neither grow nor vanish along the chain
     cores = [_numbers(rng, x * y, types[1], 1 / sqrt(x)) for x, y in pairwise(ranks)]
     return [_numbers(rng, counts[0], types[0]), np.concatenate(cores)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -56,14 +56,8 @@ class SearchWorkload:
         return None
 
     def default(self, target: str) -> Config:
-        schedule = search_schedule(target, self.size, self.automaton.warmup)
-        return {
-            "lanes": schedule.lanes,
-            "chunk": schedule.chunk,
-            "lookup": int(schedule.lookup),
-            "near": schedule.near,
-            "threshold": FUSED,
-        }
+        schedule = asdict(search_schedule(target, self.size, self.automaton.warmup))
+        return {name: int(value) for name, value in schedule.items()} | {"threshold": FUSED}
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
         from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
@@ -132,9 +126,7 @@ class SearchWorkload:
 
 
 def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
-    return SearchSchedule(
-        lanes=config["lanes"], chunk=config["chunk"], lookup=bool(config["lookup"]), near=config["near"]
-    )
+    return SearchSchedule(config["lanes"], config["chunk"], bool(config["lookup"]), config["near"])
 
 
 def _workgroup_bytes(program: Program) -> int:

@@ -51,6 +51,7 @@ class Space:
         if not legal:
             raise BadInputs("the space has no legal configuration" + "".join(f"; {r}" for r in refusals[:1]))
         count = min(len(legal), MAX_CONFIGS)
+        # evenly, since neighbours in the order differ in the last factor only
         self.configs = [legal[k * len(legal) // count] for k in range(count)]
         self.left_out = len(legal) - count
         self.factors = _levels(self.configs)

@@ -21,35 +21,27 @@ _LANES = (32, *_WIDE)
 _FINE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)  # of an odd number of words
 
+_TO_4, _TO_8, _TO_16 = (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8, 16)
+_ROWS = {"lanes": (8, 16, 32), "rows": _TO_8}  # of softmax: several rows in a workgroup
+_DECODE = {"lanes": _FINE, "characters": (4, 8, 16, 32)}
+_DECODE_SCAN = {"chunk": (12, 36, 60, 84), "lookup": (0, 1), "near": (0, 32), "threshold": (0, 49152)}
+
 GPU: dict[str, Products] = {
     "math.softmax": (
-        {
-            "lanes": (8, 16, 32),
-            "rows": (1, 2, 4, 8),
-            "vector": (1, 2, 4, 8),
-            "kept": (1,),
-            "unroll": (4,),
-            "tile": (0,),
-        },
-        {"lanes": _WIDE, "rows": (1,), "vector": (1, 2, 4, 8), "kept": (1,), "unroll": (4,), "tile": (0,)},
+        {**_ROWS, "vector": _TO_8, "kept": (1,), "unroll": (4,), "tile": (0,)},
+        {"lanes": _WIDE, "rows": (1,), "vector": _TO_8, "kept": (1,), "unroll": (4,), "tile": (0,)},
         {"lanes": _WIDE, "rows": (1,), "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8), "tile": (0,)},
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
-    "math.matvec_fixed": ({"rows": (1, 2, 4, 8, 16), "unroll": (1, 2, 4, 8, 16)},),
+    "math.matvec_fixed": ({"rows": _TO_16, "unroll": _TO_16},),
     "scan.prefix": (
-        {
-            "lanes": (64, 128, 256, 512),
-            "rounds": (1, 2, 4, 8, 16),
-            "vector": (1, 2, 4, 8),
-            "look_back": (1,),
-            "twice": (0,),
-        },
+        {"lanes": _WIDE[:4], "rounds": _TO_16, "vector": _TO_8, "look_back": (1,), "twice": (0,)},
         {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
     ),
-    "scan.dfa": ({"lanes": (32, 64, 128, 256, 512), "chunk": (4, *_CHUNKS)},),
-    "tt.contract_step": ({"lanes": _FINE, "unroll": (1, 2, 4, 8, 16, 32)},),
+    "scan.dfa": ({"lanes": _LANES[:5], "chunk": (4, *_CHUNKS)},),
+    "tt.contract_step": ({"lanes": _FINE, "unroll": (*_TO_16, 32)},),
     "tt.chain": (
-        {"lanes": _WIDE, "vector": (1, 2, 4), "ahead": (0, 16, 32, 64), "workgroups": (1,)},
+        {"lanes": _WIDE, "vector": _TO_4, "ahead": (0, 16, 32, 64), "workgroups": (1,)},
         {"lanes": _LANES, "vector": (4,), "ahead": (32,), "workgroups": (2, 4, 8, 16, 32, 64)},
     ),
     "tt.embedding": (
@@ -60,48 +52,26 @@ GPU: dict[str, Products] = {
             "columns": (4, 8, 16),
             "unroll": (4, 8),
         },
-        {"lanes": (64, 128, 256), "lookups": (1, 2, 4), "rows": (4, 8), "unroll": (4,)},
+        {"lanes": _WIDE[:3], "lookups": _TO_4, "rows": (4, 8), "unroll": (4,)},
     ),
-    "decode.base64": ({"lanes": _FINE, "characters": (4, 8, 16, 32)},),
-    "decode.hex": ({"lanes": _FINE, "characters": (4, 8, 16, 32)},),
-    "decode_scan": (
-        {
-            "lanes": (128, 256, 512),
-            "chunk": (12, 36, 60, 84),
-            "lookup": (0, 1),
-            "near": (0, 32),
-            "threshold": (0, 49152),
-        },
-    ),
+    "decode.base64": (_DECODE,),
+    "decode.hex": (_DECODE,),
+    "decode_scan": ({"lanes": (128, 256, 512), **_DECODE_SCAN},),
 }
 
 CPU: dict[str, Products] = {
     **GPU,
     "math.softmax": (
+        {**_ROWS, "vector": _TO_4, "kept": (1,), "unroll": (4,), "tile": (0,)},
         {
-            "lanes": (8, 16, 32),
-            "rows": (1, 2, 4, 8),
-            "vector": (1, 2, 4),
-            "kept": (1,),
-            "unroll": (4,),
-            "tile": (0,),
-        },
-        {
-            "lanes": (32, 64, 128),
+            "lanes": _LANES[:3],
             "rows": (1,),
-            "vector": (1, 2, 4),
+            "vector": _TO_4,
             "kept": (0, 1),
             "unroll": (2, 4, 8),
             "tile": (0,),
         },
-        {
-            "lanes": (32,),
-            "rows": (1,),
-            "vector": (1, 2, 4),
-            "kept": (0,),
-            "unroll": (1, 2, 4, 8, 16),
-            "tile": (1,),
-        },
+        {"lanes": (32,), "rows": (1,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
     ),
     "scan.prefix": (
         {
@@ -111,31 +81,13 @@ CPU: dict[str, Products] = {
             "look_back": (0, 1),
             "twice": (1,),
         },
-        {
-            "lanes": (32, 64, 128, 256),
-            "rounds": (1, 2, 4, 8),
-            "vector": (1, 4),
-            "look_back": (0, 1),
-            "twice": (0,),
-        },
+        {"lanes": _LANES[:4], "rounds": _TO_8, "vector": (1, 4), "look_back": (0, 1), "twice": (0,)},
     ),
-    "scan.dfa": ({"lanes": (32, 64, 128, 256), "chunk": _CHUNKS},),
-    "tt.contract_step": ({"lanes": _FINE[:8], "unroll": (1, 2, 4, 8, 16)},),
-    "tt.chain": (
-        {"lanes": (32, 64, 128, 256, 512), "vector": (1, 2, 4), "ahead": (0, 16, 32), "workgroups": (1,)},
-    ),
-    "tt.embedding": (
-        {"lanes": (32, 64, 128, 256), "lookups": (1, 2, 4, 8), "rows": (2, 4, 8, 16), "unroll": (1, 4, 8)},
-    ),
-    "decode_scan": (
-        {
-            "lanes": (32, 64, 128, 256),
-            "chunk": (12, 36, 60, 84),
-            "lookup": (0, 1),
-            "near": (0, 32),
-            "threshold": (0, 49152),
-        },
-    ),
+    "scan.dfa": ({"lanes": _LANES[:4], "chunk": _CHUNKS},),
+    "tt.contract_step": ({"lanes": _FINE[:8], "unroll": _TO_16},),
+    "tt.chain": ({"lanes": _LANES[:5], "vector": _TO_4, "ahead": (0, 16, 32), "workgroups": (1,)},),
+    "tt.embedding": ({"lanes": _LANES[:4], "lookups": _TO_8, "rows": (2, 4, 8, 16), "unroll": (1, 4, 8)},),
+    "decode_scan": ({"lanes": _LANES[:4], **_DECODE_SCAN},),
 }
 
 

@@ -88,6 +88,7 @@ class Surrogate:
         """MOVES steps of every chain."""
         likelihood = _solve(self.particles, near, logs, self.singles)[-1]
         rate = max(0.15, 1.5 / self.particles.shape[1])  # of the hyperparameters that a move draws anew
+        # a proposal is drawn from the prior, so the prior cancels, and likelihoods alone decide
         for _ in range(MOVES):
             drawn = self.rng.random(self.particles.shape) < rate
             trial = np.where(drawn, self._prior(), self.particles)

@@ -6,7 +6,7 @@ changes how a kernel computes and never what, so nothing else of the module chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ..ir.diagnostics import suggest
 from ..ir.ops import NAMED_KERNELS
@@ -50,20 +50,12 @@ class Tune(Pass):
     Options = TuneOptions
 
     def run(self, module: Module, ctx: Context) -> bool:
-        options = self.options
-        tuning_options = TuningOptions(
-            kernel=options.kernel,
-            budget=options.budget,
-            rounds=options.rounds,
-            seed=options.seed,
-            reuse=options.reuse,
-            retune=options.retune,
-            progress=True,
-        )
+        options = asdict(self.options)
+        target = options.pop("target") or ctx.target
         before = _schedules(module)
         try:
-            backend = dispatcher_for(options.target or ctx.target)
-            tunings = tune_kernels(module, backend, tuning_options, ctx.remark)
+            backend = dispatcher_for(target)
+            tunings = tune_kernels(module, backend, TuningOptions(**options, progress=True), ctx.remark)
         except DispatchError as error:
             ctx.remark("refused", f"nothing is tuned: {error}")
             return False

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..driver.progress import ProgressBar
-from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher
+from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .budget import Budget
@@ -104,8 +104,6 @@ class _Task:
         start: Mapping[str, Any] | None,
     ) -> _Task:
         """Raises BadInputs."""
-        from ..runtime.dispatcher import shared_dispatcher
-
         backend = shared_dispatcher(dispatcher)
         name, workload = (kernel, None) if isinstance(kernel, str) else (kernel.name, kernel)
         if space is None:
@@ -171,12 +169,7 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 
 
 def _tune(
-    task: _Task,
-    strategy: str,
-    total: int,
-    rounds: int,
-    seed: int,
-    on_progress: Callable[[int], None] | None,
+    task: _Task, strategy: str, total: int, rounds: int, seed: int, on_progress: Callable[[int], None] | None
 ) -> Tuning:
     """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
     bench = task.bench()
@@ -199,7 +192,7 @@ def _compare_with_default(bench: Bench, budget: Budget, best: int, default: int 
     ranked = sorted(budget.finalists or budget.order, key=budget.costs.__getitem__)
     outcome = paired_test(bench, default, [pick for pick in ranked if pick != default][:CANDIDATES])
     if default not in budget.costs:
-        budget.order.append(default)
+        budget.order.append(default)  # the test has measured it now, so it belongs to the result
     budget.costs.update(outcome.costs)
     return outcome.winner
 
@@ -211,6 +204,7 @@ def _result(
     measured = tuple(
         Measured(space.configs[pick], budget.costs[pick], failures.get(pick, "")) for pick in budget.order
     )
+    # the whole space may have been seen, and some of it only at a glance
     is_spent = budget.left <= 0 and any(len(s) < budget.rounds for s in budget.samples.values())
     stopped = "nothing more promised a gain" if budget.is_settled else SPENT
     if len(budget.order) == len(space) and not is_spent:

@@ -96,6 +96,7 @@ class KernelWorkload:
         return Space([*products(self.kernel, target), default], why_not)
 
     def default(self, target: str) -> Config:
+        # `strided` follows from owns_grid, so it is no choice
         schedule = asdict(self.expansion({}, target).schedule)
         return {name: int(value) for name, value in schedule.items() if name != "strided"}
 
@@ -108,7 +109,7 @@ class KernelWorkload:
         reads = iter(self.inputs)
         arguments: list[Any] = [
             OutputAlloc(b.count or 0) if role.access is not AccessMode.READ else next(reads)
-            for b, role in zip(self.buffers, self.roles, strict=True)
+            for b, role in self.operands
         ]
         extra = expansion.program.bound_buffers[len(arguments) :]
         cleared = tuple(range(len(arguments), len(arguments) + len(extra)))
@@ -118,8 +119,13 @@ class KernelWorkload:
         return Trial(expansion.program, arguments, expansion.grid, cleared)
 
     @property
-    def roles(self) -> Sequence[Any]:
-        return NAMED_KERNELS[self.kernel].roles
+    def operands(self) -> list[tuple[Buffer, Any]]:
+        """The buffers, each with its role."""
+        return list(zip(self.buffers, NAMED_KERNELS[self.kernel].roles, strict=True))
+
+    @property
+    def reads(self) -> list[Buffer]:
+        return [b for b, role in self.operands if role.access is AccessMode.READ]
 
     @cached_property
     def inputs(self) -> list[Array]:
@@ -128,11 +134,8 @@ class KernelWorkload:
         from ..runtime.ref.rounding import narrow
         from .samples import sample_inputs
 
-        reads = [
-            b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is AccessMode.READ
-        ]
-        types = [b.dtype for b in reads]
-        drawn = sample_inputs(self.kernel, [b.count or 0 for b in reads], types, self.params)
+        types = [b.dtype for b in self.reads]
+        drawn = sample_inputs(self.kernel, [b.count or 0 for b in self.reads], types, self.params)
         return [
             np.ascontiguousarray(to_storage(narrow(x, t) if t.is_float else x, t))
             for x, t in zip(drawn, types, strict=True)
@@ -144,10 +147,7 @@ class KernelWorkload:
         from ..runtime.ref.kernels import KERNELS
         from ..runtime.ref.registers import from_storage
 
-        reads = [
-            b for b, role in zip(self.buffers, self.roles, strict=True) if role.access is AccessMode.READ
-        ]
-        values = [from_storage(x, b.dtype) for x, b in zip(self.inputs, reads, strict=True)]
+        values = [from_storage(x, b.dtype) for x, b in zip(self.inputs, self.reads, strict=True)]
         if self.kernel != "tt.embedding":
             result = KERNELS[self.kernel](*values, **self.params)
             return result, slice(0, len(result))
@@ -155,15 +155,14 @@ class KernelWorkload:
         cores, indices = values
         step = max(1, len(indices) // CHECKED_LOOKUPS)
         result = KERNELS[self.kernel](cores, indices[::step], **self.params)
+        # the result has a row of columns for each lookup; the index is that of the checked rows, flat
         columns = len(result) // max(1, len(indices[::step]))
         return result, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
 
     def fault(self, outputs: Sequence[Array]) -> str:
-        out = next(
-            b for b, r in zip(self.buffers, self.roles, strict=True) if r.access is not AccessMode.READ
-        )
+        dtype = next(b.dtype for b, role in self.operands if role.access is not AccessMode.READ)
         expected, index = self.expected
-        return close(np.asarray(outputs[0]).reshape(-1)[index], expected, out.dtype)
+        return close(np.asarray(outputs[0]).reshape(-1)[index], expected, dtype)
 
 
 def kernel_workload(
