@@ -42,7 +42,10 @@ def effects_of(op: Op) -> Effects:
         return effects
     if row.kernel is not None:
         for name, role in zip(op.attrs["buffers"], row.kernel.roles, strict=True):
-            (effects.reads if role.access is AccessMode.READ else effects.writes).add(name)
+            if role.access is not AccessMode.WRITE:
+                effects.reads.add(name)
+            if role.access is not AccessMode.READ:
+                effects.writes.add(name)
         return effects
     if "read" in row.effects:
         effects.reads.add(op.attrs["buffer"])
