@@ -5,12 +5,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
 from vyre_opt.passes.registry import BUILTIN
 
 LIT = Path(__file__).parent / "lit"
+TIMEOUT = 600
 FILES = sorted(
     str(path.relative_to(LIT)) for path in LIT.rglob("*.vyre") if "Inputs" not in path.relative_to(LIT).parts
 )
@@ -19,13 +21,33 @@ FILES = sorted(
 @pytest.fixture(scope="session")
 def lit_results(request, tmp_path_factory):
     """lit's result for every selected file, by path."""
-    selected = {i.callspec.params["file"] for i in request.session.items if i.originalname == "test_lit"}
-    report = tmp_path_factory.mktemp("lit") / "report.json"
-    paths = [str(LIT / file) for file in sorted(selected)]
-    command = [sys.executable, "-c", "from lit.main import main; main()", "-q", "-o", str(report), *paths]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not report.exists():
-        pytest.fail(f"lit did not run\n{run.stdout}{run.stderr}", pytrace=False)
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        folder = folder.parent  # which all processes of pytest-xdist share: one runs lit, the others wait
+    report = folder / "lit.json"
+    try:
+        (folder / "lit.begun").touch(exist_ok=False)
+    except FileExistsError:
+        deadline = monotonic() + TIMEOUT
+        while not report.exists() and monotonic() < deadline:
+            sleep(0.1)
+    else:
+        selected = {i.callspec.params["file"] for i in request.session.items if i.originalname == "test_lit"}
+        paths = [str(LIT / file) for file in sorted(selected)]
+        partial = folder / "lit.partial.json"
+        command = [
+            sys.executable,
+            "-c",
+            "from lit.main import main; main()",
+            "-q",
+            "-o",
+            str(partial),
+            *paths,
+        ]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+        if not partial.exists():
+            pytest.fail(f"lit did not run\n{run.stdout}{run.stderr}", pytrace=False)
+        partial.rename(report)
     results = json.loads(report.read_text())["tests"]
     return {result["name"].split(" :: ", 1)[1]: result for result in results}
 

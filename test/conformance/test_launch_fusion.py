@@ -154,6 +154,7 @@ def test_sums_up_to_u64_are_fine() -> None:
     assert plan.groups[0].required_bytes == U64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["greedy", "optimal"])
 @pytest.mark.parametrize("budget", [36 * 40, 1 << 40], ids=["many groups", "one group"])
 def test_65536_stages_in_a_second(strategy: str, budget: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse
 from vyre_opt.ir.ops import OPS
@@ -245,7 +246,7 @@ def some(places: list[int], most: int = 10) -> list[int]:
     return places[:: max(1, len(places) // most)]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", quick(EXAMPLES, keep=6), ids=lambda path: path.stem)
 def test_a_misspelt_name_is_one_error(path: Path) -> None:
     """Of an op, a value, a buffer, a program or a type; at its definition the uses are what is wrong."""
     text = path.read_text()
@@ -259,7 +260,7 @@ def test_a_misspelt_name_is_one_error(path: Path) -> None:
             assert least <= len(found) <= 1, (kind, line, found)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", quick(EXAMPLES, keep=6), ids=lambda path: path.stem)
 def test_a_lost_line_is_one_error_and_its_names(path: Path) -> None:
     """Beside the names that it defined, which are gone, at most one thing is wrong: a brace, an end, a count."""
     lines = path.read_text().splitlines(keepends=True)

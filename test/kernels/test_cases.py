@@ -31,7 +31,7 @@ def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) ->
     assert not what, what
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel, 10), ids=lambda case: case.name)
 def test_each_program_verifies(case: KernelCase) -> None:
     """The kernels do not verify what they build: that would take a third of their time."""
     module = Module()

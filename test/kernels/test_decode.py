@@ -62,7 +62,7 @@ def test_hex_of_every_character() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["base64", "hex"])
-@pytest.mark.parametrize("lookup", [False, True])
+@pytest.mark.parametrize("lookup", quick([False, True]))
 def test_a_search_decodes_every_character(
     on: Callable[[str], Dispatcher], target: str, encoding: str, lookup: bool
 ) -> None:
@@ -104,7 +104,7 @@ def letters(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [1, 2, 31, 33, 1000, 14000])
-@pytest.mark.parametrize("table", ["u16", "u32"])
+@pytest.mark.parametrize("table", quick(["u16", "u32"]))
 def test_dfa(once: Once, size: int, table: str) -> None:
     text, automaton = letters(size), build_automaton(PATTERNS)
     expected = reference.dfa(
@@ -154,7 +154,7 @@ def found_by(
 
 
 @pytest.mark.parametrize("encoding", SOURCES)
-@pytest.mark.parametrize("schedule", [SearchSchedule(), SearchSchedule(32, 12, lookup=True, near=3)])
+@pytest.mark.parametrize("schedule", quick([SearchSchedule(32, 12, lookup=True, near=3), SearchSchedule()]))
 @pytest.mark.parametrize("size", quick([770, 1, 30000]))
 def test_the_pass_promotes_the_hand_off(
     on: Callable[[str], Dispatcher], target: str, encoding: str, schedule: SearchSchedule, size: int

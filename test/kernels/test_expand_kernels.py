@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.ir.ops import OPS
@@ -78,7 +79,7 @@ def text_of(name: str, is_open: bool) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("is_open", [True, False])
-@pytest.mark.parametrize("grid", [1, 3])
+@pytest.mark.parametrize("grid", quick([3, 1]))
 def test_programs(on: Callable[[str], Dispatcher], target: str, name: str, is_open: bool, grid: int) -> None:
     """In place, with the program's own buffers, over any grid."""
     _, given, _, count = CASES[name]

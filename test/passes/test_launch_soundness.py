@@ -220,7 +220,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", quick(MUTANTS, keep=7))
 def test_mutant_is_noticed(mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, some pipeline here is joined wrongly, and running it shows that."""
     owner, name, wrong = MUTANTS[mutant]

@@ -8,7 +8,7 @@ import pytest
 from support.quick import quick
 
 DEFAULT_PROGRAMS = 80
-SHARE = 10
+SHARE = 5
 """Programs of one test, so that a failure names a small range of seeds."""
 
 

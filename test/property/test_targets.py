@@ -17,14 +17,14 @@ from vyre_opt.ir.program import Module
 from vyre_opt.runtime.dispatcher import Dispatcher
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
-PART = 50
+PART = 20
 
 
 def shown(found: list[Difference]) -> str:
     return "\n".join(map(str, found[:40]))
 
 
-@pytest.mark.parametrize(("per_op", "programs"), quick([(2, 150), (None, 1500)]))
+@pytest.mark.parametrize(("per_op", "programs"), quick([(1, 78), (None, 1500)]))
 def test_every_op(per_op: int | None, programs: int) -> None:
     """With no and with full optimisation; approximate ops within the bound of the op table."""
     done = compare_ops("cpu", per_op=per_op)

@@ -73,7 +73,7 @@ def changes(module: Module) -> Iterator[tuple[str, Callable[[], None]]]:
     yield "grid", lambda: setattr(program, "grid", (9, 9, 9))
 
 
-@pytest.mark.parametrize("seed", quick(SEEDS[::3]))
+@pytest.mark.parametrize("seed", quick(SEEDS[::-3]))
 def test_different_for_any_change(seed: int) -> None:
     """Every change gives a fingerprint of its own: not the first one, nor that of another change."""
     text = print_program(random_program(seed, SETTINGS).module)

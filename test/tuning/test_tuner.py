@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import BackendError, BadInputs, Space, Tuning, autotune, dispatcher
 from vyre_opt.runtime.cache.store import Store
@@ -76,7 +77,7 @@ def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], fl
     assert on[0].measured != autotune("bowl", bowl, bowl_cost_of, seed=1, store=None).measured
 
 
-@pytest.mark.parametrize("kernel", ["small_step", "small_matvec"])
+@pytest.mark.parametrize("kernel", quick(["small_step", "small_matvec"]))
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_closes_the_circle(kernel: str, target: str, request: pytest.FixtureRequest) -> None:
     """Cold, the tuner compiles the kernels that it tunes with to tune those very kernels; and that ends.

@@ -56,7 +56,7 @@ def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool)
 
 
 @pytest.mark.parametrize("target", quick(["cpu", "sm_90"]))
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", quick(SMALL, keep=5))
 def test_each_program_of_a_space_verifies(name: str, target: str) -> None:
     """A tuner compiles whatever a space holds, and the kernels do not verify what they build."""
     workload = kernel_workload(*SMALL[name])

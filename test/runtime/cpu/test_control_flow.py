@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 LANES = (1, 5, 32, 33, 48, 64, 100)
 
@@ -153,7 +154,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", quick(BODIES, keep=4))
 def test_lanes_go_their_own_ways(agree: Any, body: str) -> None:
     for lanes in LANES:
         x = np.random.default_rng(lanes).integers(0, 40, 3 * lanes).astype(np.uint32)

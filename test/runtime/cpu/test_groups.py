@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.parser import parse_source
@@ -165,7 +166,7 @@ COMBINED = {
 }
 
 
-@pytest.mark.parametrize("dtype", COMBINED)
+@pytest.mark.parametrize("dtype", quick(COMBINED, keep=4))
 def test_reduce_and_scan(agree: Any, dtype: str) -> None:
     """In lane order, so that float sums agree to the bit; NaN, -0.0 and short subgroups included."""
     rng = np.random.default_rng(8)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.types import DataType
@@ -28,7 +29,7 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", quick(TYPES, keep=3))
 def test_every_pattern(agree: Any, dtype: str) -> None:
     """Guarded by the length, so that the last chunks are served in part."""
     element = DataType.of(dtype)
@@ -69,7 +70,7 @@ def test_every_pattern(agree: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("width", [2, 3, 4, 16])
+@pytest.mark.parametrize("width", quick([3, 2, 4, 16]))
 def test_vectors_of_any_width(agree: Any, dtype: str, width: int) -> None:
     """Elements one after the other, in vector buffers and as wide accesses to scalar ones."""
     stored = storage_type(DataType.of(dtype))
