@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.pipeline_runs import PASSES, check_example
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import parse_file, verify
@@ -31,7 +32,7 @@ def test_verifies_without_a_warning(path: Path) -> None:
     assert verify(parse_file(path)) == []
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", quick(["ref", "cpu"]))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_same_before_and_after(path: Path, target: str) -> None:
     """Bit by bit on a target, and as ref has it before; as many launches as the text says."""

@@ -197,7 +197,7 @@ def mutated(tokens: list[str], words: list[str], rng: random.Random) -> str:
     return "".join(tokens)
 
 
-@pytest.mark.parametrize("generic", [False, True], ids=["short", "generic"])
+@pytest.mark.parametrize("generic", quick([False, True]), ids=["short", "generic"])
 @pytest.mark.parametrize("seed", quick(range(20, 24)))
 def test_mutated_programs_parse_or_are_diagnosed(seed: int, generic: bool) -> None:
     """A few thousand texts one slip away from a right one; those that still parse print and parse again."""

@@ -25,7 +25,7 @@ def test_every_kernel_has_cases() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel, 2), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel), ids=lambda case: case.name)
 def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) -> None:
     what = case.make().mismatch(on(target))
     assert not what, what

@@ -29,7 +29,14 @@ def test_every_op_of_the_table_has_a_program():
     assert set(OPS) - kernels - seen == {"trap"}, "trap ends a program; the tests of faults have it"
 
 
-@pytest.mark.parametrize(("target", "bounds", "level"), quick(OPTIONS))
+def test_one_program_of_each_op(assemble):
+    first = {case.name.split()[0]: case for case in reversed(CASES)}
+    lowered = lower([Unit(case.program, case.module) for case in first.values()], gpu("sm_90"), "clamp")
+    assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
 @pytest.mark.parametrize("start", PARTS)
 def test_op_programs(assemble, target, bounds, level, start):
     units = [Unit(case.program, case.module) for case in CASES[start : start + BATCH]]
@@ -68,6 +75,7 @@ def test_kernels(assemble, kernel_programs, target, bounds, level, part):
     assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
+@pytest.mark.slow
 def test_no_optimisation_at_all(assemble):
     units = [Unit(case.program, case.module) for case in CASES[::7]]
     assemble(emit_ptx(lower(units, gpu("sm_90"), "trap"), gpu("sm_90"), level=0), "sm_90")

@@ -573,7 +573,7 @@ LINEAR = [p for p in PIPELINES if p.count(",") == 0]
 
 
 @pytest.mark.parametrize("pipeline", LINEAR)
-@pytest.mark.parametrize("shape", [wide, chained, nested])
+@pytest.mark.parametrize("shape", quick([nested, wide, chained]))
 def test_work_is_linear(shape: Any, pipeline: str) -> None:
     """Twice the ops take at most about twice the calls."""
     small, large = (40, 80) if shape is nested else (100, 200)

@@ -140,6 +140,7 @@ def test_a_target_that_is_not_here_is_refused() -> None:
     assert "nothing is tuned" in done.remarks[0].message
 
 
+@pytest.mark.slow
 def test_vyre_run_tunes_at_the_sizes_of_the_run(run_run, tmp_path) -> None:
     """Open sizes come from the inputs; the table goes to stderr, the picture to a file, results stay."""
     x = np.random.default_rng(0).standard_normal(2048).astype(np.float32)
