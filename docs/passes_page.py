@@ -18,7 +18,7 @@ _INTRO = """\
 
 <!-- Made by `python docs/passes_page.py > docs/passes.md`; edit the pass instead. -->
 
-Each pass is one file of `vyre_opt/passes`.  Give passes in order, with options in
+Each pass is one file of `vyre_opt/passes`, `tune` one of `vyre_opt/tuning`.  Give passes in order, with options in
 braces; `-` and `_` in a name are the same:
 
     vyre-opt --pass=cse --pass=dce file.vyre

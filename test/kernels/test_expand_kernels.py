@@ -78,7 +78,7 @@ def text_of(name: str, is_open: bool) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("is_open", quick([True, False]))
 @pytest.mark.parametrize("grid", quick([3, 1]))
 def test_programs(on: Callable[[str], Dispatcher], target: str, name: str, is_open: bool, grid: int) -> None:
     """In place, with the program's own buffers, over any grid."""

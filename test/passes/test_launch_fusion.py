@@ -165,6 +165,7 @@ def test_tiles_after(kind: Kind, run_pipeline: Run) -> None:
         assert tiles >= set(internal(result))
 
 
+@pytest.mark.slow
 def test_growth_is_linear() -> None:
     """A line of ten thousand launches is planned and joined in seconds: proofs are kept by kind."""
     count = 10_000

@@ -42,6 +42,7 @@ def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], 
         assert budget < 5 or spending.best is not None
 
 
+@pytest.mark.slow
 def test_finds_the_best_of_a_bowl(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
     """Within 5 % with a quarter of the measurements, from ten seeds."""
     best = min(map(bowl_cost_of, bowl.configs))

@@ -177,7 +177,7 @@ class CudaDispatcher:
             _raise_fault(self.kernels.get(unit_of(program, module, specs or {})))
 
     def pipeline(self, plan: Plan) -> GpuRunner:
-        """What runs a pipeline; see `Runner`."""
+        """What runs a pipeline; see `PipelineRunner`."""
         from .pipeline import GpuRunner
 
         return GpuRunner(plan, self)

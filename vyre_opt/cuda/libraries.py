@@ -18,7 +18,7 @@ from .device import Device
 
 __all__ = ["DeviceArray", "Library", "library_name", "library_of", "producer_stream"]
 
-LaneShape = tuple[int, ...]
+ArrayShape = tuple[int, ...]
 
 STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """The NumPy types that hold elements of types that NumPy lacks."""
@@ -27,7 +27,7 @@ STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uin
 class DeviceArray:
     """An array in GPU memory of this project, for other libraries by `__cuda_array_interface__`."""
 
-    def __init__(self, device: Device, allocation: Any, shape: LaneShape, dtype: np.dtype[Any]) -> None:
+    def __init__(self, device: Device, allocation: Any, shape: ArrayShape, dtype: np.dtype[Any]) -> None:
         self.device = device
         self.allocation = allocation
         self.shape = shape
@@ -48,7 +48,7 @@ class DeviceArray:
     def nbytes(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
-    def reshape(self, shape: LaneShape) -> DeviceArray:
+    def reshape(self, shape: ArrayShape) -> DeviceArray:
         """The same memory in another shape of as many elements."""
         if np.prod(shape, dtype=np.int64) != np.prod(self.shape, dtype=np.int64):
             raise ValueError(f"an array of shape {self.shape} has no shape {tuple(shape)}")
@@ -75,7 +75,7 @@ class Library:
     stream that used it.
     """
 
-    empty: Callable[[Any, LaneShape, str, Device], Any]
+    empty: Callable[[Any, ArrayShape, str, Device], Any]
     stream: Callable[[Any], int]
     contiguous: Callable[[Any], Any] | None = None
     number: Callable[[Any], int | None] = lambda array: None
@@ -99,7 +99,7 @@ def producer_stream(array: Any) -> int:
 # --- torch
 
 
-def _torch_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
+def _torch_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
     torch = sys.modules["torch"]
     dtype = getattr(torch, kind, None)
     if dtype is None:
@@ -114,20 +114,20 @@ def _torch_stream(array: Any) -> int:
 # --- CuPy
 
 
-def _cupy_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
+def _cupy_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
     return sys.modules["cupy"].empty(shape, dtype=_numpy_type(kind))
 
 
 # --- PyCUDA, and arrays of other libraries
 
 
-def _pycuda_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
+def _pycuda_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
     from pycuda import gpuarray
 
     return gpuarray.empty(shape, _numpy_type(kind), allocator=device.allocate)
 
 
-def _own_empty(like: Any, shape: LaneShape, kind: str, device: Device) -> Any:
+def _own_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
     dtype = _numpy_type(kind)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return DeviceArray(device, device.allocate(size), tuple(shape), dtype)

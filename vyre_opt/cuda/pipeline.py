@@ -153,7 +153,7 @@ class GpuRunner:
         return {b.name: self._allocate(b.size_bytes or 0) for b in unbound}
 
     def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
-        """See `Runner`.  `inputs`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
+        """See `PipelineRunner`.  `inputs`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
         with self.lock, self.device:
             on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
             return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()

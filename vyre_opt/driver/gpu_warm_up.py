@@ -19,7 +19,7 @@ def begin(number: int = 0) -> Thread:
 
     An error is not reported: it occurs again where the GPU is first needed, and is reported there.
     """
-    thread = Thread(target=_open, args=(number,), name="vyre-head-start")
+    thread = Thread(target=_open, args=(number,), name="vyre-gpu-warm-up")
     thread.start()
     return thread
 

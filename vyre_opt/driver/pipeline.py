@@ -18,12 +18,12 @@ from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .pipeline_plan import make_plan
 from .placement import array_backend_of
 
-__all__ = ["PipelineExecutable", "Runner"]
+__all__ = ["PipelineExecutable", "PipelineRunner"]
 
 MAX_PLANS = 4
 
 
-class Runner(Protocol):
+class PipelineRunner(Protocol):
     """A plan that is compiled for a target."""
 
     def run(self, arguments: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class PipelineExecutable(Executable):
         super().__init__(*args)
         self.signature = Signature.of(self.pipeline)
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
-        self._runners: OrderedDict[Any, Runner] = OrderedDict()
+        self._runners: OrderedDict[Any, PipelineRunner] = OrderedDict()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -131,7 +131,7 @@ class PipelineExecutable(Executable):
         where = f"pipeline @{self.name}: input for @{buffer.name}"
         return Parameter.of(buffer, where, "pipeline").take(plain)
 
-    def _runner(self, dispatcher: Dispatcher, lengths: Mapping[str, int]) -> Runner:
+    def _runner(self, dispatcher: Dispatcher, lengths: Mapping[str, int]) -> PipelineRunner:
         """The runner for these lengths: one of an earlier call, or a new one."""
         key = (id(dispatcher), *lengths.values())
         runner = self._runners.pop(key, None)  # put back below, as the last one used

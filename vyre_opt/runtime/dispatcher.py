@@ -122,7 +122,7 @@ class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
     Those of this project also have `pipeline(plan)`, which gives a runner of a pipeline (see
-    `vyre_opt.driver.pipeline.Runner`).  A dispatcher may have `prepared`, which gives all of a
+    `vyre_opt.driver.pipeline.PipelineRunner`).  A dispatcher may have `prepared`, which gives all of a
     dispatch that does not depend on arrays (see `vyre_opt.runtime.cpu.CpuDispatcher`).
     """
 

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from ..runtime.dispatcher import Dispatcher, DispatchError
-from .runner import HostRunner, Runner
+from .runner import HostTrialRunner, TrialRunner
 from .space import Config, Space
 from .workload import Trial, Workload
 
@@ -84,7 +84,7 @@ class DispatchBench:
         self.space = space
         self.dispatcher = dispatcher
         self.failures: dict[int, str] = {}
-        self._runners: dict[int, Runner] = {}
+        self._runners: dict[int, TrialRunner] = {}
         self._device: Any = None
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
@@ -101,7 +101,7 @@ class DispatchBench:
                     del runners[pick]  # its samples so far do not count either
         return [seconds[pick] if pick in runners else [] for pick in picks]
 
-    def _runner(self, pick: int) -> Runner | None:
+    def _runner(self, pick: int) -> TrialRunner | None:
         """Compiled, run once and checked; None if that failed."""
         if pick in self.failures:
             return None
@@ -120,14 +120,14 @@ class DispatchBench:
             self._runners[pick] = runner
         return self._runners[pick]
 
-    def _prepare(self, trial: Trial) -> Runner:
+    def _prepare(self, trial: Trial) -> TrialRunner:
         if self.dispatcher.name == "cuda" and hasattr(self.dispatcher, "bind"):
             from .measure_cuda import CudaArrays, CudaRunner
 
             if self._device is None:
                 self._device = CudaArrays(self.dispatcher)
             return CudaRunner(self.dispatcher, trial, self._device)
-        return HostRunner(self.dispatcher, trial, self.clock)
+        return HostTrialRunner(self.dispatcher, trial, self.clock)
 
     def _fail(self, pick: int, reason: str) -> None:
         self.failures[pick] = reason.strip().splitlines()[0] if reason.strip() else "it failed"

@@ -10,14 +10,14 @@ import numpy as np
 from ..runtime.dispatcher import Dispatcher, Scratch
 from .workload import Trial
 
-__all__ = ["HostRunner", "Runner", "launches_per_round"]
+__all__ = ["HostTrialRunner", "TrialRunner", "launches_per_round"]
 
 ROUND_SECONDS = 2e-3
 """A round of short launches has several of them, to take about as long as this."""
 MAX_LAUNCHES = 10
 
 
-class Runner(Protocol):
+class TrialRunner(Protocol):
     def outputs(self) -> list[np.ndarray]:
         """Run once; the outputs in binding order."""
 
@@ -28,7 +28,7 @@ class Runner(Protocol):
         """Run one round; the mean seconds of a launch."""
 
 
-class HostRunner:
+class HostTrialRunner:
     """Times whole dispatches by `clock`."""
 
     def __init__(self, dispatcher: Dispatcher, trial: Trial, clock: Callable[[], float]) -> None:

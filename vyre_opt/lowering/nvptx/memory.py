@@ -17,11 +17,11 @@ from .abi import ALIGNMENT
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
 from .values import as_vector
 
-__all__ = ["MEMORY_OPS", "MemoryAccess", "address", "guarded", "locate"]
+__all__ = ["MEMORY_OPS", "ThreadAccess", "address", "guarded", "locate"]
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAccess:
+class ThreadAccess:
     """An access to `buffer` from element `index` (i64) on.
 
     `happens`: an i1 that must hold for the access to take place, or "" for always.
@@ -34,18 +34,18 @@ class MemoryAccess:
     is_clamped: bool = False
 
 
-def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> MemoryAccess:
+def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> ThreadAccess:
     """The access that moves a `moved` at the index `value`, with the check or clamp that `bounds` asks for."""
     context = emitter.context
     width = moved.lanes // context.program.buffers[op.attrs["buffer"]].dtype.lanes
     buffer = context.buffers[op.attrs["buffer"]]
     index = conversions.to_word(emitter.w, value.type, emitter.scalar(value))
     if context.bounds == "none" or op in context.proven:
-        return MemoryAccess(buffer, index)
+        return ThreadAccess(buffer, index)
     if context.bounds == "clamp":
         return _clamped(emitter, buffer, index, value.type.is_signed, width)
     emitter.fault_if(_is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
-    return MemoryAccess(buffer, index)
+    return ThreadAccess(buffer, index)
 
 
 def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
@@ -66,7 +66,7 @@ def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: 
 
 def _clamped(
     emitter: FunctionEmitter, buffer: BufferRef, index: str, is_signed: bool, width: int
-) -> MemoryAccess:
+) -> ThreadAccess:
     """The access at the nearest index in bounds.
 
     In a buffer shorter than `width` there is none: no access happens, and a load gives 0.
@@ -82,14 +82,14 @@ def _clamped(
         last = str(max(0, int(count) - width))
         happens = "" if int(count) >= width else "false"
     index = w.call("llvm.umin.i64", kind, [(kind, index), (kind, last)])
-    return MemoryAccess(buffer, index, happens, is_clamped=True)
+    return ThreadAccess(buffer, index, happens, is_clamped=True)
 
 
 # --- addresses
 
 
 def address(
-    emitter: FunctionEmitter, access: MemoryAccess, dtype: DataType, lanes_per_element: int, offset: int
+    emitter: FunctionEmitter, access: ThreadAccess, dtype: DataType, lanes_per_element: int, offset: int
 ) -> str:
     """A pointer to scalar number `offset` of the access; `dtype` is the scalar type."""
     w, buffer, index = emitter.w, access.buffer, access.index
@@ -106,7 +106,7 @@ def address(
 
 
 def _pieces(
-    emitter: FunctionEmitter, op: Op, access: MemoryAccess, index: Value, moved: DataType
+    emitter: FunctionEmitter, op: Op, access: ThreadAccess, index: Value, moved: DataType
 ) -> Iterator[tuple[int, int, str]]:
     """The accesses that together move a value of type `moved`: (first scalar, scalars, pointer operand)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]

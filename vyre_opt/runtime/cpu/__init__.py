@@ -112,7 +112,7 @@ class CpuDispatcher:
         return lambda: launch.in_place(bound, grid, scratch)
 
     def pipeline(self, plan: Plan) -> HostRunner:
-        """A runner of the pipeline; see `Runner`."""
+        """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 
         return HostRunner(plan, self.in_place, empty=output_memory.empty)

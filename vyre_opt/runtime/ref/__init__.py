@@ -100,7 +100,7 @@ class RefDispatcher:
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 
     def pipeline(self, plan: Plan) -> HostRunner:
-        """A runner of the pipeline; see `Runner`."""
+        """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 
         return HostRunner(plan, self.in_place, tracked=self.checks, poison=True)
