@@ -6,26 +6,24 @@ Without a GPU those tests are skipped, and the run says at its end how many.
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.tools import run_tool
 
 Ran = subprocess.CompletedProcess
-SCRIPTS = Path(sys.executable).parent
 
 
 def _runner(tool: str) -> Callable[..., Ran]:
-    def run(*args: object, text: str | bytes = "", **rest) -> Ran:
-        """Run the tool with `text` on stdin; stdout, stderr and the exit code come apart."""
+    def run(*args: object, text: str | bytes = "", cwd: Path | None = None, env: Any = None) -> Ran:
+        """Run the tool with `text` on stdin."""
         stdin = text if isinstance(text, bytes) else text.encode()
-        command = [str(SCRIPTS / tool), *map(str, args)]
-        process = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120, **rest)
-        return Ran(process.args, process.returncode, process.stdout.decode(), process.stderr.decode())
+        return run_tool(tool, [*map(str, args)], stdin, cwd, os.environ if env is None else env)
 
     return run
 

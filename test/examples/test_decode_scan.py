@@ -61,7 +61,7 @@ class TestAgainstPyahocorasick:
     def test_a_match_across_every_edge_at_every_offset(self, name: str, passes: str) -> None:
         """A pattern of the greatest length, so far over the edge of tile and chunk as it goes."""
         pattern = bytes(range(1, 66))
-        for over in (0, 1, 2, 32, 63, 64, 65):
+        for over in (0, 1, 32, 65):
             text = bytearray(4 * TILE)
             for edge in (108, 5 * 108, TILE, 2 * TILE, 3 * TILE):
                 text[edge - over : edge - over + 65] = pattern
@@ -164,6 +164,7 @@ def test_a_broken_handoff_is_refused_and_reported(name: str, written: str, broke
     assert program.buffers["decoded"].access == "read_write"
 
 
+@pytest.mark.slow
 def test_fused_there_is_no_bound_on_the_text() -> None:
     """The count of the storage hand-off bounds the grid; the tile's does not."""
     encoding = example.ENCODINGS["hex"]

@@ -15,6 +15,8 @@ from vyre_opt.passes import registry
 from vyre_opt.passes.manager import Context
 from vyre_opt.passes.registry import Pass
 
+pytestmark = pytest.mark.slow  # the campaigns' own machinery, which only they use
+
 
 class Mirror(Pass):
     """Wrong: a - b is not b - a."""

@@ -17,7 +17,7 @@ from vyre_opt.ir.program import Module
 from vyre_opt.runtime.dispatcher import Dispatcher
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
-PART = 20
+PART = 10
 
 
 def shown(found: list[Difference]) -> str:
@@ -66,6 +66,7 @@ class Wrong:
         return outputs
 
 
+@pytest.mark.slow
 def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison that never finds anything would pass every other test here."""
     right = differential.dispatcher

@@ -84,6 +84,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     return Gpu()
 
 
+@pytest.mark.slow
 def test_state_is_cleared_before_every_launch(gpu: Gpu) -> None:
     """The look-back's state, which each launch leaves dirty, and the counter of a search."""
     for workload in (kernel_workload("scan.prefix", [9000] * 2, [D.U32] * 2), SearchWorkload(40_000)):

@@ -70,6 +70,7 @@ def test_stops_early_where_nothing_is_left_to_find() -> None:
     assert flat.stopped == "all of them"
 
 
+@pytest.mark.slow
 def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
     """The policy is computed by the compiled softmax and matvec: ref and cpu agree in every bit."""
     on = [autotune("bowl", bowl, bowl_cost_of, dispatcher=t, store=None) for t in ("cpu", "ref")]

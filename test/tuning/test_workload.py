@@ -37,7 +37,7 @@ BOTH = [(name, True) for name in SMALL] + [("softmax", False), ("prefix", False)
 
 @pytest.mark.parametrize(
     ("name", "owns_grid"),
-    quick(BOTH, keep=4),
+    quick(BOTH, keep=2),
     ids=lambda v: v if isinstance(v, str) else ["body", "stage"][v],
 )
 def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool) -> None:
@@ -66,6 +66,7 @@ def test_each_program_of_a_space_verifies(name: str, target: str) -> None:
         assert verify(module) == [], config
 
 
+@pytest.mark.slow
 def test_search_workload_has_a_fusion_threshold() -> None:
     """Fused up to the threshold, in storage at 0; both find the same matches."""
     workload = SearchWorkload(40_000)

@@ -1,0 +1,63 @@
+"""The command-line tools as processes, forked from one that has imported them.
+
+Starting Python and importing takes ten times as long as what most tests have a tool do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+__all__ = ["run_tool"]
+
+MODULES = {"vyre-opt": "opt", "vyre-run": "run", "vyre-cache": "cache"}
+"""The module of vyre_opt.cli with the `main` of each tool."""
+
+TIMEOUT = 120
+STREAMS = {"stdin": os.O_RDONLY, "stdout": os.O_WRONLY, "stderr": os.O_WRONLY}
+
+
+def run_tool(
+    tool: str, args: Sequence[str], stdin: bytes, cwd: Path | None, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end; stdout, stderr and the exit code come apart.  Raises TimeoutError."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in STREAMS:
+            Path(folder, name).write_bytes(stdin if name == "stdin" else b"")
+        process = _processes().Process(target=_become, args=(tool, args, folder, cwd, dict(env)))
+        process.start()
+        process.join(TIMEOUT)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"{tool} did not end within {TIMEOUT} seconds")
+        stdout, stderr = (Path(folder, name).read_bytes().decode() for name in ("stdout", "stderr"))
+        return subprocess.CompletedProcess([tool, *args], process.exitcode, stdout, stderr)
+
+
+@cache
+def _processes() -> Any:
+    context = get_context("forkserver")
+    tools = [f"vyre_opt.cli.{module}" for module in MODULES.values()]
+    context.set_forkserver_preload(["numpy", "llvmlite.binding", *tools])
+    return context
+
+
+def _become(tool: str, args: Sequence[str], folder: str, cwd: Path | None, env: Mapping[str, str]) -> None:
+    """Make this process the tool: its arguments, environment and folder, and files for its streams."""
+    for number, (name, flags) in enumerate(STREAMS.items()):
+        os.dup2(os.open(Path(folder, name), flags), number)
+    sys.stdin = os.fdopen(0)  # multiprocessing has closed the one from the start
+    sys.argv = [tool, *args]
+    os.environ.clear()
+    os.environ.update(env)
+    if cwd is not None:
+        os.chdir(cwd)
+    sys.exit(import_module(f"vyre_opt.cli.{MODULES[tool]}").main())
