@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..ir.rewrite import keep_results
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -19,7 +19,7 @@ class Dce(Pass):
     name = "dce"
     summary = "Remove ops without uses or effects, stores to buffers that nobody reads, and unused memory."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for item in module.order:
             if isinstance(item, Program | Func):

@@ -21,7 +21,7 @@ from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 __all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
@@ -197,7 +197,7 @@ class DecodeScanFuse(Pass):
     invalidates = ("buffer_layout", "fusion")
     Options = FuseOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         budget = self.options.budget or workgroup_budget(ctx.target)
         changed = False
         uses = PipelineUses(module)
@@ -217,7 +217,7 @@ class DecodeScanFuse(Pass):
         return changed
 
 
-def _remark(ctx: Context, program: Program, decision: Decision) -> None:
+def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
     buffer, refusal = decision.buffer, decision.refusal
     facts: dict[str, Any] = {"program": program.name, "buffer": buffer.name}
     if refusal is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analyses",
-    "Context",
+    "PassContext",
     "Observer",
     "PassFailure",
     "PassManager",
@@ -86,7 +86,7 @@ class Remark:
 
 
 @dataclass(slots=True)
-class Context:
+class PassContext:
     """What a pass gets besides the module: analyses, the target, and where remarks and statistics go."""
 
     analyses: Analyses = field(default_factory=Analyses)
@@ -171,7 +171,7 @@ class PassManager:
 
         Raises PassFailure for a bug of a pass, and DiagnosticError for what a pass cannot take.
         """
-        ctx = Context(target=self.target)
+        ctx = PassContext(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before: bytes | None = None

@@ -17,7 +17,7 @@ from ..ir.diagnostics import suggest
 from ..ir.program import Module
 
 if TYPE_CHECKING:
-    from .manager import Context
+    from .manager import PassContext
 
 __all__ = [
     "NoOptions",
@@ -90,7 +90,7 @@ class Pass:
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         """Rewrite `module` in place; return whether anything changed."""
         raise TypeError(f"pass {type(self).__name__} has no run")
 

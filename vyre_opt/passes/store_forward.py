@@ -20,7 +20,7 @@ from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.uniformity import Uniformity
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -29,7 +29,7 @@ class StoreForward(Pass):
     name = "store_forward"
     summary = "Replace loads of known elements, and remove stores that are overwritten."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for program in module.programs.values():
             forwarder = _Forwarder(program, ctx)
@@ -88,7 +88,7 @@ class _Elements(Generic[T]):
 
 
 class _Forwarder(Walker):
-    def __init__(self, program: Program, ctx: Context) -> None:
+    def __init__(self, program: Program, ctx: PassContext) -> None:
         super().__init__()
         self.constant_buffers = {b.name for b in program.buffers.values() if b.access is AccessMode.READ}
         _, self.by_op = summarize(program.body)

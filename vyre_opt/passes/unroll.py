@@ -20,7 +20,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import bodies, clone, constant, splittable
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -45,7 +45,7 @@ class Unroll(Pass):
     summary = "Unroll loops, whole or by a factor with a loop for the rest."
     Options = UnrollOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         unroller = _Unroller(ctx, self.options)
         for body in bodies(module):
             unroller.walk_block(body)
@@ -56,7 +56,7 @@ class Unroll(Pass):
 class _Unroller(Walker):
     """`size`, `has_loop`: the ops of the blocks that are visited, at any depth, and whether a loop is among them."""
 
-    def __init__(self, ctx: Context, options: UnrollOptions) -> None:
+    def __init__(self, ctx: PassContext, options: UnrollOptions) -> None:
         super().__init__()
         self.ctx = ctx
         self.options = options

@@ -134,7 +134,7 @@ class Scopes:
         """A list of one or more; `rest` is what follows the first comma."""
         return [first, *(rest or ())]
 
-    # the driver finds a method by its rule's name; a modifier and types_one are lists of one
+    # the parse loop finds a method by its rule's name; a modifier and types_one are lists of one
     words = modifier = params = iter = extents = type_args = type_list = types_one = listed
 
     def absent(self, place: int, end: int) -> None:
