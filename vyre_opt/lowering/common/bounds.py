@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from ...analysis.affine import AffineExpr, Range, Symbol, SymbolKind
 from ...ir import arith
 from ...ir.loops import bounds
-from ...ir.ops import AXES
+from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 
 __all__ = ["BoundsProofs"]
@@ -315,9 +315,9 @@ _RANGES: dict[str, Callable[..., Range | None]] = {
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "select": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
     "cast": lambda *a: a[0] if a else (0, 1),  # of a bool
-    "lane_id": lambda: (0, 31),
+    "lane_id": lambda: (0, SUBGROUP_SIZE - 1),
     "subgroup_id": lambda: (0, 31),
-    "subgroup_size": lambda: (32, 32),
+    "subgroup_size": lambda: (SUBGROUP_SIZE, SUBGROUP_SIZE),
     "num_subgroups": lambda: (1, 32),
     "popcount": lambda a: (0, 64),
     "clz": lambda a: (0, 64),
