@@ -28,8 +28,6 @@ Warnings: a program that writes a buffer nobody can observe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import GridError, lengths_of
@@ -37,7 +35,7 @@ from .kernel_rules import check_kernel
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
-from .pipeline_rules import check_contents
+from .pipeline_rules import check_aliasing, check_contents
 from .program import AccessMode, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
@@ -276,7 +274,8 @@ class _ModuleChecker:
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
-        self.aliasing(f"@{program.name}", stage, [(f"@{b.name}", b.access) for b in bound])
+        formals = [(f"@{b.name}", b.access) for b in bound]
+        check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers
@@ -285,22 +284,7 @@ class _ModuleChecker:
             self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
             return
         check_kernel(name, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes)
-        self.aliasing(name, stage, [(role.name, role.access) for role in kernel.roles])
-
-    def aliasing(
-        self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
-    ) -> None:
-        """Report a buffer passed for two parameters of which one is written: nothing orders the accesses."""
-        if len(set(stage.buffers)) == len(stage.buffers):
-            return
-        first: dict[str, tuple[str, AccessMode | None]] = {}
-        for name, (formal, access) in zip(stage.buffers, formals, strict=False):
-            other, other_access = first.setdefault(name, (formal, access))
-            if other != formal and (access, other_access) != (AccessMode.READ, AccessMode.READ):
-                does = "read" if AccessMode.READ in (access, other_access) else "write"
-                message = f"{who} would {does} @{name} while it writes it, as its {other} and its {formal}"
-                where = stage.loc.find(f"@{name}") if stage.loc else None
-                self.error(message, where, f"pass a second buffer in the place of {formal}")
+        check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check the grid, unless it depends on the length of a buffer of open size."""
