@@ -332,7 +332,7 @@ class CoverageWalk:
     def uncovered(
         self, table: _WrittenElements, query: _Read, expr: AffineExpr, elements: Elements
     ) -> Elements:
-        """What the entries of a table, at the key of `expr`, leave of the elements."""
+        """`elements` without those that the entries of a table at the key of `expr` cover."""
         for condition, written in table.entries.get((query.access.buffer, expr.key), {}).items():
             if condition.holds(*query):
                 elements = elements.minus(written)
@@ -340,5 +340,5 @@ class CoverageWalk:
 
 
 def _within(access: MemoryAccess, symbol: Symbol, limits: Range) -> bool:
-    least, most = access.lanes.get(symbol, symbol.range)
-    return limits[0] <= least and most <= limits[1]
+    lowest, highest = access.lanes.get(symbol, symbol.range)
+    return limits[0] <= lowest and highest <= limits[1]

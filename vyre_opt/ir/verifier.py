@@ -72,7 +72,7 @@ class _ModuleChecker:
         self.module = module
         self.holes = holes
         self.diagnostics: list[Diagnostic] = []
-        self.undeclared: dict[str, int] = {}  # by program: how many buffers it uses and does not declare
+        self.undeclared: dict[str, int] = {}  # program -> number of buffers used but not declared
         self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
@@ -121,9 +121,9 @@ class _ModuleChecker:
             self.error(f"spec @{spec.name}: {error}", spec.loc)
 
     def limits(self, program: Program) -> None:
-        for axis, size, most in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
-            if not 1 <= size <= most:
-                self.error(f"a workgroup has 1 to {most} invocations along {axis}, not {size}", program.loc)
+        for axis, size, limit in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
+            if not 1 <= size <= limit:
+                self.error(f"a workgroup has 1 to {limit} invocations along {axis}, not {size}", program.loc)
         if program.lanes > MAX_LANES:
             message = f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}"
             self.error(message, program.loc, "use a smaller workgroup and a larger grid")
@@ -131,9 +131,9 @@ class _ModuleChecker:
             self.grid(program.grid, program, program.loc)
 
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
-        for axis, count, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
-            if not 1 <= count <= most:
-                self.error(f"a grid has 1 to {most} workgroups along {axis}, not {count}", loc)
+        for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+            if not 1 <= count <= limit:
+                self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {count}", loc)
             elif count * lanes > 1 << 32:
                 self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
 
@@ -175,8 +175,8 @@ class _ModuleChecker:
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
         for name, loc in written.items():
             buffer = program.buffers[name]
-            lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
-            if lost and not buffer.live_out and name not in read:
+            discarded = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
+            if discarded and not buffer.live_out and name not in read:
                 message = f"buffer @{name} is written, but nobody can observe it"
                 help = "mark it live_out, or remove the stores"
                 self.diagnostics.append(
@@ -236,7 +236,7 @@ class _ModuleChecker:
         """Report the `@name` of a stage, once in a pipeline, unless unread text may define it in `owner`."""
         where = stage.loc.find(f"@{name}") if stage.loc else None
         if message in self.unknown:
-            self.unknown[message].again(where)
+            self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
             self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
@@ -296,8 +296,8 @@ class _ModuleChecker:
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
-        except GridError as wrong:
-            self.error(f"the grid has no value: {wrong}", stage.loc)
+        except GridError as problem:
+            self.error(f"the grid has no value: {problem}", stage.loc)
             return
         self.grid(grid, program, stage.loc)
         if program.grid is not None and program.grid != grid:

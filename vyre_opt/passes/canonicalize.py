@@ -65,7 +65,7 @@ class _Canonicalizer(Walker):
         return None
 
     def apply_rule(self, op: Op) -> Value | bool | None:
-        """What the first rule that applies returns: a value equal to `op`, or True if `op` was rewritten."""
+        """Apply the first rule that matches: returns a value equal to `op`, True if `op` was rewritten, else None."""
         if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
         for rule in RULES.get(op.name, ()):

@@ -1,4 +1,4 @@
-"""Common subexpressions: an op that computes what a dominating op computed is that op."""
+"""Common subexpression elimination: an op equal to one that dominates it is replaced by that one."""
 
 from __future__ import annotations
 

@@ -64,13 +64,13 @@ class _Marks:
     def __init__(self, item: Program | Func) -> None:
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.unread: dict[str, list[Op]] = {}
-        """Stores by buffer that stay only if a load of it does."""
+        """Buffer -> its stores, which stay only if a load from it does."""
         self.hidden = {b.name for b in buffers if _is_unobservable(b)}
         self.live: set[Op | Value] = set()
         self.surrounding: dict[Op, Op] = {}
         self.parents: dict[Block, Op] = {}
         self.indices: dict[Value, int] = {}
-        """Of the results of structured ops, and of the arguments that carry them."""
+        """The index of each result of a structured op, and of each block argument that carries it."""
         self.pending: list[Op | Value] = []
         self.collect(item.body, None)
         if item.body.terminator is not None:

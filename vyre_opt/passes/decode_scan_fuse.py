@@ -44,7 +44,7 @@ class FuseOptions:
 
 @dataclass(slots=True)
 class Decision:
-    """What becomes of one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
+    """The outcome for one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
 
     buffer: Buffer
     local: TileProof | None = None
@@ -66,7 +66,7 @@ class Decision:
 
 
 def count_opportunities(program: Program) -> int:
-    """How many buffers `decode_scan_fuse` would move to workgroup memory."""
+    """The number of buffers that `decode_scan_fuse` would move to workgroup memory."""
     return len(candidate_handoffs(program))
 
 
@@ -117,7 +117,7 @@ def decide(
 
 
 def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
-    """What rules a buffer out whatever its accesses: its declaration, or its use in a pipeline."""
+    """Why a buffer is ruled out whatever its accesses: its declaration, or its use in a pipeline."""
     name = f"@{buffer.name}"
     if buffer.access is not AccessMode.READ_WRITE:
         return Refusal(

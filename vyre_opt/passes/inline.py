@@ -50,13 +50,13 @@ class _Inliner(Walker):
         self.ctx = ctx
         self.options = options
         self.sizes: dict[str, int] = {}
-        """Ops of each function whose own calls have been inlined."""
+        """Function whose own calls have been inlined -> its number of ops."""
         self.heights: dict[str, int] = {}
-        """How deep the blocks of each such function nest."""
+        """Such a function -> the levels that its blocks nest."""
         self.inlined: set[str] = set()
         self.size = self.height = 0
         self.depth = 1
-        """How many blocks surround the op that is visited."""
+        """The number of blocks around the op that is visited."""
 
     def inline_into(self, item: Program | Func) -> None:
         self.size = sum(1 for _ in every_op(item.body))

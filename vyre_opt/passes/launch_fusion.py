@@ -99,7 +99,7 @@ class _Fuser:
         self, module: Module, ctx: PassContext, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
-        # both by the canonical form of a group, so that equal groups are joined and proven once
+        # keyed by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.joined: dict[Any, Program] = {}
         self.saved = 0
@@ -109,8 +109,8 @@ class _Fuser:
         uses = BufferUses(pipeline)
         groups: list[FusionGroup] = []
         for run in launch_runs(pipeline.stages):
-            if (gap := run.separator) is not None:
-                refuse(self.ctx, pipeline, gap.before, gap.after, separator_refusal(gap))
+            if (separator := run.separator) is not None:
+                refuse(self.ctx, pipeline, separator.before, separator.after, separator_refusal(separator))
             if len(run.launches) > 1:
                 nodes = [launch_node(self.module, launch, uses.lengths) for launch in run.launches]
                 groups += self.groups(pipeline, uses, nodes)
@@ -179,7 +179,7 @@ class _Fuser:
                 "draft", members, known, static_grid(nodes[0].grid), group.barriers, tiles=canonical_tiles
             )
             problem = verify_program(self.module, program)
-            self.drafts[key] = (problem, {} if problem else _handed(program))
+            self.drafts[key] = (problem, {} if problem else _prove_handoffs(program))
         problem, handoffs = self.drafts[key]
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
@@ -241,10 +241,10 @@ class _Fuser:
         self.internal += len(dropped)
 
 
-def _handed(program: Program) -> dict[str, TileProof | Refusal]:
-    """For each bound buffer that a program both reads and writes, whether its use is local to workgroups."""
-    both = [b.name for b in program.bound_buffers if b.access is AccessMode.READ_WRITE]
-    return prove_local(Footprints(program), both) if both else {}
+def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:
+    """The proof, or a refusal, that each buffer which a program reads and writes is local to workgroups."""
+    names = [b.name for b in program.bound_buffers if b.access is AccessMode.READ_WRITE]
+    return prove_local(Footprints(program), names) if names else {}
 
 
 def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:

@@ -116,6 +116,6 @@ class _Hoister(Walker):
         self.levels.update(dict.fromkeys(op.results, here))
 
     def pin_loads(self) -> None:
-        """From here on, no load moves out of the loops around: the program may stop before it."""
+        """Let no later load move out of the loops around: the program may stop before it."""
         if self.loops:
             self.loops[-1].load_floor = _STOPPED

@@ -87,7 +87,7 @@ class Remark:
 
 @dataclass(slots=True)
 class PassContext:
-    """What a pass gets besides the module: analyses, the target, and where remarks and statistics go."""
+    """The argument of a pass besides the module: analyses, the target, remarks and statistics."""
 
     analyses: Analyses = field(default_factory=Analyses)
     remarks: list[Remark] = field(default_factory=list)
@@ -233,8 +233,8 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
         return None  # it has changed indeed, and counting is far cheaper than a fingerprint
     after = fingerprint(module)
     if changed != (after != before):
-        said, did = ("a change", "nothing changed") if changed else ("no change", "something changed")
-        raise PassFailure(running.name, f"reported {said}, but {did}")
+        claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
+        raise PassFailure(running.name, f"reported {claimed}, but {actual}")
     return after
 
 

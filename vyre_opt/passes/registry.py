@@ -1,4 +1,4 @@
-"""What a pass is, and where passes are found.
+"""The class of all passes, and the registry that finds them.
 
 A built-in pass lives in the module of its name, which is imported at the first look-up.
 Others are found through the entry point group `vyre_opt.passes`, whose entries name
@@ -171,8 +171,8 @@ def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
             raise PassError(f"option {key} of {cls.name} is {kind}, not {text!r}") from None
     try:
         return cls(cls.Options(**values))
-    except ValueError as wrong:
-        raise PassError(f"pass {cls.name}: {wrong}") from None
+    except ValueError as error:
+        raise PassError(f"pass {cls.name}: {error}") from None
 
 
 def option_type(hint: Any) -> type:

@@ -96,11 +96,11 @@ class _Forwarder(Walker):
         self.facts = ctx.analyses.get(Uniformity, program) if _has_nested_sync(program, self.by_op) else None
         self.ctx = ctx
         self.sums: dict[Value, tuple[Value, int]] = {}
-        """Indexes that are another value plus a constant."""
+        """Index -> (value, constant) whose sum it is."""
         self.known: dict[str, _Elements[Value]] = {}
-        """By buffer, elements whose values are known at this place of the block."""
+        """Buffer -> the elements whose values are known at this place of the block."""
         self.unread: dict[str, _Elements[Op]] = {}
-        """By buffer, elements stored in this block that nothing has read since."""
+        """Buffer -> the elements stored in this block that nothing has read since."""
         self.overwritten: set[Op] = set()
         self.loads = 0
         self.stores = 0

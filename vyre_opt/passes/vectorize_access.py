@@ -64,7 +64,7 @@ class VectorizeAccess(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What the accesses of neighbours have in common: the buffer, and the index up to a constant."""
+    """The key that accesses of neighbours share: the buffer, and the index up to a constant."""
 
     is_store: bool
     buffer: str

@@ -89,7 +89,7 @@ class ParserStack:
 
 
 class Recovery(NamedTuple):
-    """What the parser reads next after a syntax error: `token`, then `deferred`, then the text's rest."""
+    """The tokens to read next after a syntax error: `token`, then `deferred`, then the rest of the text."""
 
     token: Token
     deferred: Token | None = None
@@ -101,7 +101,7 @@ _KINDS = {"": _PASS, "*": _START, "+": _APPEND}
 
 
 def _reductions(tables: Tables, actions: Actions) -> list[Reduction]:
-    """For each rule: left-hand side, size, kind, method, and the indices of the parts it gets."""
+    """(left-hand side, size, kind, method, indices of the parts it gets) of each rule."""
     bound: list[Reduction] = []
     for rule in tables.rules:
         args = tuple(rule.args)
@@ -127,7 +127,7 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     matches = tables.pattern.finditer(text)
     recoverer = _Recoverer(text, tables, stack, actions, starters, matches)
     deferred: Token | None = None
-    end = 0  # of the last token shifted
+    end = 0  # where the last token shifted ends
     for match in matches:
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
@@ -337,7 +337,7 @@ class _Recoverer:
         raise AssertionError("the token pattern ends with the end of the text")
 
     def _assume_version(self) -> None:
-        """Where the format version cannot be read, go on after it, at the first item."""
+        """If the format version could not be read, go on after it, at the first item."""
         tables, stack = self.tables, self.stack
         version = next(rule.lhs for rule in tables.rules if rule.action == "version")
         after = tables.gotos[tables.start][version]

@@ -1,4 +1,4 @@
-"""What the actions do about syntax errors: keep all that was built, and record what was discarded.
+"""Actions that recover from syntax errors: they keep all that was built, and record what was discarded.
 
 The verifier then checks the whole module, so one error does not hide another.  Values that the
 discarded text would have defined become poison (see actions.py), and `holes` says where declarations,

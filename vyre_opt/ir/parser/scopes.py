@@ -103,7 +103,7 @@ class Scopes:
         if name in self.poisoned:
             pass
         elif name in self.undefined:
-            self.undefined[name].again(Location(self.source, place, place + len(name)))
+            self.undefined[name].add_place(Location(self.source, place, place + len(name)))
         else:
             help = suggest(name, self.scope)
             self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)

@@ -216,10 +216,10 @@ class Elementwise:
             return b
         bad = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")
         if self.dtype.is_signed:
-            least = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
+            is_lowest = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
             minus = self.emit(f"icmp eq {self.kind} {b}, {self.int(-1)}")
             flags = self.shape.of("i1")
-            overflow = self.emit(f"and {flags} {least}, {minus}")
+            overflow = self.emit(f"and {flags} {is_lowest}, {minus}")
             bad = self.emit(f"or {flags} {bad}, {overflow}")
         return self.choose(bad, self.int(1), b)
 

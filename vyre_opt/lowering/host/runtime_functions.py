@@ -192,7 +192,7 @@ def gather(
 
 
 def _define_gather(module: ModuleText, name: str, memory: str) -> None:
-    """With all lanes active there is no loop, so that the loads do not depend on one another."""
+    """Define a gather of 32 lanes.  With all lanes active it has no loop, so the loads are independent."""
     wide, indices = WIDE.of(memory), WIDE.of("i64")
     module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
     lines, total = [], "poison"

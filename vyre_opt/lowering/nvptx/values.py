@@ -182,7 +182,7 @@ def _cast(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _bitcast(emitter: FunctionEmitter, op: Op) -> None:
-    """As integers, lowest lane first: lanes are joined into wider ones or cut into narrower ones."""
+    """Emit a bitcast on integers, lowest lane first: lanes are joined into wider or cut into narrower ones."""
     source, target = op.operands[0].type.element, op.results[0].type.element
     w, old, new = emitter.w, source.bits or 0, target.bits or 0
     bits = [conversions.bits_of(w, SCALAR, source, x) for x in emitter.get(op.operands[0])]
@@ -245,4 +245,4 @@ VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "extract": _extract,
     "insert": _insert,
 }
-"""By the op's format in the op table, or by its name where a format has several."""
+"""Emitters keyed by the op's format in the op table, or by its name where a format has several."""
