@@ -123,12 +123,10 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     stack = ParserStack(tables.start)
     # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
     states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
-    # One iterator for both: after a recovery the loop goes on behind what was skipped.
-    matches = tables.pattern.finditer(text)
-    recoverer = _Recoverer(text, tables, stack, actions, starters, matches)
+    recoverer = _Recoverer(text, tables, stack, actions, starters, tables.pattern.finditer(text))
     deferred: Token | None = None
     end = 0  # where the last token shifted ends
-    for match in matches:
+    for match in recoverer.matches:  # the same iterator, so that after a recovery skipped text is behind it
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]
