@@ -291,7 +291,7 @@ PASS: dict[str, Sequence[Step]] = {
             from dataclasses import dataclass
 
             from ..ir.program import Func, Module, Program
-            from .manager import Context
+            from .manager import PassContext
             from .registry import Pass, register
 
 
@@ -305,7 +305,7 @@ PASS: dict[str, Sequence[Step]] = {
                 class Options:
                     keep: str = ""
 
-                def run(self, module: Module, ctx: Context) -> bool:
+                def run(self, module: Module, ctx: PassContext) -> bool:
                     changed = False
                     for item in module.order:
                         for op in item.walk() if isinstance(item, Program | Func) else ():
@@ -431,7 +431,7 @@ KERNEL: dict[str, Sequence[Step]] = {
         insert(
             "def _matvec(",
             """
-            def _offset(r: Request) -> Expansion:
+            def _offset(r: ExpansionRequest) -> Expansion:
                 from . import offset as k
 
                 schedule, count = r.at(k.OffsetSchedule()), r.count(0)

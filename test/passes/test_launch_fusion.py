@@ -15,7 +15,7 @@ from vyre_opt.ir.pipeline import Launch, Pipeline
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.passes import launch_fusion
-from vyre_opt.passes.manager import Context, Remark, Result
+from vyre_opt.passes.manager import PassContext, Remark, Result
 from vyre_opt.passes.registry import PassError
 
 DECODE_AND_SUM = """vyre 1
@@ -177,7 +177,7 @@ def test_growth_is_linear() -> None:
     line.stages = [Launch("triple", (4, 1, 1), pair) for pair in pairwise(names)]
     module.add(line)
     started = time.perf_counter()
-    assert launch_fusion.LaunchFusion().run(module, Context())
+    assert launch_fusion.LaunchFusion().run(module, PassContext())
     assert time.perf_counter() - started < 10
     assert len(launches(module)) == -(-count // 32)
     assert len(module.programs) <= 5
@@ -215,7 +215,7 @@ def test_notes_of_fusion_pressure_are_kept_to() -> None:
     module = parse(text)
     PassManager("fusion_pressure{dispatcher=closed threshold=2.0}").run(module)
     assert all(stage.notes["fuse"] is False for stage in launches(module)[1:])
-    ctx = Context()
+    ctx = PassContext()
     assert not launch_fusion.LaunchFusion().run(module, ctx)
     assert {r.certificate["reason"] for r in ctx.remarks} == {"pressure"}
 

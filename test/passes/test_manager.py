@@ -11,7 +11,7 @@ import pytest
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.program import Module, Op, Program
 from vyre_opt.passes import registry
-from vyre_opt.passes.manager import Context, PassFailure, schedule_passes
+from vyre_opt.passes.manager import PassContext, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import NoOptions, Pass, PassError, make_pass, register
 
@@ -171,11 +171,11 @@ def test_no_pass_sees_a_stale_fact(
     """After a change, asking for a fact computes it anew; without one, it is kept."""
     found: list[int] = []
 
-    def ask(self: Pass, module: Module, ctx: Context) -> bool:
+    def ask(self: Pass, module: Module, ctx: PassContext) -> bool:
         found.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
         return False
 
-    def change(self: Pass, module: Module, ctx: Context) -> bool:
+    def change(self: Pass, module: Module, ctx: PassContext) -> bool:
         drop_last_add(module)
         return True
 
@@ -188,11 +188,11 @@ def test_no_pass_sees_a_stale_fact(
 
 
 def test_a_preserved_fact_is_kept() -> None:
-    def ask(self: Pass, module: Module, ctx: Context) -> bool:
+    def ask(self: Pass, module: Module, ctx: PassContext) -> bool:
         ctx.analyses.get(OpCount, module.programs["p"])
         return False
 
-    def rename(self: Pass, module: Module, ctx: Context) -> bool:
+    def rename(self: Pass, module: Module, ctx: PassContext) -> bool:
         module.programs["p"].buffers["out"].count = 8
         return True
 
@@ -207,7 +207,7 @@ def test_a_preserved_fact_is_kept() -> None:
 
 
 def test_a_change_that_is_not_reported() -> None:
-    def sly(self: Pass, module: Module, ctx: Context) -> bool:
+    def sly(self: Pass, module: Module, ctx: PassContext) -> bool:
         drop_last_add(module)
         return False
 
@@ -223,7 +223,7 @@ def test_a_report_without_a_change() -> None:
 
 
 def test_a_pass_that_breaks_the_module() -> None:
-    def break_it(self: Pass, module: Module, ctx: Context) -> bool:
+    def break_it(self: Pass, module: Module, ctx: PassContext) -> bool:
         ops: list[Op] = module.programs["p"].body.ops
         ops.insert(0, ops.pop(3))
         return True

@@ -12,7 +12,7 @@ from vyre_opt import parse, print_program
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import AccessMode, Module, Program
 from vyre_opt.passes import registry
-from vyre_opt.passes.manager import Context
+from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
 
 pytestmark = pytest.mark.slow  # the campaigns' own machinery, which only they use
@@ -24,7 +24,7 @@ class Mirror(Pass):
     name = "test_mirror"
     summary = "Swaps the operands of every sub."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         found = [op for program in module.programs.values() for op in program.walk() if op.name == "sub"]
         for op in found:
             op.operands = (op.operands[1], op.operands[0])
@@ -37,7 +37,7 @@ class Promote(Pass):
     name = "test_promote"
     summary = "Makes every transient buffer a workgroup buffer that is too small."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changed = False
         for program in module.programs.values():
             for buffer in program.buffers.values():
@@ -53,7 +53,7 @@ class Silent(Pass):
     name = "test_silent"
     summary = "Renames nothing, appends a const."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         for item in module.order:
             if isinstance(item, Program):
                 for op in item.walk():

@@ -16,7 +16,7 @@ from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import build_automaton
-from vyre_opt.passes.manager import Context
+from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import BadLaunch
@@ -263,7 +263,7 @@ class OneLaunch(Pass):
 
     name = "one_launch"
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         pipeline = module.pipelines["main"]
         first, last = pipeline.stages
         assert isinstance(first, Launch)

@@ -94,9 +94,9 @@ class AffineExpr:
         """Smallest and largest value; `narrowed` overrides the ranges of some symbols."""
         low = high = self.const
         for symbol, coefficient in self.terms.items():
-            least, most = (narrowed or {}).get(symbol, symbol.range)
-            low += coefficient * (least if coefficient > 0 else most)
-            high += coefficient * (most if coefficient > 0 else least)
+            lowest, highest = (narrowed or {}).get(symbol, symbol.range)
+            low += coefficient * (lowest if coefficient > 0 else highest)
+            high += coefficient * (highest if coefficient > 0 else lowest)
         return low, high
 
     def terms_of(self, *kinds: SymbolKind) -> AffineExpr:

@@ -72,7 +72,9 @@ class AffineAnalysis:
         self.data_source: dict[Value, str] = {}
         self.ranges: dict[Value, Range] = {}  # without an entry: the range of the type
         self.counters: dict[Symbol, LoopCounter] = {}
-        self.symbols: dict[tuple[object, ...], Symbol] = {}  # of pure ops, by what makes their values equal
+        self.symbols: dict[
+            tuple[object, ...], Symbol
+        ] = {}  # of pure ops, keyed by what makes their values equal
         self.local = {
             axis: _local_id_expr(axis, size, sorted(divisor for name, divisor in id_splits if name == axis))
             for axis, size in zip(AXES, program.workgroup, strict=True)

@@ -72,7 +72,7 @@ class Alignment:
     def _control_flow_result(self, op: Op, number: int, depth: int) -> int:
         """Result `number` of control flow: the least over its blocks."""
         if op.name in ("for", "while"):
-            args = op.regions[0].args  # of a for: the counter first
+            args = op.regions[0].args  # a `for` has its counter first
             return self.of(args[number + (op.name == "for")], depth - 1)
         return min((self._yielded(block, number, depth) for block in op.regions), default=0)
 

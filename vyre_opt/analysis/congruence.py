@@ -1,4 +1,4 @@
-"""In which arithmetic the affine expressions of two indices may be compared.
+"""Comparing the affine expressions of two indices, in the arithmetic in which that is sound.
 
 The expression E of an index is equal to it modulo 2^bits of the index's type.  They are equal as
 integers only where the whole range of E lies in the type:
@@ -28,7 +28,7 @@ __all__ = ["Residue", "fits", "is_in_bounds_value", "modulus", "same_element"]
 
 
 class Residue(NamedTuple):
-    """How the elements of an access follow from the affine expression of its index.
+    """The arithmetic that relates the elements of an access to the affine expression of its index.
 
     `bits`: of the index's type.
     `exact`: bits that hold the number of every element, if index and expression are equal as integers
@@ -57,8 +57,8 @@ class Residue(NamedTuple):
 def fits(values: Range, dtype: DataType) -> bool:
     """Whether an expression with these bounds is equal to the value of this type that it is congruent to."""
     low, high = values
-    least, most = int_range(dtype)
-    return least <= low and high <= most
+    lowest, highest = int_range(dtype)
+    return lowest <= low and high <= highest
 
 
 def is_in_bounds_value(values: Range, dtype: DataType, count: int) -> bool:

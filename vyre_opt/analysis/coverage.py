@@ -102,7 +102,7 @@ class _Read(NamedTuple):
     residue: Residue
 
 
-class _Table:
+class _WrittenElements:
     """key -> condition -> elements, with a journal so that the end of a loop can undo its entries."""
 
     def __init__(self) -> None:
@@ -158,8 +158,8 @@ class CoverageWalk:
     def __init__(self, footprints: Footprints, names: set[str]) -> None:
         self.footprints = footprints
         self.names = names
-        self.visible = _Table()
-        self.own = _Table()
+        self.visible = _WrittenElements()
+        self.own = _WrittenElements()
         self.pending: list[_Pending] = []
         # where the pending entries of each open branch or maybe-empty loop start
         self.floors: list[int] = []
@@ -329,8 +329,10 @@ class CoverageWalk:
         missing = self.uncovered(self.visible, query, group_key, missing)
         self.failed[access.buffer] = (access, not missing)
 
-    def uncovered(self, table: _Table, query: _Read, expr: AffineExpr, elements: Elements) -> Elements:
-        """What the entries of a table, at the key of `expr`, leave of the elements."""
+    def uncovered(
+        self, table: _WrittenElements, query: _Read, expr: AffineExpr, elements: Elements
+    ) -> Elements:
+        """`elements` without those that the entries of a table at the key of `expr` cover."""
         for condition, written in table.entries.get((query.access.buffer, expr.key), {}).items():
             if condition.holds(*query):
                 elements = elements.minus(written)
@@ -338,5 +340,5 @@ class CoverageWalk:
 
 
 def _within(access: MemoryAccess, symbol: Symbol, limits: Range) -> bool:
-    least, most = access.lanes.get(symbol, symbol.range)
-    return limits[0] <= least and most <= limits[1]
+    lowest, highest = access.lanes.get(symbol, symbol.range)
+    return limits[0] <= lowest and highest <= limits[1]

@@ -33,7 +33,7 @@ from .footprint import Footprints, MemoryAccess
 
 __all__ = ["Extents", "DependenceTest", "workgroup_axis"]
 
-MAX_COUNT = 1 << 32  # of invocations along an axis: ids are u32
+MAX_COUNT = 1 << 32  # invocations along an axis, since ids are u32
 
 Extents = tuple[int | None, int | None, int | None]
 """Workgroups of a dispatch along each axis; None where unknown."""
@@ -65,7 +65,7 @@ class _IndexParts:
 
 
 class DependenceTest:
-    """For the accesses of one body, run over `extents` workgroups.  True means proven, False unknown."""
+    """Proves that accesses of one body, run over `extents` workgroups, do not overlap.  False means unknown."""
 
     def __init__(self, footprints: Footprints, extents: Extents) -> None:
         self.uniformity: Uniformity = footprints.uniformity
@@ -138,9 +138,9 @@ class DependenceTest:
         if a.strides != b.strides:  # 4*w and 8*w meet at w = 2 and w = 1, whatever the bounds of the rest
             return None
         shared = a.shared - b.shared  # equal symbols cancel, however large they may be
-        least, most = (shared - AffineExpr(shared.const)).range()
-        low = shared.const + least + a.rest[0] - b.rest[1] - (q.width - 1)
-        high = shared.const + most + a.rest[1] - b.rest[0] + (p.width - 1)
+        lowest, highest = (shared - AffineExpr(shared.const)).range()
+        low = shared.const + lowest + a.rest[0] - b.rest[1] - (q.width - 1)
+        high = shared.const + highest + a.rest[1] - b.rest[0] + (p.width - 1)
         # for the GCD test nothing is assumed of coordinates: those of `p` and of `q` move independently
         strides = [*shared.terms.values()]
         for expr in (p.expr, q.expr):
@@ -161,17 +161,17 @@ class DependenceTest:
             elif self._is_shared(symbol):
                 shared += AffineExpr(0, {symbol: coefficient})
             else:
-                least, most = self._range(access, symbol)
-                low += min(coefficient * least, coefficient * most)
-                high += max(coefficient * least, coefficient * most)
+                lowest, highest = self._range(access, symbol)
+                low += min(coefficient * lowest, coefficient * highest)
+                high += max(coefficient * lowest, coefficient * highest)
         return _IndexParts(strides, shared, (low, high))
 
     def _range(self, access: MemoryAccess, symbol: Symbol) -> Range:
         axis = workgroup_axis(symbol)
         if axis is not None:
             return 0, self.groups.get(f"w{AXES[axis]}", 1) - 1
-        least, most = access.lanes.get(symbol, symbol.range)
-        return least, max(least, most)  # an empty range: no lane gets here
+        lowest, highest = access.lanes.get(symbol, symbol.range)
+        return lowest, max(lowest, highest)  # an empty range: no lane gets here
 
     def _is_shared(self, symbol: Symbol) -> bool:
         """Whether the symbol is one number for the whole dispatch.
@@ -194,7 +194,7 @@ def _is_single_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
 
 def _fixed_local_ids(access: MemoryAccess, axis: str) -> Iterator[int]:
     """The local id along an axis that the guards narrow the access to; a fixed digit alone is not one."""
-    for symbol, (least, most) in access.lanes.items():
+    for symbol, (lowest, highest) in access.lanes.items():
         digit = symbol.digit
-        if digit is not None and digit.axis == axis and digit.radix == digit.size and least == most:
-            yield least
+        if digit is not None and digit.axis == axis and digit.radix == digit.size and lowest == highest:
+            yield lowest

@@ -128,7 +128,7 @@ class MemoryAccess:
 
     @property
     def residue(self) -> Residue:
-        """How the elements follow from the expression of the index."""
+        """The arithmetic that relates the elements to the expression of the index."""
         return Residue.of(self.op.index.type, self.expr, self.width, self.count)
 
     @property
@@ -139,17 +139,17 @@ class MemoryAccess:
         return frozenset(guard.predicate(expr, dtype) for guard in self.guards)
 
     def elements(self) -> Elements | None:
-        """What the lanes of a workgroup may access in one iteration, counted from the terms of the
-        workgroup and the loops; None if it spans too far to track.
+        """The elements that the lanes of a workgroup may access in one iteration, relative to the terms of
+        the workgroup and the loops; None if they span too far to track.
 
         This is exact if the index has no VALUE symbol, else an upper bound.
         """
         elements: Elements | None = Elements.single(self.expr.const).spread(1, self.width)
         for symbol, coefficient in self.expr.terms.items():
             if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and elements is not None:
-                least, most = self.lanes.get(symbol, symbol.range)
-                elements = elements.shifted(coefficient * least).spread(coefficient, most - least + 1)
-        if elements is not None and any(most < least for least, most in self.lanes.values()):
+                lowest, highest = self.lanes.get(symbol, symbol.range)
+                elements = elements.shifted(coefficient * lowest).spread(coefficient, highest - lowest + 1)
+        if elements is not None and any(highest < lowest for lowest, highest in self.lanes.values()):
             return Elements(0, 0)  # no lane gets here
         return elements
 
@@ -351,7 +351,7 @@ class Footprints:
         # every lane is tried: ids have no more values together than the workgroup has lanes
         points = [
             point
-            for point in product(*(range(least, most + 1) for least, most in ranges))
+            for point in product(*(range(lowest, highest + 1) for lowest, highest in ranges))
             if holds(difference.const + sum(map(mul, coefficients, point)))
         ]
         if not points:
@@ -359,5 +359,5 @@ class Footprints:
         # lane pairs such as x + y < 8 are a triangle: the box around it holds lanes that do not get here, so
         # such a condition stays a guard
         box = [(min(values), max(values)) for values in zip(*points, strict=True)]
-        is_full = math.prod(most - least + 1 for least, most in box) == len(points)
+        is_full = math.prod(highest - lowest + 1 for lowest, highest in box) == len(points)
         return dict(zip(symbols, box, strict=True)) if is_full else None

@@ -74,16 +74,16 @@ class LinearAnalysis:
         return frozenset({(("cast", source.type, terms, const - low), 1)}), low
 
     def _zeros(self, terms: Terms, bits: int) -> int:
-        """Trailing zeros that the sum of `terms` has at least: the least of the terms."""
-        least = bits
+        """A lower bound on the trailing zeros of the sum of `terms`: the fewest of any term."""
+        zeros = bits
         for leaf, coefficient in terms:
             own = self.alignment.of(leaf) if isinstance(leaf, Value) else 0
-            least = min(least, own + (coefficient & -coefficient).bit_length() - 1)
-        return least
+            zeros = min(zeros, own + (coefficient & -coefficient).bit_length() - 1)
+        return zeros
 
 
 def _identity(op: Op) -> object:
-    """What identifies a result as a term: the same for ops that read the same id or size."""
+    """The key of an op's result as a term; ops that read the same id or size have the same key."""
     if op.definition.is_pure and not op.operands:
         return (op.name, *(op.attrs[a.name] for a in op.definition.attrs))
     return op.result

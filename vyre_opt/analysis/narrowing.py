@@ -26,8 +26,8 @@ def narrow_element(buffer: Buffer, proof: TileProof, ranges: Mapping[Value, Rang
     low, high = 0, 0
     for store in stores:
         value = store.operands[0]
-        least, most = ranges.get(value) or arith.int_range(value.type)
-        low, high = min(low, least), max(high, most)
+        lowest, highest = ranges.get(value) or arith.int_range(value.type)
+        low, high = min(low, lowest), max(high, highest)
     for narrow in (DataType.U8, DataType.U16):
         bits, wide = narrow.bits or 0, buffer.dtype.bits or 0
         if bits < wide and low >= 0 and high < 1 << bits:

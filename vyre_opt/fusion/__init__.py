@@ -6,7 +6,7 @@ What pays, by numbers alone:
     power_compare     the exact comparison in should_fuse_chain
     launch_groups     stages, groups, plans and their errors
     launch_plan       plan_launch_fusion, its greedy and its optimal strategy
-    pipeline_plan     the optimal plan for stages with named buffers, as passes have them
+    liveness_plan     the optimal plan for stages with named buffers, as passes have them
     group_budget      which neighbouring stages fit the byte budget together
     partition         the optimal cuts of a line of stages, whatever a stage is
 

@@ -12,7 +12,7 @@ __all__ = ["StageMemory", "check_each_fits", "earliest_starts", "required_bytes"
 
 
 class StageMemory(NamedTuple):
-    """What a stage needs: buffers, by number and each once, and `scratch` bytes of its own.
+    """The memory that a stage needs: buffers, by number and each once, and `scratch` bytes of its own.
 
     A group needs each buffer of its stages once, and the largest scratch of any stage: a stage no longer
     needs its scratch when the next one begins.
@@ -48,7 +48,7 @@ def earliest_starts(
     it must be able to join any tail of it.  It is called at most 2 n times.  A stage that does not fit
     alone is a group alone.  Time is O(n + uses of buffers), by a sliding window: the result never decreases.
     """
-    users = [0] * len(sizes)  # by buffer, the stages of the window that need it
+    users = [0] * len(sizes)  # buffer -> number of stages of the window that need it
     total = 0
     largest: deque[int] = deque()  # stages of the window with no larger scratch after them, so falling
     start, starts = 0, []

@@ -47,7 +47,7 @@ class LaunchNode:
 
     @property
     def is_aliased(self) -> bool:
-        """Whether it passes one buffer for two of the program's."""
+        """Whether the launch passes one buffer for two parameters of the program."""
         return len(self.touched) < len(self.launch.buffers)
 
 
@@ -144,11 +144,11 @@ class GroupLegality:
         self.max_group_bytes = max_group_bytes
         self.lengths = uses.lengths
         self.halos: dict[int, list[Halo]] = {}
-        """By consumer, those found so far.  One matters only for groups that have its producer too."""
+        """Consumer -> its halos so far.  A halo matters only to groups that hold its producer too."""
         self.refusals: dict[int, tuple[int, Refusal]] = {}
-        """By launch, the nearest earlier one that it may not be in a group with, and why."""
-        self._earliest = [0] * len(run)  # by launch, where a group with it may begin at the earliest
-        self._checked_from = list(range(len(run)))  # by launch, the earliest one it was checked against
+        """Launch -> (the nearest earlier launch that it may not share a group with, why)."""
+        self._earliest = [0] * len(run)  # of each launch, the first that a group with it may begin at
+        self._checked_from = list(range(len(run)))  # of each launch, the earliest it was checked against
         self._memory = [0]  # prefix sums of the launches' workgroup memory
         self._writers: dict[str, list[int]] = {}
         for position, node in enumerate(run):
@@ -184,15 +184,15 @@ class GroupLegality:
         return Refusal("budget", message, facts={"required_bytes": needed, "budget_bytes": self.budget})
 
     def _over_group_bytes(self, first: int, last: int) -> Refusal | None:
-        """Whether the launches hold more than max_group_bytes, each buffer counted once, with the largest scratch."""
+        """Why a stretch, each buffer once and the largest scratch, holds over max_group_bytes; None if not."""
         nodes = self.run[first : last + 1]
         buffers = self.uses.pipeline.buffers
-        held = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in nodes)))
-        held += max(node.member.workgroup_bytes for node in nodes)
-        if held <= self.max_group_bytes:
+        size = sum(buffers[name].size_bytes or 0 for name in frozenset().union(*(k.touched for k in nodes)))
+        size += max(node.member.workgroup_bytes for node in nodes)
+        if size <= self.max_group_bytes:
             return None
-        message = f"together they hold {held} bytes, max_group_bytes is {self.max_group_bytes}"
-        facts = {"required_bytes": held, "max_group_bytes": self.max_group_bytes}
+        message = f"together they hold {size} bytes, max_group_bytes is {self.max_group_bytes}"
+        facts = {"required_bytes": size, "max_group_bytes": self.max_group_bytes}
         return Refusal("max-group-bytes", message, facts=facts)
 
     def rewrites_between(self, i: int, j: int) -> dict[str, int]:

@@ -35,7 +35,7 @@ MIN_INDEX_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What recomputing a halo costs, and what it saves.
+    """The costs and the savings of recomputing a halo.
 
     `own`, `extra`: producer invocations that a workgroup runs for its own elements, and for its neighbours'.
     `ops`, `bytes`: ops and loaded bytes of the extra invocations of all workgroups.
@@ -242,7 +242,7 @@ def _read_bounds(access: MemoryAccess, stride: int) -> tuple[int, int] | None:
     if any(workgroup_axis(symbol) != 0 for symbol in base.terms) or sum(base.terms.values()) != stride:
         return None
     # a range that the branches leave empty is the wrong way round
-    lanes = {symbol: (least, max(least, most)) for symbol, (least, most) in access.lanes.items()}
+    lanes = {symbol: (lowest, max(lowest, highest)) for symbol, (lowest, highest) in access.lanes.items()}
     low, high = (access.expr - base).range(lanes)
     return low, high + access.width - 1
 

@@ -23,7 +23,7 @@ __all__ = ["Span", "group_starts", "group_totals"]
 
 
 class Span(NamedTuple):
-    """From stage `first` to stage `last` > `first`.
+    """Data that stages `first` to `last` > `first` share.
 
     `moved`: bytes of memory traffic that a group with both ends saves.  `elided`: bytes of the
     intermediate result that then does not exist in memory.
@@ -62,8 +62,8 @@ def group_starts(earliest: Sequence[int], spans: Sequence[Span]) -> list[int]:
 
 
 def group_totals(starts: Sequence[int], spans: Sequence[Span], stages: int) -> list[tuple[int, int]]:
-    """For each group, the moved and the elided bytes of the spans within it."""
-    group: list[int] = []  # by stage, the number of its group
+    """The moved and the elided bytes of the spans within each group."""
+    group: list[int] = []  # stage -> number of its group
     for number, (start, end) in enumerate(pairwise([*starts, stages])):
         group += [number] * (end - start)
     totals = [(0, 0)] * len(starts)
@@ -185,7 +185,7 @@ class _PrefixMinimum:
         node, added = self.node, self.added
         while i > 1:
             i >>= 1
-            least = min(node[2 * i], node[2 * i + 1]) + added[i]
-            if node[i] == least:
+            minimum = min(node[2 * i], node[2 * i + 1]) + added[i]
+            if node[i] == minimum:
                 return
-            node[i] = least
+            node[i] = minimum

@@ -162,7 +162,7 @@ def _contract(bonds: Sequence[int], dispatcher: str | Dispatcher, scratch: Scrat
 
 
 def _ones(cells: int, scratch: Scratch | None) -> np.ndarray:
-    """At least `cells` elements of 1.0 in 16.16; cached in `scratch` under a name that no buffer can have."""
+    """`cells` or more elements of 1.0 in 16.16; cached in `scratch` under a name that no buffer can have."""
     import numpy as np
 
     cached = scratch.storage.get("cores of ones") if scratch is not None else None

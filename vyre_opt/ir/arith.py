@@ -50,14 +50,14 @@ def round_float(value: float, dtype: DataType) -> float:
     """`value` rounded to nearest even in a narrower float type, subnormals and overflow included."""
     if dtype.name == "f64" or value == 0.0 or math.isinf(value) or math.isnan(value):
         return value
-    precision, least, most = _FLOATS[dtype.name]
-    if abs(value) >= math.ldexp(1.0, most):
+    precision, min_exponent, max_exponent = _FLOATS[dtype.name]
+    if abs(value) >= math.ldexp(1.0, max_exponent):
         return math.copysign(math.inf, value)
     _, exponent = math.frexp(value)
-    unit = max(exponent - precision, least)
+    unit = max(exponent - precision, min_exponent)
     # a scaling by a power of two is exact, and round() takes ties to even
     rounded = math.ldexp(round(math.ldexp(value, -unit)), unit)
-    return math.copysign(math.inf if abs(rounded) >= math.ldexp(1.0, most) else rounded, value)
+    return math.copysign(math.inf if abs(rounded) >= math.ldexp(1.0, max_exponent) else rounded, value)
 
 
 def encode_float(value: float, dtype: DataType) -> int:
@@ -199,14 +199,14 @@ def float_fma(a: float, b: float, c: float, dtype: DataType) -> int:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return encode_float(a * b + c, dtype)  # the sign of zero
-    precision, least, most = _FLOATS[dtype.name]
+    precision, min_exponent, max_exponent = _FLOATS[dtype.name]
     magnitude = abs(exact)
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
     if magnitude >= Fraction(2) ** exponent:
         exponent += 1
-    unit = max(exponent - precision, least)
+    unit = max(exponent - precision, min_exponent)
     rounded = round(exact / Fraction(2) ** unit) * Fraction(2) ** unit
-    if abs(rounded) >= Fraction(2) ** most:
+    if abs(rounded) >= Fraction(2) ** max_exponent:
         return encode_float(math.inf if exact > 0 else -math.inf, dtype)
     value = float(rounded)
     return encode_float(value if value or exact > 0 else -0.0, dtype)

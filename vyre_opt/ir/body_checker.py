@@ -52,7 +52,7 @@ class BodyChecker:
         """
         where = op.loc.find(f"@{name}") if op.loc else None
         if message in self.unknown:
-            self.unknown[message].again(where)
+            self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             self.unknown[message] = self.error(op, message, where, suggest(name, known, "@"))
 
@@ -70,7 +70,7 @@ class BodyChecker:
         is_whole, is_broken = self.holes is NO_HOLES, self.holes.is_invalid(block)
         for place, op in enumerate(block.ops):
             for operand in op.operands:
-                # of a text with errors the parser has reported undefined names already
+                # the parser has reported the undefined names of a text with errors already
                 if operand not in visible and is_whole:
                     self.undefined(op, operand)
             row = op.definition
@@ -210,7 +210,7 @@ class BodyChecker:
 
 
 def _misshapen(op: Op) -> str | None:
-    """What is wrong with the number of an op's parts, or with its attributes."""
+    """The error in the number of an op's operands, results or regions, or in its attributes; None if there is none."""
     row = op.definition
     format = FORMATS[row.format]
     operands = 3 if row.name == "atomic_compare_exchange" else format.operands

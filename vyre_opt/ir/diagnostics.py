@@ -86,7 +86,7 @@ class Location:
         return f"{self.source.name}:{line}:{column}"
 
 
-_AGAIN = "and here"
+_ANOTHER_PLACE = "and here"
 
 
 @dataclass(slots=True)
@@ -103,10 +103,10 @@ class Diagnostic:
         self.notes.append((message, loc))
         return self
 
-    def again(self, loc: Location | None) -> None:
+    def add_place(self, loc: Location | None) -> None:
         """Add a note for another place of the same mistake, up to MAX_PLACES of them."""
-        if loc is not None and sum(message == _AGAIN for message, _ in self.notes) < MAX_PLACES:
-            self.note(_AGAIN, loc)
+        if loc is not None and sum(message == _ANOTHER_PLACE for message, _ in self.notes) < MAX_PLACES:
+            self.note(_ANOTHER_PLACE, loc)
 
 
 class DiagnosticError(Exception):
@@ -172,8 +172,8 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None
     """`did you mean @text?` for the nearest candidate, or None."""
     import difflib  # not on the path of a run without mistakes
 
-    near = difflib.get_close_matches(name, list(candidates)[:2000], n=3, cutoff=0.6)
-    if not near:
+    matches = difflib.get_close_matches(name, list(candidates)[:2000], n=3, cutoff=0.6)
+    if not matches:
         return None
 
     def likeness(candidate: str) -> tuple[float, int]:
@@ -181,4 +181,4 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None
         first = takewhile(lambda pair: pair[0] == pair[1], zip(candidate, name, strict=False))
         return difflib.SequenceMatcher(None, candidate, name).ratio(), len(list(first))
 
-    return f"did you mean {sigil}{max(near, key=likeness)}?"
+    return f"did you mean {sigil}{max(matches, key=likeness)}?"

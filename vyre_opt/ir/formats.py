@@ -62,7 +62,7 @@ _U32, _U64, _BOOL = DataType.U32, DataType.U64, DataType.BOOL
 Number = bool | int | float
 Operand = Value | Number
 Problem = str | tuple[Value, str] | None
-"""What is wrong with an op: a message, or the operand to blame and a message."""
+"""An error in an op: a message, or the operand to blame and a message."""
 
 
 class Tail(NamedTuple):
@@ -180,7 +180,7 @@ def _print_typed(p: Printer, op: Op) -> str:
 
 
 def types_text(types: tuple[DataType, ...]) -> str:
-    """In parentheses, but for a single one."""
+    """The names of types; in parentheses unless there is exactly one."""
     return types[0].name if len(types) == 1 else f"({', '.join(t.name for t in types)})"
 
 
@@ -464,7 +464,7 @@ def _check_lane(checker: BodyChecker, op: Op) -> Problem:
     if not 0 <= op.attrs["index"] < vector.lanes:
         return f"lane {op.attrs['index']} of {vector} does not exist"
     dtype = vector.element if op.definition.format == "extract" else vector
-    problem = _mismatch(op.operands[:-1], vector.element)  # of what is inserted
+    problem = _mismatch(op.operands[:-1], vector.element)  # the inserted elements
     return problem or (None if op.results[0].type is dtype else f"gives {dtype}")
 
 
@@ -522,7 +522,7 @@ def _print_store(p: Printer, op: Op) -> str:
 
 
 def _atomic_values(row: OpDef) -> int:
-    """How many operands follow the index: the value to compare with comes before the new one."""
+    """The number of operands after the index: the value to compare with, if any, then the new one."""
     return 2 if row.name.endswith("compare_exchange") else 1
 
 

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 50
-"""How deep calls may nest."""
+"""The most levels that calls may nest."""
 
 
 class GridError(ValueError):

@@ -39,11 +39,13 @@ def check_kernel(
         where = loc.find(f"@{buffer_name}") if loc else None
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
-            wrong = error(f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}", where)
-            wrong.note(f"@{buffer_name} is declared here", buffer.loc)
+            diagnostic = error(
+                f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}", where
+            )
+            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.access is AccessMode.READ and role.access is not AccessMode.READ:
-            wrong = error(f"{name} writes its {role.name}, @{buffer_name} is read-only", where)
-            wrong.note(f"@{buffer_name} is declared here", buffer.loc)
+            diagnostic = error(f"{name} writes its {role.name}, @{buffer_name} is read-only", where)
+            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
     fields = [SCHEDULE + f for f in kernel.schedule]
     for key in params:
         if key.startswith(SCHEDULE) and key not in fields:

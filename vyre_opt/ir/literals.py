@@ -111,7 +111,7 @@ def encode(literal: Literal, dtype: DataType) -> int:
 
 def show(value: Any, dtype: DataType) -> str:
     """The text of an encoded constant; `encode` reads it back bit for bit."""
-    if isinstance(value, DataType):  # of a type parameter
+    if isinstance(value, DataType):  # a type parameter
         return value.name
     if isinstance(value, tuple):
         return f"[{', '.join(_show_scalar(lane, dtype.element) for lane in value)}]"

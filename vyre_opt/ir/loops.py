@@ -37,7 +37,7 @@ def with_bounds(loop: Op, lower: Bound, upper: Bound, step: Bound) -> None:
 
 
 def trip_count(loop: Op) -> int | None:
-    """How often the body of a `for` runs, if its bounds are ints and its step is positive."""
+    """The number of iterations of a `for` whose bounds are ints and whose step is positive; None otherwise."""
     lower, upper, step = bounds(loop)
     if not (isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)):
         return None

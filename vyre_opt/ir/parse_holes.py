@@ -27,7 +27,7 @@ class ParseHoles:
     def __init__(self) -> None:
         self.has_lost_items = False
         self._unbalanced: set[int] = set()
-        self._invalid: dict[int, Part] = {}  # by id(); holding the part keeps its id from being reused
+        self._invalid: dict[int, Part] = {}  # id() -> part; holding the part keeps its id from being reused
         self._lost_names: set[tuple[int, str]] = set()  # (id() of the item or 0, name)
 
     def mark_invalid(self, part: Part) -> None:
@@ -64,4 +64,4 @@ class ParseHoles:
 
 
 NO_HOLES = ParseHoles()
-"""Of a module that was built whole.  Never written to; the verifier compares with `is`."""
+"""The holes of a module without any.  Never written to; the verifier compares with `is`."""

@@ -17,7 +17,7 @@ __all__ = ["MAX_REPEATS", "HostRead", "KernelStage", "Launch", "Note", "Pipeline
 Note = int | bool | str
 
 MAX_REPEATS = 8
-"""How deep repeats may nest."""
+"""The most levels that repeats may nest."""
 
 
 @dataclass(slots=True)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Dim3 = tuple[int, int, int]
 
 MAX_NESTING = 200
-"""How deep blocks may nest; the limit lets passes walk them recursively."""
+"""The most levels that blocks may nest, so that passes can walk them recursively."""
 
 NO_ATTRS: dict[str, Any] = {}
 """The attributes of an op without any.  Shared, so never written to."""
 
 
 class AccessMode(StrEnum):
-    """How a program may use a buffer; `workgroup` also names its memory tier."""
+    """The accesses that a program may make to a buffer; `workgroup` also names its memory tier."""
 
     READ = "read"
     WRITE = "write"

@@ -15,7 +15,7 @@ from .program import Module, Op, Program
 __all__ = ["Snapshot"]
 
 _PARTS = attrgetter("definition", "operands", "attrs")
-"""Of an op.  Comparing lists of them is fast since Python compares identities first."""
+"""What is compared of an op.  Comparing lists of these is fast, since Python compares identities first."""
 
 
 class Snapshot:
@@ -50,7 +50,7 @@ class Snapshot:
         return all_ops
 
     def _head(self, copied: bool) -> tuple[Any, ...]:
-        """What a program has beside its ops."""
+        """The name, workgroup, grid and declarations of the program."""
         program = self.program
         parts = [*program.buffers.values(), *program.specs.values()]
         return (program.name, program.workgroup, program.grid, [copy(p) for p in parts] if copied else parts)

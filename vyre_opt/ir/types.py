@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
-"""Of a vector in a text; a type of one lane may be built (see `DataType.vec`)."""
+"""The lanes that a vector type may have in a text; `DataType.vec` also builds types of one lane."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {

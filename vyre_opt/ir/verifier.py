@@ -28,8 +28,6 @@ Warnings: a program that writes a buffer nobody can observe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import GridError, lengths_of
@@ -37,7 +35,7 @@ from .kernel_rules import check_kernel
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
-from .pipeline_rules import check_contents
+from .pipeline_rules import check_aliasing, check_contents
 from .program import AccessMode, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
@@ -74,7 +72,7 @@ class _ModuleChecker:
         self.module = module
         self.holes = holes
         self.diagnostics: list[Diagnostic] = []
-        self.undeclared: dict[str, int] = {}  # by program: how many buffers it uses and does not declare
+        self.undeclared: dict[str, int] = {}  # program -> number of buffers used but not declared
         self.unknown: dict[str, Diagnostic] = {}
 
     def error(self, message: str, loc: Location | None, help: str | None = None) -> Diagnostic:
@@ -123,9 +121,9 @@ class _ModuleChecker:
             self.error(f"spec @{spec.name}: {error}", spec.loc)
 
     def limits(self, program: Program) -> None:
-        for axis, size, most in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
-            if not 1 <= size <= most:
-                self.error(f"a workgroup has 1 to {most} invocations along {axis}, not {size}", program.loc)
+        for axis, size, limit in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
+            if not 1 <= size <= limit:
+                self.error(f"a workgroup has 1 to {limit} invocations along {axis}, not {size}", program.loc)
         if program.lanes > MAX_LANES:
             message = f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}"
             self.error(message, program.loc, "use a smaller workgroup and a larger grid")
@@ -133,9 +131,9 @@ class _ModuleChecker:
             self.grid(program.grid, program, program.loc)
 
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
-        for axis, count, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
-            if not 1 <= count <= most:
-                self.error(f"a grid has 1 to {most} workgroups along {axis}, not {count}", loc)
+        for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+            if not 1 <= count <= limit:
+                self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {count}", loc)
             elif count * lanes > 1 << 32:
                 self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
 
@@ -177,8 +175,8 @@ class _ModuleChecker:
     def unobserved(self, program: Program, written: dict[str, Location | None], read: set[str]) -> None:
         for name, loc in written.items():
             buffer = program.buffers[name]
-            lost = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
-            if lost and not buffer.live_out and name not in read:
+            discarded = buffer.is_transient or (buffer.access is AccessMode.WRITE and not buffer.is_output)
+            if discarded and not buffer.live_out and name not in read:
                 message = f"buffer @{name} is written, but nobody can observe it"
                 help = "mark it live_out, or remove the stores"
                 self.diagnostics.append(
@@ -238,7 +236,7 @@ class _ModuleChecker:
         """Report the `@name` of a stage, once in a pipeline, unless unread text may define it in `owner`."""
         where = stage.loc.find(f"@{name}") if stage.loc else None
         if message in self.unknown:
-            self.unknown[message].again(where)
+            self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
             self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
@@ -276,7 +274,8 @@ class _ModuleChecker:
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
-        self.aliasing(f"@{program.name}", stage, [(f"@{b.name}", b.access) for b in bound])
+        formals = [(f"@{b.name}", b.access) for b in bound]
+        check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers
@@ -285,22 +284,7 @@ class _ModuleChecker:
             self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
             return
         check_kernel(name, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes)
-        self.aliasing(name, stage, [(role.name, role.access) for role in kernel.roles])
-
-    def aliasing(
-        self, who: str, stage: Launch | KernelStage, formals: Sequence[tuple[str, AccessMode | None]]
-    ) -> None:
-        """Report a buffer passed for two parameters of which one is written: nothing orders the accesses."""
-        if len(set(stage.buffers)) == len(stage.buffers):
-            return
-        first: dict[str, tuple[str, AccessMode | None]] = {}
-        for name, (formal, access) in zip(stage.buffers, formals, strict=False):
-            other, other_access = first.setdefault(name, (formal, access))
-            if other != formal and (access, other_access) != (AccessMode.READ, AccessMode.READ):
-                does = "read" if AccessMode.READ in (access, other_access) else "write"
-                message = f"{who} would {does} @{name} while it writes it, as its {other} and its {formal}"
-                where = stage.loc.find(f"@{name}") if stage.loc else None
-                self.error(message, where, f"pass a second buffer in the place of {formal}")
+        check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check the grid, unless it depends on the length of a buffer of open size."""
@@ -312,8 +296,8 @@ class _ModuleChecker:
             return
         try:
             grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
-        except GridError as wrong:
-            self.error(f"the grid has no value: {wrong}", stage.loc)
+        except GridError as problem:
+            self.error(f"the grid has no value: {problem}", stage.loc)
             return
         self.grid(grid, program, stage.loc)
         if program.grid is not None and program.grid != grid:

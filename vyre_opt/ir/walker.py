@@ -31,7 +31,7 @@ class Walker:
         self.replaced: dict[Value, Value] = {}
         """Values that are gone, each with the value that stands for it from here on."""
         self.changes = 0
-        """How many rewrites were made; the subclass counts them."""
+        """The number of rewrites, counted by the subclass."""
 
     def walk_block(self, block: Block) -> None:
         """Visit the ops of `block`, which then holds what the visits appended."""

@@ -24,7 +24,7 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_spread import build_spread, can_spread
 from .collective import SUBGROUP, offset
-from .fixed import multiply_add, signed, stored, zero
+from .multiply_add import multiply_add, signed, stored, zero
 from .targets import is_gpu
 
 __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]

@@ -26,7 +26,7 @@ from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, elements, offset, shared_sums
-from .fixed import multiply_add, signed, stored, zero
+from .multiply_add import multiply_add, signed, stored, zero
 
 __all__ = ["build_spread", "can_spread"]
 

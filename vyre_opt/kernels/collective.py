@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
 
@@ -29,7 +30,7 @@ __all__ = [
     "workgroup_total",
 ]
 
-SUBGROUP = 32
+SUBGROUP = SUBGROUP_SIZE
 
 
 def butterfly(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:

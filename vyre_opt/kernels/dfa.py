@@ -20,13 +20,14 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import as_type, guarded
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
 
-MAX_SLAB = 48 * 1024
+MAX_SLAB = STATIC_SHARED_BYTES
 UNIT = 4  # bytes that a lane copies at once
 
 # (longest warm-up, lanes, chunk) as measured on an H100 and on the CPU target; the first row that fits is used.

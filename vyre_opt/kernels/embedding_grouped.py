@@ -28,12 +28,12 @@ from math import prod
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_shape import EmbeddingShape
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule", "slice_start"]
 
-WORKGROUP_BYTES = 48 * 1024
 ORDER = DataType.U16
 BUSY_WORKGROUPS = 4 * 132
 """Four for each multiprocessor of an H100, so that one can compute while others wait for memory."""
@@ -66,8 +66,8 @@ class GroupedSchedule:
             return f"{self.rows} rows are no part of a tile, and no lookups"
         if not tile <= self.lanes(shape) <= 1024 or self.lanes(shape) % SUBGROUP:
             return f"it takes {self.lanes(shape)} lanes for a tile of {tile} rows"
-        if tile * shape.r[0] * 4 + self.chunk * 2 + 16 > WORKGROUP_BYTES:
-            return f"a tile and a chunk take more than {WORKGROUP_BYTES} bytes"
+        if tile * shape.r[0] * 4 + self.chunk * 2 + 16 > STATIC_SHARED_BYTES:
+            return f"a tile and a chunk take more than {STATIC_SHARED_BYTES} bytes"
         return None
 
     def lanes(self, shape: EmbeddingShape) -> int:

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from ..ir.program import Buffer, Program
 from ..ir.types import DataType
 
-__all__ = ["EXPANSIONS", "Expansion", "Request", "expand"]
+__all__ = ["EXPANSIONS", "Expansion", "ExpansionRequest", "expand"]
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Request:
+class ExpansionRequest:
     """A use of a kernel: its buffers by role, its parameters with defaults filled in.
 
     `owns_grid`: whether the launch will have the grid that the expansion asks for, and zeroed scratch buffers.
@@ -74,12 +74,12 @@ class Expansion:
     scratch: Mapping[str, int] | None = None
 
 
-def expand(request: Request) -> Expansion:
+def expand(request: ExpansionRequest) -> Expansion:
     """Raises ValueError saying what rules an expansion out, KeyError for a kernel without one."""
     return EXPANSIONS[request.kernel](request)
 
 
-def _softmax(r: Request) -> Expansion:
+def _softmax(r: ExpansionRequest) -> Expansion:
     from . import softmax_rows as k
 
     columns, count = r.params["columns"], r.count(0)
@@ -94,7 +94,7 @@ def _softmax(r: Request) -> Expansion:
     return Expansion(program, schedule, None if rows is None else k.softmax_grid(schedule, rows))
 
 
-def _softmax_step(r: Request) -> Expansion:
+def _softmax_step(r: ExpansionRequest) -> Expansion:
     from . import softmax_fixed as k
 
     count = r.count(0)
@@ -103,7 +103,7 @@ def _softmax_step(r: Request) -> Expansion:
     return Expansion(program, schedule, None if count is None else k.softmax_step_grid(schedule, count))
 
 
-def _matvec(r: Request) -> Expansion:
+def _matvec(r: ExpansionRequest) -> Expansion:
     from . import matvec as k
 
     cells, columns = r.count(0), r.count(1)
@@ -116,7 +116,7 @@ def _matvec(r: Request) -> Expansion:
     return Expansion(program, schedule, k.matvec_grid(schedule, cells // columns))
 
 
-def _contract_step(r: Request) -> Expansion:
+def _contract_step(r: ExpansionRequest) -> Expansion:
     from . import tensor_train as k
 
     inner, cells = r.count(0), r.count(1)
@@ -129,7 +129,7 @@ def _contract_step(r: Request) -> Expansion:
     return Expansion(program, schedule, k.contract_step_grid(schedule, cells // inner))
 
 
-def _prefix(r: Request) -> Expansion:
+def _prefix(r: ExpansionRequest) -> Expansion:
     from . import scan as k
 
     count = r.count(0)
@@ -144,7 +144,7 @@ def _prefix(r: Request) -> Expansion:
     return Expansion(program, schedule, k.prefix_grid(schedule, count), scratch)
 
 
-def _decode(r: Request) -> Expansion:
+def _decode(r: ExpansionRequest) -> Expansion:
     from . import decode as k
 
     build = k.base64 if r.kernel == "decode.base64" else k.hex_text
@@ -153,7 +153,7 @@ def _decode(r: Request) -> Expansion:
     return Expansion(build.__wrapped__(schedule), schedule, grid)
 
 
-def _dfa(r: Request) -> Expansion:
+def _dfa(r: ExpansionRequest) -> Expansion:
     from . import dfa as k
 
     warmup, count = r.params["warmup"], r.count(0)
@@ -162,7 +162,7 @@ def _dfa(r: Request) -> Expansion:
     return Expansion(program, schedule, None if count is None else k.dfa_grid(schedule, count))
 
 
-def _chain(r: Request) -> Expansion:
+def _chain(r: ExpansionRequest) -> Expansion:
     from . import chain as k
 
     ranks = k.uniform_ranks(**r.params)
@@ -178,7 +178,7 @@ def _chain(r: Request) -> Expansion:
     return Expansion(k.chain.__wrapped__(ranks, r.one_type(), schedule), schedule, schedule.workgroups)
 
 
-def _embedding(r: Request) -> Expansion:
+def _embedding(r: ExpansionRequest) -> Expansion:
     from . import embedding as k
 
     shape, count = k.EmbeddingShape.of(r.params), r.count(1)
@@ -197,7 +197,7 @@ def _embedding(r: Request) -> Expansion:
     return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, shape, count))
 
 
-EXPANSIONS: dict[str, Callable[[Request], Expansion]] = {
+EXPANSIONS: dict[str, Callable[[ExpansionRequest], Expansion]] = {
     "decode.base64": _decode,
     "decode.hex": _decode,
     "scan.dfa": _dfa,

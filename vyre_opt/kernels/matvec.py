@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, subgroup_total
-from .fixed import multiply_add, signed, stored, zero
+from .multiply_add import multiply_add, signed, stored, zero
 from .tiles import each_tile, tiles_of
 
 __all__ = ["MatvecSchedule", "matvec_fixed", "matvec_grid", "matvec_schedule"]

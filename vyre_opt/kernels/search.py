@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
+from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, as_type, elements, guarded, offset
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 from .targets import is_gpu
@@ -47,7 +48,7 @@ __all__ = [
     "search_schedule",
 ]
 
-MAX_SLAB = 48 * 1024
+MAX_SLAB = STATIC_SHARED_BYTES
 MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the last tile, do not wrap
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)

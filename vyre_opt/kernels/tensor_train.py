@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import offset
-from .fixed import multiply_add, signed, stored, zero
+from .multiply_add import multiply_add, signed, stored, zero
 from .targets import is_gpu
 
 __all__ = ["StepSchedule", "contract_step", "contract_step_grid", "contract_step_schedule"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.ops import SCOPES
 from ..ir.program import Block, Module, Op, Program
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -29,7 +29,7 @@ class BarrierElim(Pass):
     name = "barrier_elim"
     summary = "Remove barriers that order no memory accesses."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         removed = 0
         for program in module.programs.values():
             total, by_op = summarize(program.body)
@@ -77,7 +77,7 @@ class _Segment:
 
 
 class _Eliminator:
-    def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: Context) -> None:
+    def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: PassContext) -> None:
         self.written = total.writes
         self.by_op = by_op
         self.ctx = ctx

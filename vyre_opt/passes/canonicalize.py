@@ -12,7 +12,7 @@ from ..ir.loops import Bound, bounds, with_bounds
 from ..ir.program import Block, Func, Module, Op, Program, Value
 from ..ir.rewrite import become, constant_value, splittable
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -21,7 +21,7 @@ class Canonicalize(Pass):
     name = "canonicalize"
     summary = "Fold constants and rewrite ops to simpler equal ones."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changes = 0
         for item in module.order:
             if isinstance(item, Program | Func):
@@ -65,7 +65,7 @@ class _Canonicalizer(Walker):
         return None
 
     def apply_rule(self, op: Op) -> Value | bool | None:
-        """What the first rule that applies returns: a value equal to `op`, or True if `op` was rewritten."""
+        """Apply the first rule that matches: returns a value equal to `op`, True if `op` was rewritten, else None."""
         if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
         for rule in RULES.get(op.name, ()):

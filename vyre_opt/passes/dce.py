@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..ir.rewrite import keep_results
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -19,7 +19,7 @@ class Dce(Pass):
     name = "dce"
     summary = "Remove ops without uses or effects, stores to buffers that nobody reads, and unused memory."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for item in module.order:
             if isinstance(item, Program | Func):
@@ -64,13 +64,13 @@ class _Marks:
     def __init__(self, item: Program | Func) -> None:
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.unread: dict[str, list[Op]] = {}
-        """Stores by buffer that stay only if a load of it does."""
+        """Buffer -> its stores, which stay only if a load from it does."""
         self.hidden = {b.name for b in buffers if _is_unobservable(b)}
         self.live: set[Op | Value] = set()
         self.surrounding: dict[Op, Op] = {}
         self.parents: dict[Block, Op] = {}
         self.indices: dict[Value, int] = {}
-        """Of the results of structured ops, and of the arguments that carry them."""
+        """The index of each result of a structured op, and of each block argument that carries it."""
         self.pending: list[Op | Value] = []
         self.collect(item.body, None)
         if item.body.terminator is not None:

@@ -21,7 +21,7 @@ from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 __all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
@@ -44,7 +44,7 @@ class FuseOptions:
 
 @dataclass(slots=True)
 class Decision:
-    """What becomes of one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
+    """The outcome for one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
 
     buffer: Buffer
     local: TileProof | None = None
@@ -66,7 +66,7 @@ class Decision:
 
 
 def count_opportunities(program: Program) -> int:
-    """How many buffers `decode_scan_fuse` would move to workgroup memory."""
+    """The number of buffers that `decode_scan_fuse` would move to workgroup memory."""
     return len(candidate_handoffs(program))
 
 
@@ -117,7 +117,7 @@ def decide(
 
 
 def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
-    """What rules a buffer out whatever its accesses: its declaration, or its use in a pipeline."""
+    """Why a buffer is ruled out whatever its accesses: its declaration, or its use in a pipeline."""
     name = f"@{buffer.name}"
     if buffer.access is not AccessMode.READ_WRITE:
         return Refusal(
@@ -197,7 +197,7 @@ class DecodeScanFuse(Pass):
     invalidates = ("buffer_layout", "fusion")
     Options = FuseOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         budget = self.options.budget or workgroup_budget(ctx.target)
         changed = False
         uses = PipelineUses(module)
@@ -217,7 +217,7 @@ class DecodeScanFuse(Pass):
         return changed
 
 
-def _remark(ctx: Context, program: Program, decision: Decision) -> None:
+def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
     buffer, refusal = decision.buffer, decision.refusal
     facts: dict[str, Any] = {"program": program.name, "buffer": buffer.name}
     if refusal is not None:

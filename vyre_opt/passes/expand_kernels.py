@@ -17,8 +17,8 @@ from ..ir.builder import Builder
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..kernels.expansion import EXPANSIONS, Expansion, Request, expand
-from .manager import Context
+from ..kernels.expansion import EXPANSIONS, Expansion, ExpansionRequest, expand
+from .manager import PassContext
 from .registry import Pass, register
 
 MAX_GRID = 2**31 - 1
@@ -38,7 +38,7 @@ class ExpandKernels(Pass):
     invalidates = ("decode_scan_fuse", "inline")
     Options = ExpandOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         expander = _Expander(module, ctx, self.options.target or ctx.target)
         for program in list(module.programs.values()):
             expander.program(program)
@@ -49,7 +49,7 @@ class ExpandKernels(Pass):
 
 
 class _Expander:
-    def __init__(self, module: Module, ctx: Context, target: str) -> None:
+    def __init__(self, module: Module, ctx: PassContext, target: str) -> None:
         self.module, self.ctx, self.target = module, ctx, target
         self.expanded = 0
         self.expansions: dict[Any, tuple[Program, Expansion]] = {}
@@ -178,7 +178,7 @@ class _Expander:
             return cached[1]
         try:
             return expand(
-                Request(
+                ExpansionRequest(
                     kernel,
                     buffers,
                     row.semantic_params(params),

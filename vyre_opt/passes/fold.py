@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..ir.folding import fold_body
 from ..ir.program import Func, Module, Program
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -16,7 +16,7 @@ class Fold(Pass):
     name = "fold"
     summary = "Replace ops on constants by their results."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         folded = sum(fold_body(item) for item in module.order if isinstance(item, Program | Func))
         ctx.count("ops folded", folded)
         return folded > 0

@@ -33,12 +33,12 @@ from math import inf
 from typing import Any
 
 from ..analysis.launch_flow import LaunchDataflow, RunDataflow
-from ..fusion.pipeline_plan import PipelineStage, bytes_at_cuts
+from ..fusion.liveness_plan import PipelineStage, bytes_at_cuts
 from ..fusion.veto import veto_of
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 __all__ = ["Edge", "FusionPressure"]
@@ -129,7 +129,7 @@ class FusionPressure(Pass):
 
     options: PressureOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         if not module.pipelines:
             return False
         flows = LaunchDataflow(module)
@@ -202,7 +202,7 @@ def _chains(runs: Iterable[Sequence[Edge]]) -> Iterable[list[Edge]]:
 class _Contraction:
     """Sets the pressure and the decision of chains; equal ranks are contracted once."""
 
-    def __init__(self, options: PressureOptions, ctx: Context) -> None:
+    def __init__(self, options: PressureOptions, ctx: PassContext) -> None:
         self.options = options
         self.ctx = ctx
         self.results: dict[tuple[Any, ...], tuple[int, bool, str]] = {}
@@ -289,7 +289,7 @@ def _annotate(pipeline: Pipeline, runs: Iterable[Sequence[Edge]]) -> bool:
     return changed
 
 
-def _remark(ctx: Context, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) -> None:
+def _remark(ctx: PassContext, pipeline: Pipeline, runs: Sequence[Sequence[Edge]]) -> None:
     flat = [edge for edges in runs for edge in edges]
     for edge in flat:
         if edge.ends in _MISSING:

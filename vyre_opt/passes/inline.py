@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..ir.program import MAX_NESTING, Func, Module, Op, Program
 from ..ir.rewrite import clone, every_op, splittable
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -29,7 +29,7 @@ class Inline(Pass):
     summary = "Replace calls by the bodies of their functions."
     Options = InlineOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         inliner = _Inliner(module, ctx, self.options)
         for func in _callees_first(module):
             inliner.inline_into(func)
@@ -44,19 +44,19 @@ class Inline(Pass):
 
 
 class _Inliner(Walker):
-    def __init__(self, module: Module, ctx: Context, options: InlineOptions) -> None:
+    def __init__(self, module: Module, ctx: PassContext, options: InlineOptions) -> None:
         super().__init__()
         self.funcs = module.funcs
         self.ctx = ctx
         self.options = options
         self.sizes: dict[str, int] = {}
-        """Ops of each function whose own calls have been inlined."""
+        """Function whose own calls have been inlined -> its number of ops."""
         self.heights: dict[str, int] = {}
-        """How deep the blocks of each such function nest."""
+        """Such a function -> the levels that its blocks nest."""
         self.inlined: set[str] = set()
         self.size = self.height = 0
         self.depth = 1
-        """How many blocks surround the op that is visited."""
+        """The number of blocks around the op that is visited."""
 
     def inline_into(self, item: Program | Func) -> None:
         self.size = sum(1 for _ in every_op(item.body))

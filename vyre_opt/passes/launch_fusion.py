@@ -2,7 +2,7 @@
 
     runs      launches between host reads, repeats and named kernels              (analysis.launch_flow)
     windows   which consecutive launches of a run may be one program, by proof    (fusion.group_legality)
-    plan      the groups: the fewest launches, then the fewest bytes moved        (fusion.pipeline_plan)
+    plan      the groups: the fewest launches, then the fewest bytes moved        (fusion.liveness_plan)
     join      one body for a group, with barriers where values are handed over    (fusion.join)
 
 A buffer that only one group uses, and that each workgroup reads only where it wrote before, is
@@ -29,6 +29,7 @@ from ..fusion.group_legality import (
     with_placeholders,
 )
 from ..fusion.join import join, joined_name
+from ..fusion.liveness_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.pair_legality import (
     fill_placeholders,
     placeholder,
@@ -36,14 +37,13 @@ from ..fusion.pair_legality import (
     verify_program,
     with_buffer_names,
 )
-from ..fusion.pipeline_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
 from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import fold, lengths_of
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Program
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 NO_LIMIT = (1 << 64) - 1
@@ -83,7 +83,7 @@ class LaunchFusion(Pass):
     invalidates = ("decode_scan_fuse", "fusion_pressure", "fusion")
     Options = LaunchFusionOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
@@ -96,10 +96,10 @@ class LaunchFusion(Pass):
 
 class _Fuser:
     def __init__(
-        self, module: Module, ctx: Context, proofs: PairProofs, options: LaunchFusionOptions, budget: int
+        self, module: Module, ctx: PassContext, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
-        # both by the canonical form of a group, so that equal groups are joined and proven once
+        # keyed by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.joined: dict[Any, Program] = {}
         self.saved = 0
@@ -109,8 +109,8 @@ class _Fuser:
         uses = BufferUses(pipeline)
         groups: list[FusionGroup] = []
         for run in launch_runs(pipeline.stages):
-            if (gap := run.separator) is not None:
-                refuse(self.ctx, pipeline, gap.before, gap.after, separator_refusal(gap))
+            if (separator := run.separator) is not None:
+                refuse(self.ctx, pipeline, separator.before, separator.after, separator_refusal(separator))
             if len(run.launches) > 1:
                 nodes = [launch_node(self.module, launch, uses.lengths) for launch in run.launches]
                 groups += self.groups(pipeline, uses, nodes)
@@ -179,7 +179,7 @@ class _Fuser:
                 "draft", members, known, static_grid(nodes[0].grid), group.barriers, tiles=canonical_tiles
             )
             problem = verify_program(self.module, program)
-            self.drafts[key] = (problem, {} if problem else _handed(program))
+            self.drafts[key] = (problem, {} if problem else _prove_handoffs(program))
         problem, handoffs = self.drafts[key]
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
@@ -241,10 +241,10 @@ class _Fuser:
         self.internal += len(dropped)
 
 
-def _handed(program: Program) -> dict[str, TileProof | Refusal]:
-    """For each bound buffer that a program both reads and writes, whether its use is local to workgroups."""
-    both = [b.name for b in program.bound_buffers if b.access is AccessMode.READ_WRITE]
-    return prove_local(Footprints(program), both) if both else {}
+def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:
+    """The proof, or a refusal, that each buffer which a program reads and writes is local to workgroups."""
+    names = [b.name for b in program.bound_buffers if b.access is AccessMode.READ_WRITE]
+    return prove_local(Footprints(program), names) if names else {}
 
 
 def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:

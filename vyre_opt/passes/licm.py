@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ..ir.loops import trip_count
 from ..ir.program import AccessMode, Func, Module, Op, Program, Value
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 _STOPPED = 1 << 30
@@ -34,7 +34,7 @@ class Licm(Pass):
     name = "licm"
     summary = "Move loop-invariant pure ops and loads of read-only buffers in front of their loops."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         moved = 0
         for item in module.order:
             if isinstance(item, Program | Func):
@@ -116,6 +116,6 @@ class _Hoister(Walker):
         self.levels.update(dict.fromkeys(op.results, here))
 
     def pin_loads(self) -> None:
-        """From here on, no load moves out of the loops around: the program may stop before it."""
+        """Let no later load move out of the loops around: the program may stop before it."""
         if self.loops:
             self.loops[-1].load_floor = _STOPPED

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analyses",
-    "Context",
+    "PassContext",
     "Observer",
     "PassFailure",
     "PassManager",
@@ -86,8 +86,8 @@ class Remark:
 
 
 @dataclass(slots=True)
-class Context:
-    """What a pass gets besides the module: analyses, the target, and where remarks and statistics go."""
+class PassContext:
+    """The argument of a pass besides the module: analyses, the target, remarks and statistics."""
 
     analyses: Analyses = field(default_factory=Analyses)
     remarks: list[Remark] = field(default_factory=list)
@@ -171,7 +171,7 @@ class PassManager:
 
         Raises PassFailure for a bug of a pass, and DiagnosticError for what a pass cannot take.
         """
-        ctx = Context(target=self.target)
+        ctx = PassContext(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before: bytes | None = None
@@ -233,8 +233,8 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
         return None  # it has changed indeed, and counting is far cheaper than a fingerprint
     after = fingerprint(module)
     if changed != (after != before):
-        said, did = ("a change", "nothing changed") if changed else ("no change", "something changed")
-        raise PassFailure(running.name, f"reported {said}, but {did}")
+        claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
+        raise PassFailure(running.name, f"reported {claimed}, but {actual}")
     return after
 
 

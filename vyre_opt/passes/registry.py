@@ -1,4 +1,4 @@
-"""What a pass is, and where passes are found.
+"""The class of all passes, and the registry that finds them.
 
 A built-in pass lives in the module of its name, which is imported at the first look-up.
 Others are found through the entry point group `vyre_opt.passes`, whose entries name
@@ -17,7 +17,7 @@ from ..ir.diagnostics import suggest
 from ..ir.program import Module
 
 if TYPE_CHECKING:
-    from .manager import Context
+    from .manager import PassContext
 
 __all__ = [
     "NoOptions",
@@ -90,7 +90,7 @@ class Pass:
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         """Rewrite `module` in place; return whether anything changed."""
         raise TypeError(f"pass {type(self).__name__} has no run")
 
@@ -171,8 +171,8 @@ def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
             raise PassError(f"option {key} of {cls.name} is {kind}, not {text!r}") from None
     try:
         return cls(cls.Options(**values))
-    except ValueError as wrong:
-        raise PassError(f"pass {cls.name}: {wrong}") from None
+    except ValueError as error:
+        raise PassError(f"pass {cls.name}: {error}") from None
 
 
 def option_type(hint: Any) -> type:

@@ -14,7 +14,7 @@ from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import bodies, constant, constant_value, keep_results, splittable
 from ..ir.types import DataType
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -33,7 +33,7 @@ class SimplifyCf(Pass):
     summary = "Resolve control flow that is known before the program runs."
     Options = SimplifyCfOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         simplifier = _Simplifier(ctx, self.options)
         for body in bodies(module):
             simplifier.walk_block(body)
@@ -42,7 +42,7 @@ class SimplifyCf(Pass):
 
 
 class _Simplifier(Walker):
-    def __init__(self, ctx: Context, options: SimplifyCfOptions) -> None:
+    def __init__(self, ctx: PassContext, options: SimplifyCfOptions) -> None:
         super().__init__()
         self.ctx = ctx
         self.options = options

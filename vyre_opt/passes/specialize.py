@@ -19,7 +19,7 @@ from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
 from ..specialization.instantiate import instantiate
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -37,7 +37,7 @@ class Specialize(Pass):
     takes_type_parameters = True
     Options = SpecializeOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         programs = list(module.programs.values())
         names = self.selected_names(programs)
         changed = False

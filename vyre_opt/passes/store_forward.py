@@ -20,7 +20,7 @@ from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant_value
 from ..ir.uniformity import Uniformity
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -29,7 +29,7 @@ class StoreForward(Pass):
     name = "store_forward"
     summary = "Replace loads of known elements, and remove stores that are overwritten."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for program in module.programs.values():
             forwarder = _Forwarder(program, ctx)
@@ -88,7 +88,7 @@ class _Elements(Generic[T]):
 
 
 class _Forwarder(Walker):
-    def __init__(self, program: Program, ctx: Context) -> None:
+    def __init__(self, program: Program, ctx: PassContext) -> None:
         super().__init__()
         self.constant_buffers = {b.name for b in program.buffers.values() if b.access is AccessMode.READ}
         _, self.by_op = summarize(program.body)
@@ -96,11 +96,11 @@ class _Forwarder(Walker):
         self.facts = ctx.analyses.get(Uniformity, program) if _has_nested_sync(program, self.by_op) else None
         self.ctx = ctx
         self.sums: dict[Value, tuple[Value, int]] = {}
-        """Indexes that are another value plus a constant."""
+        """Index -> (value, constant) whose sum it is."""
         self.known: dict[str, _Elements[Value]] = {}
-        """By buffer, elements whose values are known at this place of the block."""
+        """Buffer -> the elements whose values are known at this place of the block."""
         self.unread: dict[str, _Elements[Op]] = {}
-        """By buffer, elements stored in this block that nothing has read since."""
+        """Buffer -> the elements stored in this block that nothing has read since."""
         self.overwritten: set[Op] = set()
         self.loads = 0
         self.stores = 0

@@ -20,7 +20,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import bodies, clone, constant, splittable
 from ..ir.walker import Walker
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -45,7 +45,7 @@ class Unroll(Pass):
     summary = "Unroll loops, whole or by a factor with a loop for the rest."
     Options = UnrollOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         unroller = _Unroller(ctx, self.options)
         for body in bodies(module):
             unroller.walk_block(body)
@@ -56,7 +56,7 @@ class Unroll(Pass):
 class _Unroller(Walker):
     """`size`, `has_loop`: the ops of the blocks that are visited, at any depth, and whether a loop is among them."""
 
-    def __init__(self, ctx: Context, options: UnrollOptions) -> None:
+    def __init__(self, ctx: PassContext, options: UnrollOptions) -> None:
         super().__init__()
         self.ctx = ctx
         self.options = options
@@ -82,34 +82,34 @@ class _Unroller(Walker):
             self.size = size + inner_size
             self.has_loop = has_loop or inner_loop or op.name in ("for", "while")
             return
-        copies, most = plan
+        copies, max_size = plan
         self.changes += 1
         is_whole = copies == trip_count(op)
         out += self.whole(op, copies) if is_whole else self.partial(op, copies)
-        self.size = size + most - 1  # the loop itself is counted already
+        self.size = size + max_size - 1  # the loop itself is counted already
         self.has_loop = has_loop or inner_loop or not is_whole
 
     def plan(self, loop: Op, size: int, has_loop: bool) -> tuple[int, int] | None:
-        """How many copies of the body of `loop`, which holds `size` ops, and the most ops they take.
+        """(copies of the body of `loop`, which holds `size` ops; the most ops that the result has).
 
         None, after a remark, if the loop is to stay.
         """
         options, trips = self.options, trip_count(loop)
         problem = None
         if trips is not None and (options.full or (trips <= options.factor and not has_loop)):
-            copies, most = trips, (size + 1) * trips
+            copies, max_size = trips, (size + 1) * trips
             message = f"unrolled whole, {trips} iterations"
         else:
-            copies, most = options.factor, (size + 2) * (options.factor + 1) + 8
+            copies, max_size = options.factor, (size + 2) * (options.factor + 1) + 8
             message = f"unrolled by {copies}"
             problem = self.partial_problem(loop, has_loop)
-        if problem is None and most > options.max_ops:
+        if problem is None and max_size > options.max_ops:
             problem = f"{copies} copies of its {size} ops pass max_ops={options.max_ops}"
         if problem is not None:
             self.ctx.remark("refused", f"this loop is not unrolled: {problem}", loop.loc)
             return None
         self.ctx.remark("applied", message, loop.loc, copies=copies)
-        return copies, most
+        return copies, max_size
 
     def partial_problem(self, loop: Op, has_loop: bool) -> str | None:
         """Why a loop cannot be unrolled by the factor, or None if it can."""

@@ -28,7 +28,7 @@ from ..analysis.linear import LinearAnalysis, Terms
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Program, Value
 from ..ir.types import DataType
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 MAX_WIDTH = 64
@@ -51,7 +51,7 @@ class VectorizeAccess(Pass):
     summary = "Join loads and stores of neighbouring elements into accesses of vectors."
     Options = VectorizeOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         vectors = 0
         for program in module.programs.values():
             vectorizer = _Vectorizer(program, ctx, self.options.width)
@@ -64,7 +64,7 @@ class VectorizeAccess(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What the accesses of neighbours have in common: the buffer, and the index up to a constant."""
+    """The key that accesses of neighbours share: the buffer, and the index up to a constant."""
 
     is_store: bool
     buffer: str
@@ -100,7 +100,7 @@ class _Access:
 
 
 class _Vectorizer:
-    def __init__(self, program: Program, ctx: Context, width: int) -> None:
+    def __init__(self, program: Program, ctx: PassContext, width: int) -> None:
         self.program, self.ctx, self.width = program, ctx, width
         self.linear = LinearAnalysis(program, Alignment(program))
         self.effects = summarize(program.body)[1]

@@ -10,7 +10,7 @@ from ..analysis.footprint import Footprints
 from ..analysis.unordered import unordered_loads
 from ..ir.program import Module, Program
 from ..ir.verifier import check
-from .manager import Context
+from .manager import PassContext
 from .registry import Pass, register
 
 
@@ -20,7 +20,7 @@ class Verify(Pass):
     takes_type_parameters = True
     summary = "Check the module; stop with its errors if it has any, and warn of a barrier that may lack."
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         """Warnings of the verifier become remarks, missing barriers warnings.  Raises DiagnosticError."""
         for warning in check(module):
             ctx.remark("note", warning.message, warning.loc)
@@ -30,7 +30,7 @@ class Verify(Pass):
         return False
 
 
-def _warn_of_missing_barriers(program: Program, ctx: Context) -> None:
+def _warn_of_missing_barriers(program: Program, ctx: PassContext) -> None:
     for store, load in unordered_loads(ctx.analyses.get(Footprints, program)):
         message = (
             f"{load.describe()} may give what another lane stores ({store.describe()}"

@@ -43,8 +43,8 @@ def bind(module: Module, bindings: Bindings) -> None:
                 continue
             try:
                 spec.default = encode_value(value, spec.dtype)
-            except ValueError as wrong:
-                errors.append(Diagnostic("error", f"spec @{name} is {spec.dtype.bound}: {wrong}", spec.loc))
+            except ValueError as error:
+                errors.append(Diagnostic("error", f"spec @{name} is {spec.dtype.bound}: {error}", spec.loc))
     if errors:
         raise DiagnosticError(errors)
 
@@ -82,13 +82,13 @@ def _bind_types(programs: Iterable[Program], values: Mapping[str, Any]) -> list[
             if spec.name in values:
                 try:
                     types[spec.name] = _read_type(values[spec.name], spec)
-                except ValueError as wrong:
-                    message = f"spec @{spec.name} is a type parameter: {wrong}"
+                except ValueError as error:
+                    message = f"spec @{spec.name} is a type parameter: {error}"
                     errors.append(Diagnostic("error", message, spec.loc))
         try:
             rebind(program, types)
-        except DiagnosticError as wrong:
-            errors += wrong.diagnostics
+        except DiagnosticError as error:
+            errors += error.diagnostics
     return errors
 
 
@@ -99,10 +99,10 @@ def _read_type(value: Any, spec: Spec) -> DataType:
     if isinstance(value, str):
         try:
             value = DataType.of(value.strip())
-        except TypeNameError as wrong:
+        except TypeNameError as error:
             known = DataType.all_names()
             hint = None if value in known else suggest(value, known)
-            raise TypeNameError(f"{wrong}; {hint}" if hint else str(wrong)) from None
+            raise TypeNameError(f"{error}; {hint}" if hint else str(error)) from None
     if not isinstance(value, DataType):
         raise TypeNameError(f"{value!r} is not a type, such as f16")
     DataType.parameter(spec.name, value)

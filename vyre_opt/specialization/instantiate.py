@@ -96,6 +96,6 @@ class _TypeSubstitution:
             return arith.convert(value, old.element.bound, new.element.bound)
         try:
             return encode(value.literal, new.element)
-        except LiteralError as wrong:
-            self.errors.append(Diagnostic("error", f"with {old.element} = {new.element.bound}: {wrong}", loc))
+        except LiteralError as error:
+            self.errors.append(Diagnostic("error", f"with {old.element} = {new.element.bound}: {error}", loc))
             return 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, build_automaton, matches_of_hits
-from ..kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..kernels.search import MAX_SLAB, SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
 from .spaces import products
@@ -25,7 +25,7 @@ from .workload import Trial
 __all__ = ["SearchWorkload"]
 
 Array = np.ndarray[Any, Any]
-FUSED = 48 * 1024
+FUSED = MAX_SLAB
 """The default threshold, which every slab is below."""
 
 

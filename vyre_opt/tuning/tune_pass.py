@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from ..ir.diagnostics import suggest
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import Module
-from ..passes.manager import Context
+from ..passes.manager import PassContext
 from ..passes.registry import Pass, register
 from ..runtime.dispatcher import DispatchError
 from .module_tuning import TuningOptions, dispatcher_for, tune_kernels
@@ -49,7 +49,7 @@ class Tune(Pass):
     summary = "Measure the schedules of named kernels, and write the best into the text."
     Options = TuneOptions
 
-    def run(self, module: Module, ctx: Context) -> bool:
+    def run(self, module: Module, ctx: PassContext) -> bool:
         options = asdict(self.options)
         target = options.pop("target") or ctx.target
         before = _schedules(module)

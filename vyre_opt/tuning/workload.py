@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..kernels.expansion import Expansion, Request, expand
+from ..kernels.expansion import Expansion, ExpansionRequest, expand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
@@ -79,8 +79,8 @@ class KernelWorkload:
         params = "".join(f" {name}={value}" for name, value in self.params.items())
         return f"{self.kernel}({sizes}){params}" + ("" if self.owns_grid else " over any grid")
 
-    def request(self, target: str, config: Mapping[str, Any]) -> Request:
-        return Request(self.kernel, self.buffers, self.params, target, self.owns_grid, dict(config))
+    def request(self, target: str, config: Mapping[str, Any]) -> ExpansionRequest:
+        return ExpansionRequest(self.kernel, self.buffers, self.params, target, self.owns_grid, dict(config))
 
     def space(self, target: str) -> Space:
         from .spaces import products

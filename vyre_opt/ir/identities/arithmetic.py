@@ -10,7 +10,7 @@ from ..ops import OPS
 from ..program import Op, Value
 from ..rewrite import become, constant_value
 from ..types import DataType
-from .rules import Site, defined_by, least, most, rule, scalar, set_constant
+from .rules import Site, defined_by, int_max, int_min, rule, scalar, set_constant
 
 _Constant = Callable[[DataType], int]
 
@@ -36,8 +36,8 @@ _NEUTRAL: dict[str, tuple[_Constant, ...]] = {
     **dict.fromkeys(("mul", "mul_sat"), (_one,)),
     "div": (_one, _zero),
     "and": (_ones,),
-    "min": (most,),
-    "max": (least,),
+    "min": (int_max,),
+    "max": (int_min,),
 }
 
 # x op c = d, in integers and bools: (c, d).  x%0 = 0 by definition.
@@ -45,8 +45,8 @@ _ABSORBING: dict[str, tuple[tuple[_Constant, _Constant], ...]] = {
     **dict.fromkeys(("mul", "mul_hi", "mul_sat", "and"), ((_zero, _zero),)),
     "rem": ((_one, _zero), (_zero, _zero)),
     "or": ((_ones, _ones),),
-    "min": ((least, least),),
-    "max": ((most, most),),
+    "min": ((int_min, int_min),),
+    "max": ((int_max, int_max),),
 }
 
 # x op x = x, x op x = 0, 0 op x = 0

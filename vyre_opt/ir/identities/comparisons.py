@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..program import Op, Value
 from ..rewrite import become
-from .rules import Site, defined_by, least, most, rule, scalar, set_constant
+from .rules import Site, defined_by, int_max, int_min, rule, scalar, set_constant
 
 # not (a op b) = a op' b
 _NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
@@ -26,7 +26,7 @@ def _compare_limit(op: Op, site: Site) -> Value | bool | None:
     element, known = op.operands[0].type.element, scalar(op.operands[1])
     if element.is_float or known is None:
         return None
-    limit = least(element) if op.name in ("lt", "ge") else most(element)
+    limit = int_min(element) if op.name in ("lt", "ge") else int_max(element)
     return set_constant(op, int(op.name in ("ge", "le"))) if known == limit else None
 
 

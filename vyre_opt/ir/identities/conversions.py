@@ -53,8 +53,8 @@ def _holds(wide: DataType, narrow: DataType) -> bool:
     low, high = arith.int_range(narrow)
     if wide.is_float:
         return max(-low, high + 1) <= 1 << _EXACT_INT_BITS[wide.name]
-    least, most = arith.int_range(wide)
-    return not wide.is_bool and least <= low and high <= most
+    lowest, highest = arith.int_range(wide)
+    return not wide.is_bool and lowest <= low and high <= highest
 
 
 _FLOAT_WITHIN = {("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("bf16", "f64"), ("f32", "f64")}

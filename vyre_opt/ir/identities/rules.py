@@ -9,11 +9,11 @@ from ..program import Op, Program, Value
 from ..rewrite import become, constant, constant_value
 from ..types import DataType
 
-__all__ = ["RULES", "Rule", "Site", "defined_by", "least", "most", "rule", "scalar", "set_constant"]
+__all__ = ["RULES", "Rule", "Site", "defined_by", "int_min", "int_max", "rule", "scalar", "set_constant"]
 
 
 class Site:
-    """Where a rule applies: `out` takes new ops, which go before the op; `program` is None in a function."""
+    """The place of the op to rewrite.  `out` takes new ops, which go before it; `program` is None in a function."""
 
     def __init__(self) -> None:
         self.out: list[Op] = []
@@ -57,9 +57,9 @@ def set_constant(op: Op, value: int) -> bool:
     return become(op, "const", (), {"value": value})
 
 
-def least(t: DataType) -> int:
+def int_min(t: DataType) -> int:
     return arith.int_range(t)[0]
 
 
-def most(t: DataType) -> int:
+def int_max(t: DataType) -> int:
     return arith.int_range(t)[1]

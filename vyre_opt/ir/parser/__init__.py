@@ -7,7 +7,7 @@ from pathlib import Path
 from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
-from .driver import MAX_ERRORS, run
+from .parse_loop import MAX_ERRORS, run
 from .recovery import RecoveringActions
 from .scopes import TooDeep
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from .driver import Token, run
+from .parse_loop import Token, run
 from .tables import END, Tables, load
 
 _P = "vyre 1 program @p workgroup(1) { "

@@ -1,4 +1,4 @@
-"""What the actions do about syntax errors: keep all that was built, and record what was discarded.
+"""Actions that recover from syntax errors: they keep all that was built, and record what was discarded.
 
 The verifier then checks the whole module, so one error does not hide another.  Values that the
 discarded text would have defined become poison (see actions.py), and `holes` says where declarations,
@@ -16,8 +16,8 @@ from ..pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from ..program import Block, Buffer, Func, Op, Program, Spec
 from . import tables
 from .actions import Item, ModuleActions
-from .driver import Token
 from .messages import explain
+from .parse_loop import Token
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SYMBOL = re.compile(r"@([\w.$]+)", re.ASCII)
@@ -37,7 +37,7 @@ class RecoveringActions(ModuleActions):
 
     is_incomplete = False
 
-    # --- called by the driver; see driver.Actions -----------------------------------
+    # --- called by the parse loop; see parse_loop.Actions ---------------------------
 
     def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
         start, end = token.start, token.end

@@ -103,7 +103,7 @@ class Scopes:
         if name in self.poisoned:
             pass
         elif name in self.undefined:
-            self.undefined[name].again(Location(self.source, place, place + len(name)))
+            self.undefined[name].add_place(Location(self.source, place, place + len(name)))
         else:
             help = suggest(name, self.scope)
             self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
@@ -134,7 +134,7 @@ class Scopes:
         """A list of one or more; `rest` is what follows the first comma."""
         return [first, *(rest or ())]
 
-    # the driver finds a method by its rule's name; a modifier and types_one are lists of one
+    # the parse loop finds a method by its rule's name; a modifier and types_one are lists of one
     words = modifier = params = iter = extents = type_args = type_list = types_one = listed
 
     def absent(self, place: int, end: int) -> None:

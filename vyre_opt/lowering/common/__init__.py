@@ -1,4 +1,4 @@
-"""What the lowerings for the CPU and for GPUs share.
+"""Shared by the lowerings for the CPU and for GPUs.
 
 llvm_text        writes the text of a module: declarations, functions, blocks, instructions
 intrinsics       the LLVM intrinsics that may be called, and no others

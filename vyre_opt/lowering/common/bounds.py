@@ -1,7 +1,7 @@
 """Proofs that an access lies within its buffer, whatever the ids and the data.
 
-The index of one invocation is a linear form over atoms, values of which only a range is known.
-Facts are linear forms that are nonnegative where the access is: conditions of the branches and
+The index of one invocation is an affine expression over atoms, values of which only a range is known.
+Facts are affine expressions that are nonnegative where the access is: conditions of the branches and
 loops around it, and properties of min, max, rem and the like.  The access is in bounds if
 
     count - width - index  =  sum(k * fact) + something whose least value is not negative
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from ...analysis.affine import AffineExpr, Range, Symbol, SymbolKind
 from ...ir import arith
 from ...ir.loops import bounds
-from ...ir.ops import AXES
+from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 
 __all__ = ["BoundsProofs"]
@@ -43,7 +43,7 @@ class BoundsProofs:
         self.program = program
         self.specs = specs or {}
         self.proven: set[Op] = set()
-        self.forms: dict[Value, AffineExpr] = {}
+        self.exprs: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
         self.aliases: dict[Value, Value] = {}
         self.facts: list[AffineExpr] = []
@@ -81,8 +81,8 @@ class BoundsProofs:
 
     def _counter_facts(self, loop: Op) -> list[AffineExpr]:
         """lower <= counter < upper."""
-        counter = self.form(loop.regions[0].args[0])
-        lower, upper, _ = (AffineExpr(b) if isinstance(b, int) else self.form(b) for b in bounds(loop))
+        counter = self.expr(loop.regions[0].args[0])
+        lower, upper, _ = (AffineExpr(b) if isinstance(b, int) else self.expr(b) for b in bounds(loop))
         return [counter - lower, upper - counter - AffineExpr(1)]
 
     def _facts_if(self, value: Value, holds: bool) -> list[AffineExpr]:
@@ -97,7 +97,7 @@ class BoundsProofs:
             return [fact for operand in op.operands for fact in self._facts_if(operand, holds)]
         if op.definition.format != "compare" or not op.operands[0].type.is_int:
             return []
-        a, b = (self.form(operand) for operand in op.operands)
+        a, b = (self.expr(operand) for operand in op.operands)
         relation = op.name if holds else _NEGATION[op.name]
         less, equal = b - a, relation in ("le", "ge", "eq")
         slack = AffineExpr(0 if equal else -1)
@@ -106,35 +106,35 @@ class BoundsProofs:
             "eq": [less, -less], "ne": [],
         }[relation]  # fmt: skip
 
-    # --- forms: exact as integers, not modulo anything ---------------------------------
+    # --- expressions: exact as integers, not modulo anything ---------------------------
 
-    def form(self, value: Value) -> AffineExpr:
+    def expr(self, value: Value) -> AffineExpr:
         value = self.aliases.get(value, value)
-        form = self.forms.get(value)
-        if form is None:
-            form = self._op_form(value, self.form)
-            if form is None or not _is_within(form.range(), arith.int_range(value.type)):
-                form = self._atom(value)
-            self.forms[value] = form
-        return form
+        expr = self.exprs.get(value)
+        if expr is None:
+            expr = self._op_expr(value, self.expr)
+            if expr is None or not _is_within(expr.range(), arith.int_range(value.type)):
+                expr = self._atom(value)
+            self.exprs[value] = expr
+        return expr
 
-    def _local_form(self, value: Value, depth: int) -> AffineExpr:
-        """The form of a value with the current facts: `%i - 1` does not wrap where %i > 0."""
-        form = self.form(value)
+    def _expr_with_facts(self, value: Value, depth: int) -> AffineExpr:
+        """The expression of a value under the current facts: `%i - 1` does not wrap where %i > 0."""
+        expr = self.expr(value)
         op = self.aliases.get(value, value).owner
-        # Only a form that is a mere atom, since the op might wrap, can gain from the facts
-        if not depth or not isinstance(op, Op) or form != self._atom(value) or op.name not in _LINEAR:
-            return form
-        derived = self._op_form(value, lambda operand: self._local_form(operand, depth - 1))
+        # Facts help only where the op might wrap, so that its expression is a mere atom
+        if not depth or not isinstance(op, Op) or expr != self._atom(value) or op.name not in _LINEAR:
+            return expr
+        derived = self._op_expr(value, lambda operand: self._expr_with_facts(operand, depth - 1))
         if derived is None:
-            return form
-        least, most = arith.int_range(value.type)
+            return expr
+        lowest, highest = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
-        margins = (derived - AffineExpr(least), AffineExpr(most) - derived)
-        return derived if all(_prove(margin, facts, MAX_DEPTH) for margin in margins) else form
+        margins = (derived - AffineExpr(lowest), AffineExpr(highest) - derived)
+        return derived if all(_prove(margin, facts, MAX_DEPTH) for margin in margins) else expr
 
-    def _op_form(self, value: Value, form: Callable[[Value], AffineExpr]) -> AffineExpr | None:
-        """The form of an op's result from those of its operands, if it is linear and nothing wraps."""
+    def _op_expr(self, value: Value, expr: Callable[[Value], AffineExpr]) -> AffineExpr | None:
+        """The expression of an op's result from those of its operands, if it is linear and nothing wraps."""
         op = value.owner
         if not isinstance(op, Op) or not value.type.is_int:
             return None
@@ -153,10 +153,10 @@ class BoundsProofs:
         if name == "len":
             return self.length(op.attrs["buffer"], value.type.bits or 32)
         if name == "cast":
-            return form(op.operands[0]) if op.operands[0].type.is_int else None
+            return expr(op.operands[0]) if op.operands[0].type.is_int else None
         if name not in _LINEAR:
             return None
-        a, b = (form(operand) for operand in op.operands)
+        a, b = (expr(operand) for operand in op.operands)
         if name == "add":
             return a + b
         if name == "sub":
@@ -170,17 +170,17 @@ class BoundsProofs:
         # An open grid has at most 2^32 invocations along an axis, since ids are u32
         size, grid = self.program.workgroup[axis], self.program.grid
         groups = grid[axis] if grid else (1 << 32) // size
-        most = (size if name == "local_id" else groups) - 1
-        if not most:
+        highest = (size if name == "local_id" else groups) - 1
+        if not highest:
             return AffineExpr(0)
-        return AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, most), (name, axis)))
+        return AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, highest), (name, axis)))
 
     def length(self, buffer: str, bits: int) -> AffineExpr:
         """The result of `len` in a type of `bits`: the count modulo 2^bits."""
-        count, most = self.program.buffers[buffer].count, (1 << bits) - 1
+        count, mask = self.program.buffers[buffer].count, (1 << bits) - 1
         if count is not None:
-            return AffineExpr(count & most)
-        return AffineExpr.of(_symbol(f"len @{buffer}", (0, most), ("len", buffer, bits)))
+            return AffineExpr(count & mask)
+        return AffineExpr.of(_symbol(f"len @{buffer}", (0, mask), ("len", buffer, bits)))
 
     def _atom(self, value: Value) -> AffineExpr:
         return AffineExpr.of(_symbol(f"%{value.name}", self._range(value), value))
@@ -190,7 +190,7 @@ class BoundsProofs:
         if cached is not None:
             return cached
         whole = arith.int_range(value.type)
-        self.ranges[value] = whole  # of a value that depends on itself
+        self.ranges[value] = whole  # for a value that depends on itself
         result = self._op_range(value) or whole
         if not _is_within(result, whole):  # it may wrap
             return whole
@@ -202,16 +202,16 @@ class BoundsProofs:
         if not isinstance(owner, Op) or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
             return None
         rule = _RANGES.get(owner.name)
-        return rule(*(form.range() for form in self._operands(owner))) if rule is not None else None
+        return rule(*(expr.range() for expr in self._operands(owner))) if rule is not None else None
 
     def _operands(self, op: Op) -> list[AffineExpr]:
-        """Forms of the integer operands, the amount of a `shr` modulo the width if it is known."""
-        forms = [self.form(v) for v in op.operands if v.type.is_int]
+        """Expressions of the integer operands, the amount of a `shr` modulo the width if it is known."""
+        exprs = [self.expr(v) for v in op.operands if v.type.is_int]
         if op.name == "shr":
-            low, high = forms[1].range()
+            low, high = exprs[1].range()
             if low == high:
-                forms[1] = AffineExpr(low % (op.results[0].type.bits or 1))
-        return forms
+                exprs[1] = AffineExpr(low % (op.results[0].type.bits or 1))
+        return exprs
 
     # --- the search ---------------------------------------------------------------------
 
@@ -219,25 +219,25 @@ class BoundsProofs:
         buffer = self.program.buffers[op.attrs["buffer"]]
         value = op.operands[0] if op.name == "store" else op.results[0]
         width = value.type.lanes // buffer.dtype.lanes
-        form = self._local_form(op.index, MAX_DEPTH)
+        expr = self._expr_with_facts(op.index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
-        facts = [*facts, *self._implied_facts([form, *facts])]
-        if not _prove(form, facts, MAX_DEPTH):
+        facts = [*facts, *self._implied_facts([expr, *facts])]
+        if not _prove(expr, facts, MAX_DEPTH):
             return False
         if buffer.count is not None:
             counts = [AffineExpr(buffer.count)]
         else:
             # `len` modulo 2^bits is at most the count, so a proof by either is enough
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
-        return any(_prove(count - AffineExpr(width) - form, facts, MAX_DEPTH) for count in counts)
+        return any(_prove(count - AffineExpr(width) - expr, facts, MAX_DEPTH) for count in counts)
 
-    def _implied_facts(self, forms: list[AffineExpr]) -> list[AffineExpr]:
-        """Facts about the atoms of `forms` that are results of min, max, rem, div, shr and `and`.
+    def _implied_facts(self, exprs: list[AffineExpr]) -> list[AffineExpr]:
+        """Facts about the atoms of `exprs` that are results of min, max, rem, div, shr and `and`.
 
         Transitively: atoms of these facts have facts too.
         """
         facts: list[AffineExpr] = []
-        worklist = [symbol for form in forms for symbol in form.terms]
+        worklist = [symbol for expr in exprs for symbol in expr.terms]
         seen: set[Symbol] = set()
         while worklist and len(facts) < MAX_FACTS:
             symbol = worklist.pop()
@@ -314,10 +314,10 @@ _RANGES: dict[str, Callable[..., Range | None]] = {
     "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     "select": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
-    "cast": lambda *a: a[0] if a else (0, 1),  # of a bool
-    "lane_id": lambda: (0, 31),
+    "cast": lambda *a: a[0] if a else (0, 1),  # from a bool
+    "lane_id": lambda: (0, SUBGROUP_SIZE - 1),
     "subgroup_id": lambda: (0, 31),
-    "subgroup_size": lambda: (32, 32),
+    "subgroup_size": lambda: (SUBGROUP_SIZE, SUBGROUP_SIZE),
     "num_subgroups": lambda: (1, 32),
     "popcount": lambda a: (0, 64),
     "clz": lambda a: (0, 64),

@@ -214,14 +214,14 @@ class Elementwise:
         defines."""
         if not self.guarded:
             return b
-        bad = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")
+        is_undefined = self.emit(f"icmp eq {self.kind} {b}, {self.int(0)}")
         if self.dtype.is_signed:
-            least = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
+            is_lowest = self.emit(f"icmp eq {self.kind} {a}, {self.int(arith.int_range(self.dtype)[0])}")
             minus = self.emit(f"icmp eq {self.kind} {b}, {self.int(-1)}")
             flags = self.shape.of("i1")
-            overflow = self.emit(f"and {flags} {least}, {minus}")
-            bad = self.emit(f"or {flags} {bad}, {overflow}")
-        return self.choose(bad, self.int(1), b)
+            overflow = self.emit(f"and {flags} {is_lowest}, {minus}")
+            is_undefined = self.emit(f"or {flags} {is_undefined}, {overflow}")
+        return self.choose(is_undefined, self.int(1), b)
 
     def div(self, a: str, b: str) -> str:
         return self.emit(f"{self.sign}div {self.kind} {a}, {self.divisor(a, b)}")

@@ -309,33 +309,34 @@ def fmod(w: Writer, shape: LaneShape, element: str, x: str, y: str, target: str)
     return result
 
 
-def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
-    """fmod as in musl: |x| mod |y| on integer significands, by one bit of the quotient per iteration.
+def _normalised(w: Writer, n: _Format, significand: str) -> tuple[str, str]:
+    """(`significand` shifted left until its highest bit is the hidden bit, the shift)."""
+    zeros = w.call(f"llvm.ctlz.{n.ints}", n.ints, [(n.ints, significand), ("i1", "false")])
+    shift = w.emit(f"sub {n.ints} {zeros}, {n.bits - 1 - n.fraction_bits}")
+    return w.emit(f"shl {n.ints} {significand}, {shift}"), shift
 
-    A number is unpacked to a significand with its hidden bit, and an exponent, below 1 for a subnormal.
-    """
+
+def _unpacked(w: Writer, n: _Format, value: str) -> tuple[str, str]:
+    """(significand with its hidden bit, exponent) of a magnitude; the exponent of a subnormal is below 1."""
+    i, hidden = n.ints, 1 << n.fraction_bits
+    exponent = w.emit(f"lshr {i} {value}, {n.fraction_bits}")
+    low = w.emit(f"and {i} {value}, {hidden - 1}")
+    normal = w.emit(f"icmp ne {i} {exponent}, 0")
+    full = w.emit(f"or {i} {low}, {hidden}")
+    shifted, shift = _normalised(w, n, low)
+    low_exponent = w.emit(f"sub {i} 1, {shift}")
+    significand = w.emit(f"select i1 {normal}, {i} {full}, {i} {shifted}")
+    return significand, w.emit(f"select i1 {normal}, {i} {exponent}, {i} {low_exponent}")
+
+
+def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
+    """fmod as in musl: |x| mod |y| on integer significands, by one bit of the quotient per iteration."""
     w = Writer(outer.module)
     i, f, bits = n.ints, n.element, n.bits
     fraction = n.fraction_bits
     hidden, top = 1 << fraction, (1 << (bits - 1 - fraction)) - 1
     magnitude = (1 << (bits - 1)) - 1
     infinity = top << fraction
-
-    def normalised(significand: str) -> tuple[str, str]:
-        """(`significand` shifted left until its highest bit is the hidden bit, the shift)."""
-        zeros = w.call(f"llvm.ctlz.{i}", i, [(i, significand), ("i1", "false")])
-        shift = w.emit(f"sub {i} {zeros}, {bits - 1 - fraction}")
-        return w.emit(f"shl {i} {significand}, {shift}"), shift
-
-    def unpack(value: str) -> tuple[str, str]:
-        exponent = w.emit(f"lshr {i} {value}, {fraction}")
-        low = w.emit(f"and {i} {value}, {hidden - 1}")
-        normal = w.emit(f"icmp ne {i} {exponent}, 0")
-        full = w.emit(f"or {i} {low}, {hidden}")
-        shifted, shift = normalised(low)
-        low_exponent = w.emit(f"sub {i} 1, {shift}")
-        significand = w.emit(f"select i1 {normal}, {i} {full}, {i} {shifted}")
-        return significand, w.emit(f"select i1 {normal}, {i} {exponent}, {i} {low_exponent}")
 
     xb = w.emit(f"bitcast {f} %x to {i}")
     yb = w.emit(f"bitcast {f} %y to {i}")
@@ -351,8 +352,8 @@ def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
     nan = w.emit(f"bitcast {i} {infinity | (hidden >> 1)} to {f}")
     w.line(f"ret {f} {nan}")
     w.start("valid")
-    mx, ex = unpack(xa)
-    my, ey = unpack(ya)
+    mx, ex = _unpacked(w, n, xa)
+    my, ey = _unpacked(w, n, ya)
     smaller = w.emit(f"icmp ult {i} {xa}, {ya}")
     w.branch_if(smaller, "same", "loop")
     w.start("same")
@@ -370,7 +371,7 @@ def _fmod_text(name: str, n: _Format, outer: Writer) -> str:
     w.lines.append(f"  %lower = sub {i} %e, 1")
     w.branch("loop")
     w.start("done")
-    shifted, shift = normalised(rest)
+    shifted, shift = _normalised(w, n, rest)
     exponent = w.emit(f"sub {i} {ey}, {shift}")
     is_normal = w.emit(f"icmp sgt {i} {exponent}, 0")
     low = w.emit(f"and {i} {shifted}, {hidden - 1}")

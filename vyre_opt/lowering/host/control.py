@@ -204,14 +204,14 @@ class TripCounter:
         else:
             bits = builder.mask_bits(builder.mask_and(emitter.mask, any_stuck))
             any_stuck = w.emit(f"icmp ne i32 {bits}, 0")
-        bad, good = w.label("stuck"), w.label("counts")
-        w.branch_if(any_stuck, bad, good)
-        w.start(bad)
+        stuck, progressing = w.label("stuck"), w.label("counts")
+        w.branch_if(any_stuck, stuck, progressing)
+        w.start(stuck)
         lane = builder.first_lane(bits)
         if shape is WIDE:
             step_value = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
         builder.fault(self.op, lane, conversions.to_word(w, self.dtype, step_value))
-        w.start(good)
+        w.start(progressing)
 
 
 def for_(emitter: SubgroupEmitter, op: Op) -> None:

@@ -1,4 +1,4 @@
-"""What is shared while the host function is written: buffers, stack slots, masks and fault exits."""
+"""The state shared while the host function is written: buffers, stack slots, masks and fault exits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LANE_INDICES = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) 
 
 @dataclass(frozen=True, slots=True)
 class SimdFeatures:
-    """What the host's vector unit has instructions for.
+    """The operations for which the host's vector unit has instructions.
 
     `masked_moves`, `gathers`, `scatters`: element widths in bits.  `half`: conversions of f16.
     `arithmetic`: the `target` of `elementwise.apply`.

@@ -1,4 +1,4 @@
-"""What the lanes of a subgroup hold for a value: the same, an arithmetic progression, or anything.
+"""Strides: whether a value is equal in all lanes of a subgroup, an arithmetic progression, or neither.
 
 A subgroup is 32 invocations of consecutive linear local ids.  A value with a `stride` is
 `base + stride * lane` in every active lane (modulo 2^bits), and the code computes the base
@@ -82,7 +82,7 @@ class LaneFacts:
         if count is None or not isinstance(access.index, AffineExpr):
             return False
         low, high = access.index.range()
-        # Beyond the index's type the form is not the index, which wraps there
+        # Beyond the index's type the expression is not the index, which wraps there
         return 0 <= low and high <= min(count - access.width, arith.int_range(access.op.index.type)[1])
 
     # --- the walk
@@ -149,7 +149,7 @@ class LaneFacts:
             return None
         stride = self._linear(op, [s or 0 for s in operands])
         if stride is None:
-            stride = self._from_form(result)
+            stride = self._from_affine(result)
         return None if stride is None else _as_signed(stride, result)
 
     def _id(self, op: Op) -> int | None:
@@ -218,12 +218,12 @@ class LaneFacts:
         axis = AXES.index(op.attrs["axis"])
         return op.name == "local_id" or self.program.workgroup[axis] % SUBGROUP_SIZE == 0
 
-    def _from_form(self, value: Value) -> int | None:
-        """The stride of the value's affine form in the local ids, if it has one."""
-        form = self.affine.exprs.get(value)
-        if not isinstance(form, AffineExpr):
+    def _from_affine(self, value: Value) -> int | None:
+        """The stride of the value's affine expression in the local ids, if it has one."""
+        expr = self.affine.exprs.get(value)
+        if not isinstance(expr, AffineExpr):
             return None
-        ids, rest = form.local_id_coefficients()
+        ids, rest = expr.local_id_coefficients()
         steps = [(self.axis_strides[AXES.index(axis)], coefficient) for axis, coefficient in ids.items()]
         steps += [(self._symbol_stride(symbol), coefficient) for symbol, coefficient in rest.items()]
         total = 0

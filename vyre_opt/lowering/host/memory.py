@@ -121,11 +121,11 @@ def _check_one(emitter: SubgroupEmitter, access: SubgroupAccess, index: str) -> 
         return
     w, builder = emitter.w, emitter.builder
     in_bounds = w.emit(f"icmp ult i64 {index}, {_limit(builder, access, access.width)}")
-    good, bad = w.label("inside"), w.label("outside")
-    w.branch_if(in_bounds, good, bad)
-    w.start(bad)
+    inside, outside = w.label("inside"), w.label("outside")
+    w.branch_if(in_bounds, inside, outside)
+    w.start(outside)
     builder.fault(access.op, emitter.first_active_lane(), index)
-    w.start(good)
+    w.start(inside)
 
 
 def _check_lanes(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str) -> None:
@@ -137,11 +137,11 @@ def _check_lanes(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str)
     outside = builder.mask_and(emitter.mask, w.emit(f"icmp uge {wide} {indices}, {limit}"))
     bits = builder.mask_bits(outside)
     any_outside = w.emit(f"icmp ne i32 {bits}, 0")
-    good, bad = w.label("inside"), w.label("outside")
-    w.branch_if(any_outside, bad, good)
-    w.start(bad)
+    in_bounds, faulting = w.label("inside"), w.label("outside")
+    w.branch_if(any_outside, faulting, in_bounds)
+    w.start(faulting)
     runtime.fault_lane(builder, access.op, indices, bits)
-    w.start(good)
+    w.start(in_bounds)
 
 
 def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
@@ -153,10 +153,10 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     assert access.stride is not None
     indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
     limit = _limit(builder, access, access.width)
-    bad = runtime.is_outside(builder, access.op, indices, limit, emitter.active_bits())
-    good = w.label("inside")
-    w.branch_if(bad, "exit", good)
-    w.start(good)
+    is_outside = runtime.is_outside(builder, access.op, indices, limit, emitter.active_bits())
+    inside = w.label("inside")
+    w.branch_if(is_outside, "exit", inside)
+    w.start(inside)
     return indices
 
 
@@ -216,14 +216,14 @@ def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_s
 
 def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scalar_stride: int) -> Words:
     """One load of all scalars from the first lane's on, then a shuffle for each part."""
-    w, many = builder.w, f"<{scalar_stride * SUBGROUP_SIZE} x {access.memory}>"
-    whole = w.emit(f"load {many}, ptr {_pointer(builder, access, base)}, align {access.align}")
+    w, kind = builder.w, f"<{scalar_stride * SUBGROUP_SIZE} x {access.memory}>"
+    loaded = w.emit(f"load {kind}, ptr {_pointer(builder, access, base)}, align {access.align}")
     if scalar_stride == 1:
-        return [whole]
+        return [loaded]
     parts = []
     for part in range(access.parts):
         mask = ", ".join(f"i32 {lane * scalar_stride + part}" for lane in range(SUBGROUP_SIZE))
-        parts.append(w.emit(f"shufflevector {many} {whole}, {many} poison, {WIDE.of('i32')} <{mask}>"))
+        parts.append(w.emit(f"shufflevector {kind} {loaded}, {kind} poison, {WIDE.of('i32')} <{mask}>"))
     return parts
 
 
@@ -312,13 +312,13 @@ def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw:
             w.emit(f"shufflevector {kind} {x}, {kind} {y}, <{2 * lanes} x i32> <{mask}>") for x, y in pairs
         ]
         lanes *= 2
-    joined, many = vectors[0], f"<{access.parts * SUBGROUP_SIZE} x {access.memory}>"
+    joined, wide_type = vectors[0], f"<{access.parts * SUBGROUP_SIZE} x {access.memory}>"
     if access.parts > 1:
         kind = f"<{lanes} x {access.memory}>"
         order = [part * SUBGROUP_SIZE + lane for lane in range(SUBGROUP_SIZE) for part in range(access.parts)]
         mask = ", ".join(f"i32 {lane}" for lane in order)
         joined = w.emit(f"shufflevector {kind} {joined}, {kind} poison, <{len(order)} x i32> <{mask}>")
-    w.line(f"store {many} {joined}, ptr {_pointer(builder, access, base)}, align {access.align}")
+    w.line(f"store {wide_type} {joined}, ptr {_pointer(builder, access, base)}, align {access.align}")
 
 
 def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:

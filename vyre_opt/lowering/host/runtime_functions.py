@@ -192,22 +192,15 @@ def gather(
 
 
 def _define_gather(module: ModuleText, name: str, memory: str) -> None:
-    """With all lanes active there is no loop, so that the loads do not depend on one another."""
+    """Define a gather of 32 lanes.  With all lanes active it has no loop, so the loads are independent."""
     wide, indices = WIDE.of(memory), WIDE.of("i64")
     module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-    lines, total = [], "poison"
-    for lane in range(SUBGROUP_SIZE):
-        lines.append(f"  %i{lane} = extractelement {indices} %indices, i64 {lane}")
-        lines.append(f"  %p{lane} = getelementptr {memory}, ptr %base, i64 %i{lane}")
-        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
-        lines.append(f"  %v{lane} = insertelement {wide} {total}, {memory} %e{lane}, i64 {lane}")
-        total = f"%v{lane}"
+    body, loaded = _load_lanes(memory, "%base", "i64", "%indices", "%i")
     step = f"""  %from = getelementptr {memory}, ptr %base, i64 %place
   %found = load {memory}, ptr %from
   %to = getelementptr {memory}, ptr %out, i64 %lane
   store {memory} %found, ptr %to"""
     result = f"  %all = load {wide}, ptr %out\n  ret {wide} %all"
-    body = "\n".join(lines)
     # The block before the loop is `some` here
     loop = _lane_loop(result, step).replace("%entry", "%some")
     module.define(
@@ -219,10 +212,25 @@ entry:
   br i1 %full, label %every, label %some
 every:
 {body}
-  ret {wide} {total}
+  ret {wide} {loaded}
 some:
   store {wide} zeroinitializer, ptr %out{loop}""",
     )
+
+
+def _load_lanes(memory: str, base: str, kind: str, indices: str, index: str) -> tuple[str, str]:
+    """Straight-line text that loads `base[indices[lane]]` for each lane, and the name of the vector loaded.
+
+    `kind`: the type of an index.  `index`: the prefix of the names of indices in the text.
+    """
+    lines, vector = [], "poison"
+    for lane in range(SUBGROUP_SIZE):
+        lines.append(f"  {index}{lane} = extractelement {WIDE.of(kind)} {indices}, i64 {lane}")
+        lines.append(f"  %p{lane} = getelementptr {memory}, ptr {base}, {kind} {index}{lane}")
+        lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
+        lines.append(f"  %v{lane} = insertelement {WIDE.of(memory)} {vector}, {memory} %e{lane}, i64 {lane}")
+        vector = f"%v{lane}"
+    return "\n".join(lines), vector
 
 
 def scatter(
@@ -336,23 +344,16 @@ def permute(builder: FunctionBuilder, kind: str, value: str, source: str) -> str
     if not builder.module.defines(name):
         memory = "i8" if kind == "i1" else kind
         memory_vector = WIDE.of(memory)
-        lines, total = [], "poison"
-        for lane in range(SUBGROUP_SIZE):
-            lines.append(f"  %s{lane} = extractelement {lanes} %source, i64 {lane}")
-            lines.append(f"  %p{lane} = getelementptr {memory}, ptr %room, i32 %s{lane}")
-            lines.append(f"  %e{lane} = load {memory}, ptr %p{lane}")
-            lines.append(f"  %v{lane} = insertelement {memory_vector} {total}, {memory} %e{lane}, i64 {lane}")
-            total = f"%v{lane}"
+        body, result = _load_lanes(memory, "%room", "i32", "%source", "%s")
         grown, cut = "", ""
         stored_value = "%value"
         if kind == "i1":
             grown, stored_value = f"  %grown = zext {wide} %value to {memory_vector}\n", "%grown"
-            cut, total = f"\n  %cut = trunc {memory_vector} {total} to {wide}", "%cut"
-        body = "\n".join(lines)
+            cut, result = f"\n  %cut = trunc {memory_vector} {result} to {wide}", "%cut"
         builder.module.define(
             name,
             f"define internal {wide} @{name}({wide} %value, {lanes} %source) noinline nounwind {{\n"
-            f"  %room = alloca {memory_vector}\n{grown}  store {memory_vector} {stored_value}, ptr %room\n{body}{cut}\n  ret {wide} {total}\n}}",
+            f"  %room = alloca {memory_vector}\n{grown}  store {memory_vector} {stored_value}, ptr %room\n{body}{cut}\n  ret {wide} {result}\n}}",
         )
     return builder.w.emit(f"call {wide} @{name}({wide} {value}, {lanes} {source})")
 

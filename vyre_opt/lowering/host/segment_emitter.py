@@ -47,7 +47,7 @@ class DivergentBarrier(Exception):
 
 @dataclass(slots=True)
 class _ValueStorage:
-    """Where a value is stored between segments: in stack slots, or at offsets in the workgroup's context.
+    """The place of a value between segments: stack slots, or offsets in the workgroup's context.
 
     The context is the workgroup's part of `%scratch`.  `size`: bytes of one part.  `per_subgroup`: the
     context has a copy for each subgroup, `size` bytes apart.

@@ -22,7 +22,7 @@ __all__ = ["SUBGROUP_OPS"]
 
 
 def _filler(combine: str, dtype: DataType) -> str:
-    """What fills absent lanes: combining with it leaves every value as it is, even -0.0 and a NaN."""
+    """The operand for absent lanes: combining with it leaves every value as it is, even -0.0 and a NaN."""
     if not dtype.is_float:
         return elementwise.identity(combine, dtype)
     # 0.0 + -0.0 is 0.0, and min(inf, NaN) is inf: the identities of the language would show

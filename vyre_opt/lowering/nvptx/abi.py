@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 ALIGNMENT = 16
-"""Of every buffer, in bytes: 16-byte vector accesses rely on it."""
+"""The alignment of every buffer in bytes; 16-byte vector accesses rely on it."""
 
 BOUNDS = ("none", "clamp", "trap")
-"""What an out-of-bounds access does: it is undefined; it goes to the nearest element; it faults."""
+"""What an out-of-bounds access does, in this order: undefined behaviour, access the nearest element, fault."""
 
 RECORD_BYTES = 48
 _RECORD = struct.Struct("<8I2Q")  # site, workgroup x y z, local x y z, 0, index, length

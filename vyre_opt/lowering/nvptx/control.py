@@ -94,13 +94,13 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     cannot_wrap = _cannot_wrap(limits, dtype)
     flag = f"n{sign}w " if cannot_wrap else ""
     next_value = w.emit(f"add {flag}{kind} {current}, {step}")
-    again = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
+    continues = w.emit(f"icmp {sign}lt {kind} {next_value}, {upper}")
     if not cannot_wrap:
         # The counter does not grow if it wrapped, or if the step is 0 or less: either ends the loop
         grew = w.emit(f"icmp {sign}gt {kind} {next_value}, {current}")
-        again = w.emit(f"and i1 {again}, {grew}")
+        continues = w.emit(f"and i1 {continues}, {grew}")
     latch = w.block
-    w.branch_if(again, start, after)
+    w.branch_if(continues, start, after)
     counter_phi.close([(next_value,)], latch)
     phis.close(yielded, latch)
     w.start(after)
@@ -116,8 +116,8 @@ def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
     _, upper, step = limits
     if not isinstance(step, int):
         return False
-    most = arith.int_range(dtype)[1]
-    return step == 1 or (isinstance(upper, int) and upper - 1 + step <= most)
+    highest = arith.int_range(dtype)[1]
+    return step == 1 or (isinstance(upper, int) and upper - 1 + step <= highest)
 
 
 def _check_step(emitter: FunctionEmitter, op: Op, value: Value, step: str) -> None:

@@ -52,7 +52,7 @@ class BufferRef:
 
 @dataclass(slots=True)
 class KernelContext:
-    """What a program's body and the functions that it calls share.
+    """The state shared by a program's body and the functions that it calls.
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
     known to be in bounds.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`

@@ -150,9 +150,9 @@ def _error(
 
 
 def _check(program: Program) -> None:
-    for size, most, axis in zip(program.workgroup, MAX_WORKGROUP, "xyz", strict=True):
-        if size > most:
-            message = f"a workgroup of {size} along {axis}; a GPU takes up to {most}"
+    for size, limit, axis in zip(program.workgroup, MAX_WORKGROUP, "xyz", strict=True):
+        if size > limit:
+            message = f"a workgroup of {size} along {axis}; a GPU takes up to {limit}"
             raise _error(program, message, program)
     if program.lanes > 1024:
         message = f"a workgroup of {program.lanes} invocations; a GPU takes up to 1024"

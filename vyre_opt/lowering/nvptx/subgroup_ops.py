@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
@@ -22,7 +23,6 @@ from .values import lane, subgroup_lanes
 
 __all__ = ["SUBGROUP_OPS", "lane_mask"]
 
-SUBGROUP = 32
 STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
 
@@ -30,12 +30,12 @@ WHOLE = "-1"
 def lane_mask(emitter: FunctionEmitter) -> str:
     """The member mask of this subgroup: a bit for each lane that exists, as i32."""
     lanes = subgroup_lanes(emitter)
-    if lanes == str(SUBGROUP):
+    if lanes == str(SUBGROUP_SIZE):
         return WHOLE
     if not lanes.startswith("%"):
         return str((1 << int(lanes)) - 1)
-    is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP}")
-    rest = emitter.context.program.lanes % SUBGROUP
+    is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP_SIZE}")
+    rest = emitter.context.program.lanes % SUBGROUP_SIZE
     return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
 
 
@@ -95,7 +95,7 @@ def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
     value, amount = emitter.get(op.operands[0]), emitter.scalar(op.operands[1])
     dtype, mode = op.results[0].type.element, op.attrs["mode"]
     mask, lanes = lane_mask(emitter), subgroup_lanes(emitter)
-    if lanes == str(SUBGROUP) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP:
+    if lanes == str(SUBGROUP_SIZE) and not amount.startswith("%") and 0 <= int(amount) < SUBGROUP_SIZE:
         # The hardware keeps the own value where the source is beyond its clamp
         hardware, operand = {"xor": "bfly"}.get(mode, mode), amount
     else:
@@ -114,7 +114,7 @@ def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str
         source = w.emit(f"{verb} i32 {own}, {amount}")
         exists = w.emit(f"icmp ult i32 {source}, {lanes}")
         # An amount of 2^32 - 1 would wrap to lane - 1, which exists, though no lane is that far away
-        near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP}")
+        near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP_SIZE}")
         inside = w.emit(f"and i1 {exists}, {near}")
     return w.emit(f"select i1 {inside}, i32 {source}, i32 {own}")
 
@@ -153,7 +153,7 @@ class _Combine:
         redux = self.redux(value)
         if redux is not None:
             return redux
-        if self.lanes == str(SUBGROUP):
+        if self.lanes == str(SUBGROUP_SIZE):
             for distance in STEPS:
                 value = self.both(value, self.move(value, "bfly", str(distance)))
             return value
@@ -203,7 +203,7 @@ class _Combine:
         """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
         own = lane(self.emitter) if is_scan else ""
         total = self.move(value, "idx", "0")
-        for k in range(1, min(SUBGROUP, self.emitter.context.program.lanes)):
+        for k in range(1, min(SUBGROUP_SIZE, self.emitter.context.program.lanes)):
             source, included = str(k), ""
             if self.lanes.startswith("%"):
                 included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")

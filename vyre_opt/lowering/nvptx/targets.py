@@ -19,6 +19,7 @@ __all__ = [
     "GPUS",
     "GpuTarget",
     "PtxVersion",
+    "STATIC_SHARED_BYTES",
     "TargetError",
     "VERSIONS",
     "driver_version",

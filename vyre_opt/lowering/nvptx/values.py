@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.ops import AXES
+from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
@@ -16,7 +16,6 @@ from .function_emitter import Elements, FunctionEmitter
 __all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes"]
 
 TARGET = "nvptx"
-SUBGROUP = 32
 
 
 # --- constants, ids and sizes
@@ -83,19 +82,23 @@ def linear_id(emitter: FunctionEmitter) -> str:
 
 def lane(emitter: FunctionEmitter) -> str:
     linear = linear_id(emitter)
-    return linear if emitter.context.program.lanes <= SUBGROUP else emitter.w.emit(f"and i32 {linear}, 31")
+    return (
+        linear
+        if emitter.context.program.lanes <= SUBGROUP_SIZE
+        else emitter.w.emit(f"and i32 {linear}, {SUBGROUP_SIZE - 1}")
+    )
 
 
 def subgroup_lanes(emitter: FunctionEmitter) -> str:
     """The number of invocations in this subgroup: 32, or fewer in a partial last one (a number or a name)."""
     lanes = emitter.context.program.lanes
-    rest = lanes % SUBGROUP
+    rest = lanes % SUBGROUP_SIZE
     if not rest:
-        return str(SUBGROUP)
-    if lanes < SUBGROUP:
+        return str(SUBGROUP_SIZE)
+    if lanes < SUBGROUP_SIZE:
         return str(rest)
     in_last = emitter.w.emit(f"icmp uge i32 {linear_id(emitter)}, {lanes - rest}")
-    return emitter.w.emit(f"select i1 {in_last}, i32 {rest}, i32 {SUBGROUP}")
+    return emitter.w.emit(f"select i1 {in_last}, i32 {rest}, i32 {SUBGROUP_SIZE}")
 
 
 _IDS: dict[str, Callable[[FunctionEmitter, int], str]] = {
@@ -107,8 +110,8 @@ _IDS: dict[str, Callable[[FunctionEmitter, int], str]] = {
     "global_size": lambda emitter, axis: _scaled(emitter, _num_workgroups(emitter, axis), axis),
     "lane_id": lambda emitter, axis: lane(emitter),
     "subgroup_id": lambda emitter, axis: emitter.w.emit(f"lshr i32 {linear_id(emitter)}, 5"),
-    "subgroup_size": lambda emitter, axis: str(SUBGROUP),
-    "num_subgroups": lambda emitter, axis: str(-(-emitter.context.program.lanes // SUBGROUP)),
+    "subgroup_size": lambda emitter, axis: str(SUBGROUP_SIZE),
+    "num_subgroups": lambda emitter, axis: str(-(-emitter.context.program.lanes // SUBGROUP_SIZE)),
 }
 
 
@@ -179,7 +182,7 @@ def _cast(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _bitcast(emitter: FunctionEmitter, op: Op) -> None:
-    """As integers, lowest lane first: lanes are joined into wider ones or cut into narrower ones."""
+    """Emit a bitcast on integers, lowest lane first: lanes are joined into wider or cut into narrower ones."""
     source, target = op.operands[0].type.element, op.results[0].type.element
     w, old, new = emitter.w, source.bits or 0, target.bits or 0
     bits = [conversions.bits_of(w, SCALAR, source, x) for x in emitter.get(op.operands[0])]
@@ -242,4 +245,4 @@ VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "extract": _extract,
     "insert": _insert,
 }
-"""By the op's format in the op table, or by its name where a format has several."""
+"""Emitters keyed by the op's format in the op table, or by its name where a format has several."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_opt import LaunchFusionError
-from vyre_opt.fusion.pipeline_plan import PipelineStage, bytes_at_cuts, bytes_moved, plan_pipeline_fusion
+from vyre_opt.fusion.liveness_plan import PipelineStage, bytes_at_cuts, bytes_moved, plan_pipeline_fusion
 
 NAMES = "abcde"
 

@@ -123,9 +123,9 @@ def bytes_moved(
 def bytes_at_cuts(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], *, host_visible: Collection[str] = ()
 ) -> list[int]:
-    """For each two neighbours, the memory traffic that a cut between them costs.
+    """The memory traffic that a cut between each two neighbours costs, in bytes.
 
-    That is: what one group of all the stages would keep on chip, and this cut alone would move.
+    It is what one group of all the stages would keep on chip, and this cut alone would move.
     """
     changes = [0] * (len(stages) + 1)
     for first, last, moved, _ in _spans(stages, buffer_bytes, host_visible):
@@ -157,10 +157,10 @@ def _numbered(
 def _spans(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], host_visible: Collection[str]
 ) -> Iterator[Span]:
-    """What one stage leaves for another: contents to read again, and the lifetimes of versions."""
+    """The spans over which data is reused: from one use of contents to the next read, and lifetimes of versions."""
     visible = frozenset(host_visible)
-    last_use: dict[str, int] = {}  # by name, the last stage that read or wrote it
-    version: dict[str, tuple[int, int]] = {}  # by name, the stage that wrote it and its last reader
+    last_use: dict[str, int] = {}  # buffer -> the last stage that read or wrote it
+    version: dict[str, tuple[int, int]] = {}  # buffer -> (the stage that wrote it, its last reader)
 
     def end_version(name: str) -> Iterator[Span]:
         written, read = version.pop(name, (0, 0))

@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
 
 class Actions(Protocol):
-    """What the driver needs besides a method for every action of the grammar.
+    """What the loop calls besides a method for every action of the grammar.
 
     A method of the grammar gets the offset of the rule's start, that of the end of its last token,
     and then the values of its parts.
@@ -89,7 +89,7 @@ class ParserStack:
 
 
 class Recovery(NamedTuple):
-    """What the parser reads next after a syntax error: `token`, then `deferred`, then the text's rest."""
+    """The tokens to read next after a syntax error: `token`, then `deferred`, then the rest of the text."""
 
     token: Token
     deferred: Token | None = None
@@ -101,7 +101,7 @@ _KINDS = {"": _PASS, "*": _START, "+": _APPEND}
 
 
 def _reductions(tables: Tables, actions: Actions) -> list[Reduction]:
-    """For each rule: left-hand side, size, kind, method, and the indices of the parts it gets."""
+    """(left-hand side, size, kind, method, indices of the parts it gets) of each rule."""
     bound: list[Reduction] = []
     for rule in tables.rules:
         args = tuple(rule.args)
@@ -123,12 +123,10 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     stack = ParserStack(tables.start)
     # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
     states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
-    # One iterator for both: after a recovery the loop goes on behind what was skipped.
-    matches = tables.pattern.finditer(text)
-    recoverer = _Recoverer(text, tables, stack, actions, starters, matches)
+    recoverer = _Recoverer(text, tables, stack, actions, starters, tables.pattern.finditer(text))
     deferred: Token | None = None
-    end = 0  # of the last token shifted
-    for match in matches:
+    end = 0  # where the last token shifted ends
+    for match in recoverer.matches:  # the same iterator, so that after a recovery skipped text is behind it
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]
@@ -337,7 +335,7 @@ class _Recoverer:
         raise AssertionError("the token pattern ends with the end of the text")
 
     def _assume_version(self) -> None:
-        """Where the format version cannot be read, go on after it, at the first item."""
+        """If the format version could not be read, go on after it, at the first item."""
         tables, stack = self.tables, self.stack
         version = next(rule.lhs for rule in tables.rules if rule.action == "version")
         after = tables.gotos[tables.start][version]
