@@ -18,7 +18,7 @@ from ...ir.program import Dim3, Module, Program
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
-from ..inputs import check_form
+from ..inputs import check_declarations
 from . import output_memory, threads
 from .compiler import compile_program
 from .jit import Host
@@ -82,12 +82,12 @@ class CpuDispatcher:
         `settled`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
         """
-        values = check_form(program, module, specs) if specs else None
+        values = check_declarations(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
-        constants = check_form(program, module, None) if values is None else values
+        constants = check_declarations(program, module, None) if values is None else values
 
         launch = CompiledLaunch(
             program,
