@@ -28,7 +28,7 @@ from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import Plan, Read, Step, is_returned, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
-from .device import Device, Record
+from .device import Device, FaultRecord
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import program_error, take_fault
 from .graph import LaunchGraph
@@ -64,7 +64,7 @@ class _Recording:
     """
 
     arguments: dict[Step, list[int]]
-    records: list[tuple[Step, LoadedKernel, Record]]
+    records: list[tuple[Step, LoadedKernel, FaultRecord]]
     graphs: dict[LaunchBatch, LaunchGraph] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

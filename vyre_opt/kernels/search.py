@@ -39,9 +39,9 @@ from .targets import is_gpu
 __all__ = [
     "MAX_SLAB",
     "MAX_TEXT",
-    "SOURCES",
+    "ENCODINGS",
     "SearchSchedule",
-    "Source",
+    "Encoding",
     "decode_scan",
     "search_grid",
     "search_schedule",
@@ -60,7 +60,7 @@ RESIDENT = (
 
 
 @dataclass(frozen=True)
-class Source:
+class Encoding:
     """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
     `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.
@@ -82,10 +82,10 @@ def _base64_count(b: Builder, text: Buffer) -> Value:
     return base64_bytes(b, base64_characters(b, text))
 
 
-SOURCES = {
-    "raw": Source("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
-    "hex": Source("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
-    "base64": Source("base64", 12, from_base64, sextets, _base64_count),
+ENCODINGS = {
+    "raw": Encoding("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
+    "hex": Encoding("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
+    "base64": Encoding("base64", 12, from_base64, sextets, _base64_count),
 }
 
 
@@ -106,7 +106,7 @@ class SearchSchedule:
     def __post_init__(self) -> None:
         if not 32 <= self.lanes <= 1024 or self.lanes % SUBGROUP or self.chunk < 4 or self.chunk % 4:
             raise ValueError(f"lanes in whole subgroups up to 1024, a chunk of whole words: {self}")
-        if any(self.tile % source.bytes for source in SOURCES.values()):
+        if any(self.tile % encoding.bytes for encoding in ENCODINGS.values()):
             raise ValueError(f"a tile of whole units of 8, 12 and 16 bytes: {self}")
 
     @property
@@ -114,9 +114,9 @@ class SearchSchedule:
         """Bytes of a tile."""
         return self.lanes * self.chunk
 
-    def slab(self, source: Source, warmup: int) -> int:
+    def slab(self, encoding: Encoding, warmup: int) -> int:
         """Bytes of a tile and a halo of at least `warmup` bytes, in whole units for all lanes of a subgroup."""
-        share = SUBGROUP * source.bytes
+        share = SUBGROUP * encoding.bytes
         return -(-(self.tile + warmup) // share) * share
 
 
@@ -155,15 +155,15 @@ def decode_scan(
     Finds patterns of up to `warmup` + 1 bytes.  Not cached: each call returns a new program, since passes
     are to fuse it.
     """
-    source = SOURCES[encoding]
-    words = schedule.slab(source, warmup) // 4
+    codec = ENCODINGS[encoding]
+    words = schedule.slab(codec, warmup) // 4
     slabs = MAX_INDEX // words if workgroups is None else workgroups
     b = Builder("decode_scan", workgroup=schedule.lanes)
-    search = _Search(b, source, warmup, schedule, table_dtype, slabs * words)
+    search = _Search(b, codec, warmup, schedule, table_dtype, slabs * words)
     tile = b.workgroup_id("x", name="w")
     slab = b.mul(tile, words, name="slab")
-    if schedule.lookup and source.values is not None:
-        search.tabulate(source.values)
+    if schedule.lookup and codec.values is not None:
+        search.tabulate(codec.values)
         b.barrier("workgroup")
     with b.region("decode"):
         search.bring_near()
@@ -180,13 +180,13 @@ class _Search:
     def __init__(
         self,
         b: Builder,
-        source: Source,
+        encoding: Encoding,
         warmup: int,
         schedule: SearchSchedule,
         table_dtype: DataType,
         words: int,
     ) -> None:
-        self.b, self.source, self.warmup, self.schedule = b, source, warmup, schedule
+        self.b, self.encoding, self.warmup, self.schedule = b, encoding, warmup, schedule
         self.text = b.buffer("text", DataType.U8, None, "read", 0)
         self.table = b.buffer("table", table_dtype, None, "read", 1)
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
@@ -195,7 +195,7 @@ class _Search:
         self.found = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
-        self.values = source.values or sextets
+        self.values = encoding.values or sextets
 
     # --- the slab --------------------------------------------------------------------------
 
@@ -219,17 +219,17 @@ class _Search:
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
         """Decode the units of the slab, neighbouring ones by neighbouring lanes; the last round may be short."""
-        b, size, lanes = self.b, self.source.bytes // 4, self.schedule.lanes
+        b, size, lanes = self.b, self.encoding.bytes // 4, self.schedule.lanes
         characters = b.len(self.text, name="characters")
         whole = b.div(characters, CHARACTERS, name="whole")
-        mine = b.add(b.mul(tile, self.schedule.tile // self.source.bytes), self.lane)
+        mine = b.add(b.mul(tile, self.schedule.tile // self.encoding.bytes), self.lane)
         spot = b.add(slab, b.mul(self.lane, size))
         rounds, rest = divmod(words // size, lanes)
 
         def fill_round(number: Value | int) -> None:
             ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
             text = self.unit(b.add(mine, ahead), whole, characters)
-            for k, word in enumerate(self.source.decode(b, text, self.values)):
+            for k, word in enumerate(self.encoding.decode(b, text, self.values)):
                 b.store(word, self.decoded, b.add(b.add(spot, b.mul(ahead, size)), k))
 
         with b.for_(0, rounds) as loop:
@@ -342,7 +342,7 @@ class _Search:
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
-        count = self.source.count(b, self.text)
+        count = self.encoding.count(b, self.text)
         room = b.len(self.hits, DataType.U64)
         places = [offset(b, place, k) for k in range(len(states))]
         # bytes past the end of the text are zeros, which a pattern may contain

@@ -18,7 +18,7 @@ from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
 from ..cache.store import Store
 from ..dispatcher import BackendError
-from ..ref.faults import fault
+from ..faults import fault
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
-from ..ref.faults import bad_step, invocation_name, out_of_bounds, signed, trapped
+from ..faults import bad_step, invocation_name, out_of_bounds, signed, trapped
 
 __all__ = ["error_of"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ..arrays import storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
+from ..faults import describe, fault, invocation_name
 from ..inputs import CheckedCall, is_initialised
-from .faults import describe, fault, invocation_name
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
 from .races import Collision, LogicalClock, Shadow

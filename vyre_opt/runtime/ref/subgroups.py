@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Barriers, and ops across the 32 lanes of a subgroup.
 
 The lanes of a frame are arranged in a table with a row for each subgroup of the batch and 32 columns;
@@ -63,7 +62,7 @@ def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
     return int(batch.invocation_of_lane[mate]), int(batch.invocation_of_lane[lane])
 
 
-class _Table:
+class _SubgroupTable:
     """The lanes of a frame by subgroup and lane of the subgroup.  `slots`: the cell of each lane."""
 
     def __init__(self, machine: Machine, frame: Frame, op: Op) -> None:
@@ -86,7 +85,7 @@ class _Table:
 
 
 def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
+    table = _SubgroupTable(machine, frame, op)
     values, operand = (frame.spread(frame.get(value)) for value in op.operands)
     amount = operand.astype(np.int64)
     mode = op.attrs["mode"]
@@ -122,9 +121,9 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_Table, Array]:
+def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_SubgroupTable, Array]:
     """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
-    table, combine, dtype = _Table(machine, frame, op), op.attrs["combine"], op.operands[0].type
+    table, combine, dtype = _SubgroupTable(machine, frame, op), op.attrs["combine"], op.operands[0].type
     values = frame.spread(frame.get(op.operands[0]))
     arranged = table.arrange(values)
     running = arranged.copy()
@@ -152,7 +151,7 @@ def identity(combine: str, dtype: DataType) -> Any:
 
 
 def ballot(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
+    table = _SubgroupTable(machine, frame, op)
     votes = table.arrange(frame.spread(frame.get(op.operands[0]))) & table.present
     weights = np.uint64(1) << np.arange(SUBGROUP_SIZE, dtype=np.uint64)
     mask = (votes * weights).sum(axis=1, dtype=np.uint64).astype(np.uint32)
