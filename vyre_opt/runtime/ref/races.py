@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Data races: two invocations access an element, one of them writes, and nothing orders them.
 
 Time is logical: each barrier advances it.  An access that a lane made at time t is
@@ -129,7 +128,7 @@ class Shadow:
         """Which accesses are not ordered after all of the set at their offset; None if all are."""
         # most accesses are ordered by a grid barrier or the invocation itself, so those are ruled out first
         time = earlier.time[offsets]
-        unordered = time >= self.clock.grid
+        unordered: Array = time >= self.clock.grid
         if not unordered.any():
             return None
         least, greatest = earlier.least[offsets], earlier.greatest[offsets]

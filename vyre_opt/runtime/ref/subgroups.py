@@ -81,7 +81,8 @@ class _SubgroupTable:
 
     def take(self, table: Array) -> Array:
         """(subgroups, 32, ...) -> (lanes, ...)."""
-        return table.reshape(self.rows * SUBGROUP_SIZE, *table.shape[2:])[self.slots]
+        lanes: Array = table.reshape(self.rows * SUBGROUP_SIZE, *table.shape[2:])[self.slots]
+        return lanes
 
 
 def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
