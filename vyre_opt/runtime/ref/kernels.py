@@ -70,8 +70,7 @@ def prefix(x: Array) -> Array:
     """Integers wrap; f32 is summed in f64 and rounded once."""
     if x.dtype == np.float32:
         return np.cumsum(x, dtype=np.float64).astype(np.float32)
-    sums: Array = np.cumsum(x, dtype=x.dtype)
-    return sums
+    return np.cumsum(x, dtype=x.dtype)
 
 
 def softmax(x: Array, columns: int) -> Array:
@@ -88,8 +87,7 @@ def softmax_step(x: Array) -> Array:
     """floor((x_i << 16) / max(sum x, 1)) in u64, which holds the sum of 2^32 elements."""
     wide = x.astype(np.uint64)
     total = max(int(wide.sum()), 1)
-    parts: Array = ((wide << np.uint64(16)) // np.uint64(total)).astype(np.uint32)
-    return parts
+    return ((wide << np.uint64(16)) // np.uint64(total)).astype(np.uint32)
 
 
 def _signed(x: Array) -> Array:
@@ -98,7 +96,8 @@ def _signed(x: Array) -> Array:
 
 def _fixed_sum(products: Array, axis: int, like: Array) -> Array:
     """The sum modulo 2^32 of products of 16.16 numbers, each shifted back to 16.16."""
-    return (products >> 16).sum(axis=axis).astype(np.uint32).view(like.dtype)
+    total: Array = (products >> 16).sum(axis=axis)
+    return total.astype(np.uint32).view(like.dtype)
 
 
 def matvec_fixed(m: Array, x: Array) -> Array:
