@@ -110,10 +110,10 @@ class LoadedKernel:
 
     def check_grid(self, grid: Dim3) -> None:
         """Raises BackendError for a grid that is too large for the GPU.  The context must be current."""
-        for axis, extent, most in zip("xyz", grid, MAX_GRID, strict=True):
-            if extent > most:
+        for axis, extent, limit in zip("xyz", grid, MAX_GRID, strict=True):
+            if extent > limit:
                 raise BackendError(
-                    f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {most}"
+                    f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {limit}"
                 )
         if self.kernel.is_cooperative:
             self._check_residents(grid)
@@ -122,12 +122,12 @@ class LoadedKernel:
         kernel, function = self.kernel, self._raw_function()
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
         per_multiprocessor = bindings.resident_workgroups(function, lanes, shared, kernel.symbol)
-        most = per_multiprocessor * self.device.facts.multiprocessors
+        limit = per_multiprocessor * self.device.facts.multiprocessors
         workgroups = grid[0] * grid[1] * grid[2]
-        if workgroups > most:
+        if workgroups > limit:
             raise BackendError(
                 f"program @{kernel.program.name} has a grid barrier, for which all its {workgroups} workgroups must "
-                f"run at once; {self.device.facts.name} holds {most} of them"
+                f"run at once; {self.device.facts.name} holds {limit} of them"
             )
 
 

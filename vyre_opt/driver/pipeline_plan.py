@@ -161,13 +161,13 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
         message = f"the grid of @{program.name} has no value: {error}"
         yield _grid_error(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
         return
-    for axis, extent, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+    for axis, extent, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
         message = f"the grid of @{program.name} is {extent} along {axis}; "
         if extent < 1:
             message += "a launch has at least one workgroup"
             help = "write max(1, ...) around it, or pass buffers that are longer"
-        elif extent > most:
-            message += f"it has at most {most}"
+        elif extent > limit:
+            message += f"it has at most {limit}"
             help = "use another axis too, or let each workgroup do more (a loop by global_size)"
         elif extent * lanes > MAX_INVOCATIONS:
             message = f"{extent} workgroups of {lanes} pass 2^32 invocations along {axis}"

@@ -115,9 +115,9 @@ def sextets(b: Builder, words: Value) -> Value:
     characters = _Characters(b, words)
     added = [value - ord(first) for first, _, value in _BASE64_RANGES]
     values = b.add(characters.low, added[0] * EACH)
-    for (first, _, _), here, before in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
+    for (first, _, _), shift, previous in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
         reached = _flags(b, characters.reached(ord(first)))
-        values = b.sub(values, b.mul(reached, before - here))
+        values = b.sub(values, b.mul(reached, previous - shift))
     in_alphabet = characters.within(*((first, last) for first, last, _ in _BASE64_RANGES))
     return b.and_(values, b.mul(in_alphabet, 0xFF))
 

@@ -9,8 +9,8 @@ on into the following bytes for as long as a match that began in its chunk may s
     lane 1           |<- chunk ->|<- on ->|
 
 The depth of a state is the length of the longest pattern prefix that the last bytes are.  A lane that
-has gone `gone` bytes past its chunk can stop once depth <= gone: the prefix then began after the chunk,
-and is the business of another lane.  That is after a few bytes as a rule, and after at most `warmup`.
+is `overrun` bytes past its chunk can stop once depth <= overrun: the prefix then began after the chunk, so
+another lane finds the match.  That is after a few bytes as a rule, and after at most `warmup`.
 A match that ends after a chunk may be reported by two lanes.
 
 The program as built has its slabs in storage, one for each workgroup; the pass decode_scan_fuse moves
@@ -192,7 +192,7 @@ class _Search:
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
         self.depth = b.buffer("depth", DataType.U16, None, "read", 3)
         self.hits = b.buffer("hits", DataType.U64, None, "write", 4, live_out=True)
-        self.found = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
+        self.hit_count = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
         self.values = encoding.values or sextets
@@ -309,16 +309,16 @@ class _Search:
             state, at, goes_on = on.args
             # clamped for lanes that are done, which would run out of the slab
             word = b.load(self.decoded, b.add(slab, b.min(at, words - 1)))
-            here = b.add(place, b.mul(b.sub(at, chunk), 4))
-            state, at = self.step(state, word, here, goes_on), b.add(at, 1)
-            gone = b.mul(b.sub(at, end), 4)
-            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, gone)))
+            word_index = b.add(place, b.mul(b.sub(at, chunk), 4))
+            state, at = self.step(state, word, word_index, goes_on), b.add(at, 1)
+            overrun = b.mul(b.sub(at, end), 4)
+            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, overrun)))
 
-    def goes_on(self, state: Value, gone: Value) -> Value:
-        """Whether a match that began before the last `gone` bytes may still be completed."""
+    def goes_on(self, state: Value, overrun: Value) -> Value:
+        """Whether a match that began before the last `overrun` bytes may still be completed."""
         b = self.b
-        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), gone)
-        return b.and_(deeper, b.lt(gone, self.warmup))
+        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), overrun)
+        return b.and_(deeper, b.lt(overrun, self.warmup))
 
     def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
         """The state after the four bytes of `word`, the first at index `place`.
@@ -354,10 +354,10 @@ class _Search:
         mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
         before = b.subgroup_scan(mine, "exclusive", "add")
         total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
-        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.found, 0, total))
+        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.hit_count, 0, total))
         slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
-        for state, spot, one, here in zip(states, places, ones, hits, strict=True):
-            with b.if_(b.and_(here, b.lt(slot, room))):
+        for state, spot, one, is_hit in zip(states, places, ones, hits, strict=True):
+            with b.if_(b.and_(is_hit, b.lt(slot, room))):
                 number = b.load(self.accept, b.sub(state, self.first))
                 hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
                 b.store(hit, self.hits, slot)

@@ -49,16 +49,16 @@ def _divergence(machine: Machine, frame: Frame, op: Op, what: str, scope: str) -
 def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
     """An invocation of the frame, and one of its group that is not in the frame."""
     batch = frame.batch
-    here = np.zeros(batch.lanes, np.bool_)
-    here[slice(None) if frame.ids is None else frame.ids] = True
+    in_frame = np.zeros(batch.lanes, np.bool_)
+    in_frame[slice(None) if frame.ids is None else frame.ids] = True
     groups = {
         "grid": np.zeros(batch.lanes, np.int64),
         "workgroup": batch.row_of_lane,
         "subgroup": batch.subgroup_of_lane,
     }[scope]
-    missing = ~here & np.isin(groups, groups[here])
+    missing = ~in_frame & np.isin(groups, groups[in_frame])
     lane = int(np.argmax(missing))
-    mate = int(np.argmax(here & (groups == groups[lane])))
+    mate = int(np.argmax(in_frame & (groups == groups[lane])))
     return int(batch.invocation_of_lane[mate]), int(batch.invocation_of_lane[lane])
 
 
@@ -131,10 +131,12 @@ def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_SubgroupTable, Ar
     started = table.present[:, 0].copy()
     for k in range(1, SUBGROUP_SIZE):
         shape = (-1, *(1,) * (values.ndim - 1))
-        here, before = table.present[:, k].reshape(shape), started.reshape(shape)
+        is_present, before = table.present[:, k].reshape(shape), started.reshape(shape)
         # an absent lane passes on the total of the lanes before it
         both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
-        running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
+        running[:, k] = np.where(
+            is_present & before, both, np.where(is_present, arranged[:, k], running[:, k - 1])
+        )
         started |= table.present[:, k]
     return table, running
 
