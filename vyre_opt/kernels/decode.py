@@ -184,7 +184,7 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
 
 
 def base64_bytes(b: Builder, characters: Value) -> Value:
-    """As `base64_lengths`, of a value."""
+    """The number of bytes that so many characters encode, without padding (`base64_lengths` at run time)."""
     rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
     return b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
 

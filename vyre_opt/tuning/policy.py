@@ -133,7 +133,7 @@ def weights_16_16(powers: np.ndarray) -> np.ndarray:
 
 
 def _powers(costs: Any, temperature: Any) -> np.ndarray:
-    """exp(-(cost - least) / T), where `least` is the least cost; 0 for NaN and infinity.  Raises BadInputs."""
+    """exp(-(cost - lowest) / T), where `lowest` is the lowest cost; 0 for NaN and infinity.  Raises BadInputs."""
     import numpy as np
 
     values = np.asarray(_numbers(costs))

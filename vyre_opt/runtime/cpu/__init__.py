@@ -53,7 +53,10 @@ class CpuDispatcher:
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
         self._launches: OrderedDict[Any, CompiledLaunch] = OrderedDict()
-        """By the ids of a program and its module; each keeps both alive, so that no id is used again."""
+        """(id of a program, id of its module, constants) -> its launch, the latest used last.
+
+        A launch keeps both alive, so no other object can get their ids while it is here.
+        """
         self._lock = threading.Lock()
 
     def dispatch(

@@ -29,7 +29,7 @@ _GRAIN = 1 << 16
 _address_of, _start_of = ctypes.addressof, ctypes.c_char.from_buffer
 
 _free: dict[int, np.ndarray] = {}
-"""By address, oldest first.  An array may be dropped at any point, in another thread or amid these functions;
+"""Address -> free block, oldest first.  An array may be dropped at any point, in another thread or amid these functions;
 so they use no lock, in which a thread could meet itself, but single operations of a dict."""
 
 

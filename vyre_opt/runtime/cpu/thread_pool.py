@@ -164,7 +164,7 @@ class ThreadPool(Protocol):
 
 
 _pools: dict[int, ThreadPool] = {}
-"""By process id."""
+"""Process id -> its pool."""
 
 
 def thread_pool() -> ThreadPool:
@@ -288,7 +288,7 @@ class _ExecutorPool:
     def __init__(self) -> None:
         self.executor = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
         self.running: dict[int, tuple[Job, list[Future[int]]]] = {}
-        """By a job's address."""
+        """Address of a job -> the job, and the calls of its workers."""
 
     def start(self, job: Job, workers: int) -> None:
         futures: list[Future[int]] = []

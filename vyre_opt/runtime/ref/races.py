@@ -69,7 +69,7 @@ class Collision:
 
 
 class _Accesses:
-    """For each scalar of a buffer, a set of accesses."""
+    """A set of earlier accesses for each scalar of a buffer (see above); arrays over the scalars."""
 
     def __init__(self, size: int, wide: bool) -> None:
         self.min_id = np.zeros(size, np.int64 if wide else np.int32)
@@ -79,7 +79,7 @@ class _Accesses:
 
 
 _CONFLICTS = {"read": ("write", "atomic"), "write": ("read", "write", "atomic"), "atomic": ("read", "write")}
-"""For each kind of access, the kinds that it races with."""
+"""Kind of access -> the kinds that it races with."""
 
 
 class Shadow:
@@ -94,7 +94,7 @@ class Shadow:
         self.winner = np.empty(0, np.int32)
 
     def written(self) -> Array:
-        """For each scalar, whether it was written."""
+        """Whether each scalar was written."""
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
