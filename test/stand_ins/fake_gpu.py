@@ -24,7 +24,7 @@ from vyre_opt.lowering.nvptx.abi import RECORD_BYTES, FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
-from vyre_opt.runtime.pipelines.host_runner import Memory as HostMemory
+from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
 
 class Memory:

@@ -26,7 +26,7 @@ from .queues import PyCudaQueue, queue_of
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.steps import Plan
+    from ..runtime.pipelines.steps import PipelinePlan
     from .pipeline import GpuRunner
 
 __all__ = ["BoundLaunch", "CudaDispatcher"]
@@ -176,7 +176,7 @@ class CudaDispatcher:
             PyCudaQueue(self.device, None).wait()
             _raise_fault(self.kernels.get(unit_of(program, module, specs or {})))
 
-    def pipeline(self, plan: Plan) -> GpuRunner:
+    def pipeline(self, plan: PipelinePlan) -> GpuRunner:
         """What runs a pipeline; see `PipelineRunner`."""
         from .pipeline import GpuRunner
 

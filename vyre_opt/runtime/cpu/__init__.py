@@ -25,8 +25,8 @@ from .jit import Host
 from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import HostRunner, Memory
-    from ..pipelines.steps import Plan
+    from ..pipelines.host_runner import HostMemory, HostRunner
+    from ..pipelines.steps import PipelinePlan
 
 __all__ = ["CpuDispatcher"]
 
@@ -106,7 +106,7 @@ class CpuDispatcher:
         return launch
 
     def in_place(
-        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
+        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`."""
         launch = self.prepared(program, module, settled=True)
@@ -114,7 +114,7 @@ class CpuDispatcher:
         launch.prepare(grid)
         return lambda: launch.in_place(bound, grid, scratch)
 
-    def pipeline(self, plan: Plan) -> HostRunner:
+    def pipeline(self, plan: PipelinePlan) -> HostRunner:
         """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 

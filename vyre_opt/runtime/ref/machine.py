@@ -17,7 +17,7 @@ from .memory import Storage
 from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import Memory
+    from ..pipelines.host_runner import HostMemory
 
 Array = np.ndarray
 Handler = Callable[["Machine", Frame, Op], None]
@@ -44,7 +44,7 @@ class Machine:
         table: dict[str, Handler],
         checks: bool,
         max_steps: int | None = None,
-        memory: Mapping[str, Memory] | None = None,
+        memory: Mapping[str, HostMemory] | None = None,
     ) -> None:
         self.program = program
         self.memory = memory or {}
