@@ -5,7 +5,7 @@ Messages say how to pass what is missing in the syntax of the caller, Python or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -286,6 +286,6 @@ def _is_read(buffer: Buffer) -> bool:
     return buffer.access is AccessMode.READ or buffer.live_in
 
 
-def _hint(name: str, known: Any) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
     hint = suggest(name, known, "@")
     return f"; {hint}" if hint else ""

@@ -203,7 +203,7 @@ def _dispatcher_class(name: str) -> Callable[..., Dispatcher] | str:
     return cls or "this build does not have it"
 
 
-_shared: dict[Any, Dispatcher] = {}
+_shared: dict[object, Dispatcher] = {}
 
 
 def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:

@@ -52,7 +52,7 @@ class CpuDispatcher:
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
-        self._launches: OrderedDict[Any, CompiledLaunch] = OrderedDict()
+        self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(id of a program, id of its module, constants) -> its launch, the latest used last.
 
         A launch keeps both alive, so no other object can get their ids while it is here.

@@ -25,7 +25,7 @@ from .jit import Host, Loaded, compile_object, load
 __all__ = ["ObjectCode", "compile_program", "flat_program", "host_code"]
 
 MAX_LOADED = 256
-_LOADED: OrderedDict[Any, ObjectCode] = OrderedDict()
+_LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
 _LOCK = threading.Lock()
 
 

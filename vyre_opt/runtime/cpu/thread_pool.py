@@ -159,7 +159,7 @@ class ThreadPool(Protocol):
         False if some have not after WAIT_NS, or when a signal comes.
         """
 
-    def abandon(self, address: int, /) -> Any:
+    def abandon(self, address: int, /) -> object:
         """Stop the job at an address, unless it is finished; return once no worker may touch it."""
 
 
@@ -224,7 +224,7 @@ class _SemaphorePool:
     `slots`: the address of the first of MAX_SLOTS slots; thread k waits at slot k.
     """
 
-    abandon: Callable[[int], Any]
+    abandon: Callable[[int], object]
 
     def __init__(self, process: int) -> None:
         memory = np.zeros(MAX_SLOTS * SLOT_BYTES + SLOT_BYTES, np.uint8)

@@ -28,10 +28,10 @@ class LaunchTime:
 class Times:
     """The times of launches, in the order of their first runs.  `notes`: remarks for the reader of the times."""
 
-    rows: dict[Any, LaunchTime] = field(default_factory=dict)
+    rows: dict[object, LaunchTime] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, key: Any, what: str, seconds: float, loc: Location | None = None) -> None:
+    def add(self, key: object, what: str, seconds: float, loc: Location | None = None) -> None:
         row = self.rows.setdefault(key, LaunchTime(what, loc))
         row.count += 1
         row.seconds += seconds
@@ -59,5 +59,5 @@ class Watch:
     on_read: Callable[[HostReadStep, Any], None] | None = None
     times: Times | None = None
 
-    def lap(self, step: LaunchStep) -> AbstractContextManager[Any]:
+    def lap(self, step: LaunchStep) -> AbstractContextManager[None]:
         return nullcontext() if self.times is None else self.times.of(step)
