@@ -1,4 +1,4 @@
-"""A kernel's fault record, as the error that the interpreter would have raised."""
+"""Turns a kernel's fault record into the error that the interpreter would have raised."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def take_fault(record: FaultRecord) -> Fault | None:
 
 
 def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
-    """The error, located at the op."""
+    """The error of `fault` in a run of `kernel`, located at the op."""
     site, program = kernel.sites[fault.site - 1], kernel.program
     op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
     if site.kind == "trap":

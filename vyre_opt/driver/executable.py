@@ -1,4 +1,4 @@
-"""What programs and pipelines that can be called have in common, and their arguments and outputs."""
+"""The base of `ProgramExecutable` and `PipelineExecutable`, and the conversion of arguments and outputs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ from .tiles import each_tile, tiles_of
 __all__ = ["MatvecSchedule", "matvec_fixed", "matvec_grid", "matvec_schedule"]
 
 MOST_TURNS = 8
-"""The most turns whose loads are in flight together: with so many an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1."""
+"""The most turns whose loads are in flight together.
+
+With so many an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1.
+"""
 
 
 @dataclass(frozen=True)

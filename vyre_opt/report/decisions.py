@@ -71,7 +71,7 @@ class Decisions:
         return next(iter([*at_location, *of_program]), None)
 
     def cuts(self, picture: PipelinePicture) -> list[tuple[int, int]]:
-        """The missed fusions whose second stage is in `picture`: pairs of its row there and the index in `missed`."""
+        """Pairs (row of its second stage in `picture`, index in `missed`) of the missed fusions that `picture` shows."""
         rows = _rows(picture)
         cuts = ((_row(cut.loc, rows), index) for index, cut in enumerate(self.missed))
         return [(row, index) for row, index in cuts if row is not None]

@@ -123,7 +123,7 @@ def policy_descent(
     on_progress: Callable[[PathPoint], None] | None = None,
     start: int | None = None,
 ) -> None:
-    """Spend a budget, or stop before.
+    """Spend a budget on the search; stop before where no measurement promises a gain.
 
     `start`: the index of the configuration that is measured first, one at random if None.
     `on_progress(point)` is called after each descent.
@@ -188,7 +188,7 @@ def _normal(z: Array) -> Array:
 
 
 def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
-    """Measure the cheapest in the `rounds` that they lack; those that then have all are the finalists."""
+    """Measure the cheapest for the `rounds` that they lack; those that then have all rounds are the finalists."""
     best = budget.best
     if best is None:
         return

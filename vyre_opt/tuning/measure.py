@@ -38,7 +38,7 @@ class Bench(Protocol):
     failures: dict[int, str]
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
-        """Seconds: a list over `rounds` for each of `picks`, empty for one that fails; a round runs each pick once."""
+        """For each of `picks`, its seconds in each round; [] if it fails.  A round measures every pick once."""
 
 
 class FunctionBench:

@@ -1,4 +1,4 @@
-"""A fault record that compiled code filled in, as the error that the interpreter would raise."""
+"""Turns a fault record that compiled code filled in into the error that the interpreter would raise."""
 
 from __future__ import annotations
 

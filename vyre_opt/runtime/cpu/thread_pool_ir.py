@@ -96,7 +96,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 
 def linux_ir(triple: str) -> str:
-    """The functions that only Linux has, whose C library has the semaphores and clocks; appended to `worker_ir`:
+    """The functions for Linux, whose C library has semaphores and clocks; to be appended to `worker_ir`:
 
     vyre_init_slot(slot): prepare it; not 0 if there is no semaphore.
     vyre_quit_slot(slot): let its thread return.

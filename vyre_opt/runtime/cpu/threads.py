@@ -145,7 +145,7 @@ class GridRunner:
         )
 
     def _remember(self, seconds: float) -> None:
-        """Expect the next runs to take so long, but at most twice what was expected: a run may have been preempted."""
+        """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
             self.runs_left = REMEMBERED_RUNS
