@@ -33,7 +33,7 @@ from vyre_opt.driver.text_kernels import fused_decode_scan
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.automaton import Automaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
-from vyre_opt.kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
+from vyre_opt.kernels.search import ENCODINGS, SearchSchedule, decode_scan, search_grid, search_schedule
 
 RESULT = Path(__file__).parent / "results" / "decode_scan_gpu.json"
 MIB = 1 << 20
@@ -68,7 +68,7 @@ def storage_program(warmup: int, size: int, schedule: SearchSchedule) -> Program
 def moved(way: str, work: Corpus, automaton: Automaton, schedule: SearchSchedule) -> int:
     """Bytes between the cores and storage, by the sizes of the buffers; all but "in L2" from DRAM."""
     characters, size = len(work.encoded), work.size
-    slab = schedule.slab(SOURCES["base64"], automaton.warmup)
+    slab = schedule.slab(ENCODINGS["base64"], automaton.warmup)
     handed = {"fused": 0, "storage": search_grid(schedule, size) * slab, "two": size, "in L2": size}[way]
     return characters + 2 * handed + 8 * len(work.expected)
 

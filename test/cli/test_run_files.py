@@ -187,13 +187,13 @@ def test_targets_that_disagree_on_what_the_host_reads():
     from vyre_opt.cli.errors import ToolError
     from vyre_opt.cli.run_report import HostReads, compare
     from vyre_opt.ir.pipeline import HostRead
-    from vyre_opt.runtime.pipelines.steps import Read
+    from vyre_opt.runtime.pipelines.steps import HostReadStep
 
     buffers = parse(PIPELINE).pipelines["twice"].buffers
     here, there = (HostReads(buffers, keeps=True) for _ in range(2))
     for reads, value in ((here, 1), (there, 2)):
-        reads.see(Read(HostRead("t")), np.full(8, value, np.uint8))
-        reads.see(Read(HostRead("y"), settled=True), np.zeros(8, np.uint8))
+        reads.see(HostReadStep(HostRead("t")), np.full(8, value, np.uint8))
+        reads.see(HostReadStep(HostRead("y"), settled=True), np.zeros(8, np.uint8))
     assert len(here.lines) == 1
     with pytest.raises(ToolError, match="@t: 8 of 8 values differ"):
         compare(here.seen, here.arrays, there.arrays, 0.0)

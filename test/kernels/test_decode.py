@@ -17,7 +17,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid
-from vyre_opt.kernels.search import SOURCES, SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.search import ENCODINGS, SearchSchedule, decode_scan, search_grid
 from vyre_opt.runtime.dispatcher import BadInputs, Dispatcher
 from vyre_opt.runtime.ref import kernels as reference
 
@@ -153,7 +153,7 @@ def found_by(
     return matches_of_hits(hits[: int(count[0])], automaton)
 
 
-@pytest.mark.parametrize("encoding", SOURCES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("schedule", quick([SearchSchedule(32, 12, lookup=True, near=3), SearchSchedule()]))
 @pytest.mark.parametrize("size", quick([770, 1, 30000]))
 def test_the_pass_promotes_the_hand_off(
@@ -166,7 +166,7 @@ def test_the_pass_promotes_the_hand_off(
     assert found_by(on(target), program, *arguments) == searched(text, PATTERNS)
     assert found_by(on(target), fused(program), *arguments) == searched(text, PATTERNS)
     words = program.buffers["decoded"].count or 0
-    assert words * 4 <= schedule.slab(SOURCES[encoding], automaton.warmup)
+    assert words * 4 <= schedule.slab(ENCODINGS[encoding], automaton.warmup)
 
 
 def test_as_text_it_fuses_as_well() -> None:
@@ -197,7 +197,7 @@ def test_a_match_over_every_edge_at_every_offset(
         assert found == [(start + length - 1, 0) for start in starts]
 
 
-@pytest.mark.parametrize("encoding", SOURCES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
 def test_what_follows_the_text_matches_nothing(encoding: str) -> None:
     """Behind its end, and where base64 is padded, a slab holds zeros, which are no part of the text."""
     for size in range(1, 26):  # a last unit in part, of every length
@@ -206,7 +206,7 @@ def test_what_follows_the_text_matches_nothing(encoding: str) -> None:
         assert found == searched(text, [b"\0", b"\0\0\0"])
 
 
-@pytest.mark.parametrize("encoding", SOURCES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
 def test_decode_scan(encoding: str) -> None:
     """Matches across tiles; unpadded base64; several patterns that end at one place."""
     text = letters(SearchSchedule().tile + 100)
@@ -235,7 +235,7 @@ def test_long_patterns() -> None:
     """Many times as long as a chunk, and a beginning of one that does not go on."""
     pattern = letters(700)
     text = letters(32000) + pattern + letters(500) + pattern[:-1] + b"-"
-    for encoding in SOURCES:
+    for encoding in ENCODINGS:
         found = kernels.decode_scan(ENCODE[encoding](text), [pattern, pattern[5:9]], encoding)
         assert found == searched(text, [pattern, pattern[5:9]])
 

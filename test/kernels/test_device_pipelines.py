@@ -12,7 +12,7 @@ import vyre_opt
 from vyre_opt import BadInputs, ProgramError
 from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
-from vyre_opt.runtime.pipelines.steps import Read, RepeatStep, Step
+from vyre_opt.runtime.pipelines.steps import HostReadStep, LaunchStep, RepeatStep
 from vyre_opt.runtime.pipelines.watch import Times, Watch
 
 PIPELINE = """vyre 1
@@ -212,8 +212,8 @@ def shape(parts: list[Any]) -> list[Any]:
     return named
 
 
-A, B = (Step(None, None, (1, 1, 1), ()) for _ in range(2))
-READ = Read(None)
+A, B = (LaunchStep(None, None, (1, 1, 1), ()) for _ in range(2))
+READ = HostReadStep(None)
 
 
 @pytest.mark.parametrize(

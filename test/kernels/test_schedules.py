@@ -15,7 +15,7 @@ from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
-from vyre_opt.kernels.search import SOURCES, search_grid, search_schedule
+from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 from vyre_opt.kernels.softmax_rows import softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_schedule
@@ -201,7 +201,7 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
         assert search_schedule("sm_90", count) == search_schedule("cuda")
     for warmup in (0, 700, 5000):
         chosen = search_schedule("sm_90", 1 << 20, warmup)
-        assert chosen.slab(SOURCES["base64"], warmup) <= 2 * chosen.tile
+        assert chosen.slab(ENCODINGS["base64"], warmup) <= 2 * chosen.tile
 
 
 def test_few_workgroups_add_up_on_the_cpu() -> None:

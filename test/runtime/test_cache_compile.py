@@ -16,7 +16,7 @@ from support.quick import quick
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
 from vyre_opt.cuda import ptx_cache
-from vyre_opt.cuda.kernels import KernelCache, Options
+from vyre_opt.cuda.kernels import KernelCache, PtxOptions
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -226,14 +226,14 @@ def test_gpu_kernels_survive_the_store() -> None:
         (s.op.name, s.op.loc.line, s.kind, s.width) for s in was.sites
     ]
     version = (8, 0)
-    key = ptx_cache.key_of(units, gpu("sm_90"), version, Options())
-    assert key == ptx_cache.key_of(others, gpu("sm_90"), version, Options())
+    key = ptx_cache.key_of(units, gpu("sm_90"), version, PtxOptions())
+    assert key == ptx_cache.key_of(others, gpu("sm_90"), version, PtxOptions())
     different = [
-        ptx_cache.key_of(units, gpu("sm_80"), version, Options()),
-        ptx_cache.key_of(units, gpu("sm_90"), (8, 6), Options()),
-        ptx_cache.key_of(units, gpu("sm_90"), version, Options("none")),
-        ptx_cache.key_of(units, gpu("sm_90"), version, Options("trap", 3)),
-        ptx_cache.key_of(units * 2, gpu("sm_90"), version, Options()),
+        ptx_cache.key_of(units, gpu("sm_80"), version, PtxOptions()),
+        ptx_cache.key_of(units, gpu("sm_90"), (8, 6), PtxOptions()),
+        ptx_cache.key_of(units, gpu("sm_90"), version, PtxOptions("none")),
+        ptx_cache.key_of(units, gpu("sm_90"), version, PtxOptions("trap", 3)),
+        ptx_cache.key_of(units * 2, gpu("sm_90"), version, PtxOptions()),
     ]
     assert len({key, *different}) == 6
 
@@ -247,7 +247,7 @@ def test_ptx_is_written_once(tmp_path: Path) -> None:
         log = new_log()
         module = parse(FAULTY)
         unit = Unit(module.programs["p"], module, {})
-        found.append(KernelCache(device, Options(), store, log)._compile([unit], (8, 0))[1])
+        found.append(KernelCache(device, PtxOptions(), store, log)._compile([unit], (8, 0))[1])
         assert [c.cached for c in log] == [cached]
         if cached:
             (entry,) = store.entries()

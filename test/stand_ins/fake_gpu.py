@@ -19,12 +19,12 @@ import pytest
 import vyre_opt
 from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
 from vyre_opt.cuda import pipeline as gpu_pipeline
-from vyre_opt.cuda.device import Record
+from vyre_opt.cuda.device import FaultRecord
 from vyre_opt.lowering.nvptx.abi import RECORD_BYTES, FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
-from vyre_opt.runtime.pipelines.host_runner import Memory as HostMemory
+from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
 
 class Memory:
@@ -99,7 +99,7 @@ class Gpu:
         self.depth = 0
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
-        self.free: list[Record] = []
+        self.free: list[FaultRecord] = []
 
     def __enter__(self) -> Gpu:
         self.depth += 1
@@ -112,13 +112,13 @@ class Gpu:
         assert self.depth, "the context is not current"
         return Memory(size)
 
-    def record(self) -> Record:
+    def record(self) -> FaultRecord:
         if self.free:
             return self.free.pop()
         host = np.zeros(RECORD_BYTES, np.uint8)
-        return Record(host, host.ctypes.data)
+        return FaultRecord(host, host.ctypes.data)
 
-    def free_record(self, record: Record) -> None:
+    def free_record(self, record: FaultRecord) -> None:
         self.free.append(record)
 
 
@@ -138,7 +138,7 @@ class Kernel:
         if grid[0] > self.most_workgroups:
             raise BackendError(f"{grid[0]} workgroups; this GPU holds {self.most_workgroups}")
 
-    def arguments(self, pointers: dict[str, int], counts: dict[str, int], status: Record | None) -> Any:
+    def arguments(self, pointers: dict[str, int], counts: dict[str, int], status: FaultRecord | None) -> Any:
         return pointers, counts, status
 
     def enqueue(self, queue: Any, grid: Any, arguments: Any) -> None:
@@ -148,7 +148,7 @@ class Kernel:
         else:
             recorded.append((self, grid, arguments))
 
-    def in_place(self, grid: Any, pointers: Any, counts: Any, status: Record | None) -> None:
+    def in_place(self, grid: Any, pointers: Any, counts: Any, status: FaultRecord | None) -> None:
         """Run a launch in place; a fault is written to the record `status`, as a real kernel does."""
         program = self.unit.program
         memory = {}

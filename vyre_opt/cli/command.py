@@ -117,12 +117,14 @@ PAIRS: dict[str, Any] = {"multiple": True, "callback": checked(parse_assignment)
 
 def optimize_options(help: str, group: str) -> Callable[[FC], FC]:
     """Adds -O, and the options that limit what it fuses."""
-    most = "With -O: join no launches whose buffers hold more bytes in all; 0 for any number."
+    max_group_bytes = "With -O: join no launches whose buffers hold more bytes in all; 0 for any number."
     threshold = "With -O: join no launches whose fusion pressure is above T elements a link."
 
     # the last that is added comes first in the help, as in a column of decorators
     def add(command: FC) -> FC:
-        command = option("--max-group-bytes", most, group, metavar="N", type=click.IntRange(min=0))(command)
+        command = option(
+            "--max-group-bytes", max_group_bytes, group, metavar="N", type=click.IntRange(min=0)
+        )(command)
         check = checked(_threshold)
         command = option("--fusion-threshold", threshold, group, metavar="T", callback=check)(command)
         return flag("-O --optimize", help, group)(command)

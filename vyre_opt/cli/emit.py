@@ -1,4 +1,4 @@
-"""`--emit`: the forms in which vyre-opt writes a compiled module."""
+"""`--emit`: the formats in which vyre-opt writes a compiled module."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     from ..report.pictures import PipelinePicture
     from .session import CompileOptions
 
-__all__ = ["FORMS", "check_form", "emit", "join", "pictures_before"]
+__all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "pictures_before"]
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
-FORMS = ("vyre", *LOWERED, "json", *REPORTS)
+EMIT_FORMATS = ("vyre", *LOWERED, "json", *REPORTS)
 
 
-def check_form(form: str, target: str | None, version: tuple[int, int] | None, is_split: bool) -> None:
-    """Raises ValueError for a form that cannot be made for the target, or of a split input."""
-    if form == "html" and is_split:
+def check_emit_format(
+    emit_format: str, target: str | None, version: tuple[int, int] | None, is_split: bool
+) -> None:
+    """Raises ValueError for a format that cannot be made for the target, or of a split input."""
+    if emit_format == "html" and is_split:
         raise ValueError("--emit=html makes one page of one module; run it without --split-input-file")
-    if form in LOWERED:
+    if emit_format in LOWERED:
         from .emit_lowered import check_lowered
 
-        check_lowered(form, target, version)
+        check_lowered(emit_format, target, version)
 
 
 def pictures_before(module: Module, options: CompileOptions) -> Mapping[str, PipelinePicture]:
-    """The pipelines before any pass, by name, for the forms that compare them with those after."""
+    """The pipelines before any pass, by name, for the formats that compare them with those after."""
     if options.emit not in REPORTS:
         return {}
     from ..report.pictures import pictures
@@ -48,7 +50,7 @@ def emit(
     statistics: Mapping[tuple[str, str], int],
     before: Mapping[str, PipelinePicture],
 ) -> str:
-    """The text of a module in the form `options.emit`; `before` is from `pictures_before`."""
+    """The text of a module in the format `options.emit`; `before` is from `pictures_before`."""
     if options.emit in LOWERED:
         from .emit_lowered import lowered
 
@@ -68,8 +70,8 @@ def emit(
     return print_program(module, generic=options.print_generic)
 
 
-def join(texts: Sequence[str], form: str, is_split: bool) -> str:
+def join(texts: Sequence[str], emit_format: str, is_split: bool) -> str:
     """The texts of a split input as one: a JSON list, or the texts with markers between them."""
-    if form == "json" and is_split:
+    if emit_format == "json" and is_split:
         return f"[\n{','.join(texts).rstrip()}\n]\n"
     return f"{MARKER}\n".join(texts)

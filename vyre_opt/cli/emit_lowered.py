@@ -25,16 +25,16 @@ __all__ = ["DEFAULT_GPU", "check_lowered", "lowered"]
 DEFAULT_GPU = "sm_80"
 
 
-def check_lowered(form: str, target: str | None, version: tuple[int, int] | None) -> None:
-    """Raises TargetError for a form that the target does not have, or a PTX version that it does not support."""
-    name = target or (DEFAULT_GPU if form == "ptx" else "cpu")
+def check_lowered(emit_format: str, target: str | None, version: tuple[int, int] | None) -> None:
+    """Raises TargetError for a format that the target does not have, or a PTX version that it does not support."""
+    name = target or (DEFAULT_GPU if emit_format == "ptx" else "cpu")
     if name == "ref":
         raise TargetError(
-            f"--emit={form}: ref is the interpreter, which compiles nothing; choose another --target"
+            f"--emit={emit_format}: ref is the interpreter, which compiles nothing; choose another --target"
         )
     if name in GPUS:
         ptx_version(GPUS[name], version)
-    elif form == "ptx":
+    elif emit_format == "ptx":
         raise TargetError(f"--emit=ptx: {name} is no GPU; choose one, such as --target={DEFAULT_GPU}")
     elif version is not None:
         raise TargetError(f"--ptx-version is for a GPU, not for {name}")

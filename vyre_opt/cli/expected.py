@@ -126,7 +126,7 @@ def _expectations(source: Source, errors: list[Diagnostic]) -> Iterator[_Expecta
         yield _Expectation(place, match["text"], int(match["count"] or 1), bool(match["more"]), loc)
 
 
-def _line(place: str, here: int) -> int:
+def _line(place: str, current_line: int) -> int:
     if place == "unknown":
         return NO_LINE
-    return here + (_NEARBY[place] if place in _NEARBY else int(place))
+    return current_line + (_NEARBY[place] if place in _NEARBY else int(place))

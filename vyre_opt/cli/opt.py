@@ -24,7 +24,7 @@ from .command import (
     optimize_options,
     option,
 )
-from .emit import FORMS, check_form, join
+from .emit import EMIT_FORMATS, check_emit_format, join
 from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def check_target(name: str) -> str:
     default="none",
 )
 @option("-o --output", "Write here; a failed run leaves the old file.", OUTPUT, metavar="FILE", type=PATH)
-@option("--emit", "The form of the output.", OUTPUT, type=click.Choice(FORMS), default="vyre")
+@option("--emit", "The form of the output.", OUTPUT, type=click.Choice(EMIT_FORMATS), default="vyre")
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
@@ -163,7 +163,9 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     default = default_passes(options)
     options["passes"] += (default,) if default else ()
     try:
-        check_form(options["emit"], options["target"], options["ptx_version"], options["split_input_file"])
+        check_emit_format(
+            options["emit"], options["target"], options["ptx_version"], options["split_input_file"]
+        )
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
     text, name = read_text(file or "-")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import perf_counter
 
-__all__ = ["Clock", "statistics_table"]
+__all__ = ["Stopwatch", "statistics_table"]
 
 
-class Clock:
+class Stopwatch:
     """Wall seconds by step, for --timing.  `details`: text that is printed below the table."""
 
     def __init__(self) -> None:

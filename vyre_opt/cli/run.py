@@ -24,7 +24,7 @@ from .command import (
     option,
 )
 from .errors import ToolError
-from .reports import Clock
+from .reports import Stopwatch
 from .text_files import read_text
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def command(ctx: click.Context, /, file: str | None, completion: str | None, **v
     default = default_passes(values)
     # here specialization constants have their values, so -O begins with `specialize`
     options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
-    clock = Clock()
+    clock = Stopwatch()
     module = _load(file, options)
     if options.target == "cuda":
         from ..driver import gpu_warm_up
@@ -176,7 +176,7 @@ def _load(file: str, options: RunOptions) -> Module:
     return module
 
 
-def _run(module: Module, options: RunOptions, clock: Clock) -> int:
+def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     from ..runtime.dispatcher import DispatchError, LocatedBadInputs, ProgramError
     from . import run_buffers, run_report
 
@@ -236,7 +236,7 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
 
 
 def _call(
-    executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Clock | None = None
+    executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Stopwatch | None = None
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.  Launches are timed if there is a clock."""
     from ..driver.program import ProgramExecutable

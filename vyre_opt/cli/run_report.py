@@ -15,10 +15,10 @@ from ..ir.types import DataType
 from ..runtime.arrays import bits_type
 from ..runtime.cache.compilations import Compilation
 from ..runtime.dispatcher import Dispatcher
-from ..runtime.pipelines.steps import Read
+from ..runtime.pipelines.steps import HostReadStep
 from ..runtime.pipelines.watch import Times
 from .errors import ToolError
-from .reports import Clock
+from .reports import Stopwatch
 
 __all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "summary"]
 
@@ -36,7 +36,7 @@ def summary(buffer: Buffer, array: np.ndarray) -> str:
     return f"@{buffer.name} : {buffer.dtype}[{len(array)}] = {' '.join(values)} (blake3 {checksum})"
 
 
-def book_compilations(dispatcher: Dispatcher, clock: Clock) -> float:
+def book_compilations(dispatcher: Dispatcher, clock: Stopwatch) -> float:
     """Adds a row for each program compiled, or read from the cache, since the last call; returns their seconds."""
     compilations: deque[Compilation] = getattr(dispatcher, "compilations", deque())
     total = 0.0
@@ -72,7 +72,7 @@ class HostReads:
     seen: list[Buffer] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
 
-    def see(self, read: Read, array: np.ndarray) -> None:
+    def see(self, read: HostReadStep, array: np.ndarray) -> None:
         if read.settled:
             return
         buffer = self.buffers[read.buffer]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Module
 from ..runtime.dispatcher import Dispatcher
 from . import errors
@@ -34,7 +35,7 @@ def autotune_kernels(
     counts = {b.name: _count(b, a) for b, a in zip(signature.buffers, arguments, strict=True)}
     refusals: list[str] = []
 
-    def remark(kind: str, message: str, loc: Any = None, **facts: Any) -> None:
+    def remark(kind: str, message: str, loc: Location | None = None, **facts: Any) -> None:
         if kind == "refused":
             refusals.append(message)
 

@@ -17,7 +17,7 @@ from ..ir.program import Module
 from ..ir.verifier import verify
 from . import emit, errors, ir_printing
 from .errors import ToolError
-from .reports import Clock
+from .reports import Stopwatch
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
@@ -71,7 +71,7 @@ class Session:
     def __init__(self, options: CompileOptions, manager: PassManager | None) -> None:
         self.options = options
         self.manager = manager
-        self.clock = Clock()
+        self.clock = Stopwatch()
         self.statistics: dict[tuple[str, str], int] = {}
         self.failed = False
         self.step = ""

@@ -20,13 +20,13 @@ import numpy as np
 from ..ir.program import Dim3, Module, Op, Program
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
-from ..runtime.pipelines.host_runner import HostRunner, Memory
+from ..runtime.pipelines.host_runner import HostMemory, HostRunner
 from ..runtime.ref import RefDispatcher
 from . import run_report
 from .errors import ToolError
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.steps import Plan
+    from ..runtime.pipelines.steps import PipelinePlan
 
 __all__ = ["SpotCheck"]
 
@@ -80,7 +80,7 @@ class SpotCheck:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         call = check_call(program, inputs, grid, module, specs)
-        memory = {b.name: Memory(call.arrays[b.name].copy()) for b in program.bound_buffers}
+        memory = {b.name: HostMemory(call.arrays[b.name].copy()) for b in program.bound_buffers}
         self.in_place(program, memory, call.grid, module or Module(), scratch or Scratch())()
         outputs = []
         for buffer in program.bound_buffers:
@@ -89,12 +89,12 @@ class SpotCheck:
                 outputs.append(array.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else array)
         return outputs
 
-    def pipeline(self, plan: Plan) -> HostRunner:
+    def pipeline(self, plan: PipelinePlan) -> HostRunner:
         """A runner that runs the launches of a pipeline one by one."""
         return HostRunner(plan, self.in_place, tracked=True, poison=True)
 
     def in_place(
-        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
+        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`."""
         workgroups = _sample(program, grid)
@@ -132,7 +132,7 @@ class SpotCheck:
 
         return run
 
-    def _launch(self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module) -> None:
+    def _launch(self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module) -> None:
         """Run all workgroups on the target, in place."""
         arguments = [memory[b.name].array for b in program.bound_buffers]
         outputs = iter(self.target.dispatch(program, arguments, grid, module=module))
@@ -143,8 +143,8 @@ class SpotCheck:
     def _written(
         self,
         program: Program,
-        before: Mapping[str, Memory],
-        after: Mapping[str, Memory],
+        before: Mapping[str, HostMemory],
+        after: Mapping[str, HostMemory],
         grid: Dim3,
         module: Module,
     ) -> dict[str, np.ndarray]:
@@ -170,8 +170,8 @@ class SpotCheck:
     def _compare(
         self,
         program: Program,
-        sampled: Mapping[str, Memory],
-        after: Mapping[str, Memory],
+        sampled: Mapping[str, HostMemory],
+        after: Mapping[str, HostMemory],
         written: Mapping[str, np.ndarray],
         is_whole: bool,
     ) -> str:
@@ -224,9 +224,9 @@ def _depends_on_order(program: Program) -> bool:
     return bool(old_values) and any(operand in old_values for op in program.walk() for operand in op.operands)
 
 
-def _copies(memory: Mapping[str, Memory]) -> dict[str, Memory]:
+def _copies(memory: Mapping[str, HostMemory]) -> dict[str, HostMemory]:
     return {
-        name: Memory(m.array.copy(), None if m.written is None else m.written.copy())
+        name: HostMemory(m.array.copy(), None if m.written is None else m.written.copy())
         for name, m in memory.items()
     }
 

@@ -14,7 +14,7 @@ from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_
 from ..runtime.dispatcher import BackendError
 from .driver import load, translated_errors
 
-__all__ = ["Device", "DeviceFacts", "Record", "device"]
+__all__ = ["Device", "DeviceFacts", "FaultRecord", "device"]
 
 LEAST_BYTES = 256
 RECORD_STRIDE = 64
@@ -49,7 +49,7 @@ class DeviceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FaultRecord:
     """A fault record, in memory that is mapped into both host and device."""
 
     host: np.ndarray
@@ -69,7 +69,7 @@ class Device:
             self.handle = self.cuda.Device(number)
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
-        self._free_records: list[Record] = []
+        self._free_records: list[FaultRecord] = []
         with self:
             from pycuda import tools
 
@@ -93,7 +93,7 @@ class Device:
         with translated_errors(f"asking for {size} bytes"):
             return self.pool.allocate(max(LEAST_BYTES, size))
 
-    def record(self) -> Record:
+    def record(self) -> FaultRecord:
         """A zeroed fault record; the context must be current."""
         if not self._free_records:
             flags = self.cuda.host_alloc_flags.DEVICEMAP | self.cuda.host_alloc_flags.PORTABLE
@@ -101,10 +101,10 @@ class Device:
                 page = self.cuda.pagelocked_zeros(RECORDS_A_PAGE * RECORD_STRIDE, np.uint8, mem_flags=flags)
                 base = int(page.base.get_device_pointer())
             for start in range(0, len(page), RECORD_STRIDE):
-                self._free_records.append(Record(page[start : start + RECORD_STRIDE], base + start))
+                self._free_records.append(FaultRecord(page[start : start + RECORD_STRIDE], base + start))
         return self._free_records.pop()
 
-    def free_record(self, record: Record) -> None:
+    def free_record(self, record: FaultRecord) -> None:
         """Free a record that no launch uses any more."""
         record.host[:] = 0
         self._free_records.append(record)

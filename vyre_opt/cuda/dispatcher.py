@@ -21,12 +21,12 @@ from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import program_error, take_fault
-from .kernels import KernelCache, LoadedKernel, Options, unit_of
+from .kernels import KernelCache, LoadedKernel, PtxOptions, unit_of
 from .queues import PyCudaQueue, queue_of
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.steps import Plan
+    from ..runtime.pipelines.steps import PipelinePlan
     from .pipeline import GpuRunner
 
 __all__ = ["BoundLaunch", "CudaDispatcher"]
@@ -60,7 +60,7 @@ class CudaDispatcher:
             version = None if ptx_version is None else parse_version(ptx_version)
         except TargetError as error:
             raise BadInputs(str(error)) from None
-        self.options = Options(bounds, opt_level, version)
+        self.options = PtxOptions(bounds, opt_level, version)
         self._number = device
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
@@ -176,7 +176,7 @@ class CudaDispatcher:
             PyCudaQueue(self.device, None).wait()
             _raise_fault(self.kernels.get(unit_of(program, module, specs or {})))
 
-    def pipeline(self, plan: Plan) -> GpuRunner:
+    def pipeline(self, plan: PipelinePlan) -> GpuRunner:
         """What runs a pipeline; see `PipelineRunner`."""
         from .pipeline import GpuRunner
 

@@ -1,15 +1,16 @@
-"""A kernel's fault record, as the error that the interpreter would have raised."""
+"""Turns a kernel's fault record into the error that the interpreter would have raised."""
 
 from __future__ import annotations
 
 from ..lowering.nvptx.abi import EntryPoint, Fault, read_record
 from ..runtime.dispatcher import ProgramError
-from .device import Record
+from ..runtime.faults import bad_step, out_of_bounds, signed, trapped
+from .device import FaultRecord
 
 __all__ = ["program_error", "take_fault"]
 
 
-def take_fault(record: Record) -> Fault | None:
+def take_fault(record: FaultRecord) -> Fault | None:
     """The fault in a record, if any; clears the record."""
     fault = read_record(record.host.tobytes())
     if fault is not None:
@@ -18,10 +19,7 @@ def take_fault(record: Record) -> Fault | None:
 
 
 def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
-    """The error, located at the op."""
-    # only here, since it loads the whole interpreter
-    from ..runtime.ref.faults import bad_step, out_of_bounds, signed, trapped
-
+    """The error of `fault` in a run of `kernel`, located at the op."""
     site, program = kernel.sites[fault.site - 1], kernel.program
     op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
     if site.kind == "trap":

@@ -18,11 +18,11 @@ from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
 from . import bindings, ptx_cache
-from .device import Device, Record
+from .device import Device, FaultRecord
 from .driver import translated_errors
 from .queues import PyCudaQueue, Queue
 
-__all__ = ["KernelCache", "LoadedKernel", "Options", "unit_of"]
+__all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
 
 MAX_RECENT = 256
 # of every GPU from compute capability 3.0 on
@@ -30,7 +30,7 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PtxOptions:
     """How to compile.  `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3."""
 
     bounds: str = "trap"
@@ -53,7 +53,7 @@ class LoadedKernel:
             if kernel.dynamic_shared:
                 attribute = device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self.function.set_attribute(attribute, kernel.dynamic_shared)
-        self.status: Record | None = device.record() if "status" in kinds else None
+        self.status: FaultRecord | None = device.record() if "status" in kinds else None
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
         self._raw: Any = None
 
@@ -71,7 +71,7 @@ class LoadedKernel:
         self.enqueue(queue, grid, self.arguments(pointers, counts))
 
     def arguments(
-        self, pointers: Mapping[str, int], counts: Mapping[str, int], status: Record | None = None
+        self, pointers: Mapping[str, int], counts: Mapping[str, int], status: FaultRecord | None = None
     ) -> list[int]:
         """The kernel's arguments in order.  `status`: a fault record to use instead of the kernel's own."""
         record = self.status if status is None else status
@@ -110,10 +110,10 @@ class LoadedKernel:
 
     def check_grid(self, grid: Dim3) -> None:
         """Raises BackendError for a grid that is too large for the GPU.  The context must be current."""
-        for axis, extent, most in zip("xyz", grid, MAX_GRID, strict=True):
-            if extent > most:
+        for axis, extent, limit in zip("xyz", grid, MAX_GRID, strict=True):
+            if extent > limit:
                 raise BackendError(
-                    f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {most}"
+                    f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {limit}"
                 )
         if self.kernel.is_cooperative:
             self._check_residents(grid)
@@ -122,12 +122,12 @@ class LoadedKernel:
         kernel, function = self.kernel, self._raw_function()
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
         per_multiprocessor = bindings.resident_workgroups(function, lanes, shared, kernel.symbol)
-        most = per_multiprocessor * self.device.facts.multiprocessors
+        limit = per_multiprocessor * self.device.facts.multiprocessors
         workgroups = grid[0] * grid[1] * grid[2]
-        if workgroups > most:
+        if workgroups > limit:
             raise BackendError(
                 f"program @{kernel.program.name} has a grid barrier, for which all its {workgroups} workgroups must "
-                f"run at once; {self.device.facts.name} holds {most} of them"
+                f"run at once; {self.device.facts.name} holds {limit} of them"
             )
 
 
@@ -138,7 +138,7 @@ class KernelCache:
     """
 
     def __init__(
-        self, device: Device, options: Options, store: Store | None, compilations: deque[Compilation]
+        self, device: Device, options: PtxOptions, store: Store | None, compilations: deque[Compilation]
     ) -> None:
         self.device = device
         self.options = options

@@ -26,9 +26,9 @@ from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host_runner import located
-from ..runtime.pipelines.steps import Plan, Read, Step, is_returned, steps_of
+from ..runtime.pipelines.steps import HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
-from .device import Device, Record
+from .device import Device, FaultRecord
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import program_error, take_fault
 from .graph import LaunchGraph
@@ -63,8 +63,8 @@ class _Recording:
     The launches of a batch without a graph are enqueued one by one.
     """
 
-    arguments: dict[Step, list[int]]
-    records: list[tuple[Step, LoadedKernel, Record]]
+    arguments: dict[LaunchStep, list[int]]
+    records: list[tuple[LaunchStep, LoadedKernel, FaultRecord]]
     graphs: dict[LaunchBatch, LaunchGraph] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -110,10 +110,10 @@ class GpuRunner:
     they share the memory of the pipeline's own buffers.
     """
 
-    def __init__(self, plan: Plan, dispatcher: CudaDispatcher) -> None:
+    def __init__(self, plan: PipelinePlan, dispatcher: CudaDispatcher) -> None:
         self.plan, self.dispatcher, self.device = plan, dispatcher, dispatcher.device
         self.parts = parts_of(plan.steps)
-        self.launches = [step for step in steps_of(plan.steps) if isinstance(step, Step)]
+        self.launches = [step for step in steps_of(plan.steps) if isinstance(step, LaunchStep)]
         self.lock = Lock()
         self.owned = _Owned(self.device)
         with self.device:
@@ -275,7 +275,7 @@ class _GpuRun(ABC):
                 self.runner.enqueue(LaunchBatch([step]), self.recording, queue)
             self.watch.times.add(step, label_of(step), timer.seconds(), step.launch.loc)
 
-    def _read(self, read: Read) -> None:
+    def _read(self, read: HostReadStep) -> None:
         buffer = self.plan.buffers[read.buffer]
         self.read_copies.pop(read.buffer, None)
         is_overwritten = not read.settled and not is_returned(buffer)

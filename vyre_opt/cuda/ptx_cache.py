@@ -13,12 +13,12 @@ from ..runtime.cache.keys import called_fingerprints, compile_key
 from ..specialization.digest import digest_of
 
 if TYPE_CHECKING:
-    from .kernels import Options
+    from .kernels import PtxOptions
 
 __all__ = ["decode", "encode", "key_of"]
 
 
-def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: Options) -> bytes:
+def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: PtxOptions) -> bytes:
     """The cache key of programs that share a module, in their order."""
     facts = {
         "kind": "ptx",

@@ -2,7 +2,7 @@
 
 launch @a                         LaunchBatch @a @b @b @b
 repeat 3 { launch @b }
-host_read @x                      Read @x
+host_read @x                      HostReadStep @x
 repeat 1000000 { launch @c }      RepeatedParts 244 times: LaunchBatch of 4096 @c
                                   LaunchBatch of 576 @c
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..runtime.pipelines.steps import AnyStep, Read, Step
+from ..runtime.pipelines.steps import AnyStep, HostReadStep, LaunchStep
 
 __all__ = ["MAX_UNROLLED", "LaunchBatch", "Part", "RepeatedParts", "batches_of", "parts_of"]
 
@@ -24,7 +24,7 @@ MAX_UNROLLED = 4096
 class LaunchBatch:
     """Launches in order, with repeats unrolled, that are submitted as one graph."""
 
-    steps: list[Step]
+    steps: list[LaunchStep]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,23 +35,23 @@ class RepeatedParts:
     parts: list[Part]
 
 
-Part = LaunchBatch | Read | RepeatedParts
+Part = LaunchBatch | HostReadStep | RepeatedParts
 
 
 def parts_of(steps: Iterable[AnyStep]) -> list[Part]:
     """The parts of steps, in order; neighbouring launches are one batch."""
     parts: list[Part] = []
     for step in steps:
-        if isinstance(step, Step):
+        if isinstance(step, LaunchStep):
             _append(parts, [step])
-        elif isinstance(step, Read):
+        elif isinstance(step, HostReadStep):
             parts.append(step)
         else:
             _repeat(parts, step.times, parts_of(step.steps))
     return parts
 
 
-def _append(parts: list[Part], steps: list[Step]) -> None:
+def _append(parts: list[Part], steps: list[LaunchStep]) -> None:
     if parts and isinstance(parts[-1], LaunchBatch):
         parts[-1].steps += steps
     elif steps:

@@ -5,7 +5,7 @@ Messages say how to pass what is missing in the syntax of the caller, Python or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,11 +163,11 @@ def set_specs(
 
 
 def check_names(
-    signature: Signature, values: Mapping[str, Any], buffers: Sequence[Buffer], form: str, noun: str
+    signature: Signature, values: Mapping[str, Any], buffers: Sequence[Buffer], option: str, noun: str
 ) -> dict[str, Any]:
     """`values` by names without `@`.  Raises BadInputs for a name that is none of `buffers`.
 
-    `form`: how the caller passes a value, as in `CallSyntax`; `noun`: what one of `buffers` is called.
+    `option`: how messages name the argument, as in `CallSyntax`; `noun`: what one of `buffers` is called.
     """
     known = [b.name for b in buffers]
     plain = {name.removeprefix("@"): value for name, value in values.items()}
@@ -178,7 +178,7 @@ def check_names(
         if signature.owner == "pipeline" and name in {b.name for b in signature.buffers}:
             hint = f"; @{name} is its own, unless it is declared read, live_in or live_out"
         raise BadInputs(
-            f"{form.format(name=name, value='')}: {signature.title} has no {noun} @{name}; "
+            f"{option.format(name=name, value='')}: {signature.title} has no {noun} @{name}; "
             f"it has {', '.join(f'@{n}' for n in known) or 'none'}{hint}"
         )
     return plain
@@ -202,8 +202,8 @@ def bind(
     counts: dict[str, Any] = {}
     if lengths:
         noun = signature.noun if signature.owner == "program" else "buffer"
-        form = syntax.length.replace("={value}", "")
-        counts = check_names(signature, lengths, signature.buffers, form, noun)
+        option = syntax.length.replace("={value}", "")
+        counts = check_names(signature, lengths, signature.buffers, option, noun)
     missing = [b for b in signature.read if b.name not in arrays]
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
@@ -235,8 +235,8 @@ def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syn
         return array
     count = buffer.count if length is None else int(length)
     if count is None:
-        form = syntax.give_length if buffer in signature.parameters else syntax.length_alone
-        advice = form.format(name=buffer.name, value="N")
+        option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
+        advice = option.format(name=buffer.name, value="N")
         raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
     return OutputAlloc(count)
 
@@ -271,10 +271,10 @@ def default_grid(program: Program, arguments: Sequence[Any], syntax: CallSyntax 
     pairs = zip(program.bound_buffers, arguments, strict=True)
     outputs = [(a, b) for b, a in pairs if b.is_output and program.lanes == x]
     counts = [a.count if isinstance(a, OutputAlloc) else _elements(a, b) for a, b in outputs]
-    most = max((count for count in counts if count is not None), default=None)
-    if most is not None:
-        grid = syntax.grid.format(value=max(1, -(-most // x)))
-        advice = f"; {grid} is an invocation for each of {most} output elements"
+    longest = max((count for count in counts if count is not None), default=None)
+    if longest is not None:
+        grid = syntax.grid.format(value=max(1, -(-longest // x)))
+        advice = f"; {grid} is an invocation for each of {longest} output elements"
     raise BadInputs(
         f"program @{program.name} does not fix its grid: pass {syntax.grid.format(value=syntax.any_grid)}, "
         f"counts of workgroups of {x}x{y}x{z} invocations{advice}"
@@ -286,6 +286,6 @@ def _is_read(buffer: Buffer) -> bool:
     return buffer.access is AccessMode.READ or buffer.live_in
 
 
-def _hint(name: str, known: Any) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
     hint = suggest(name, known, "@")
     return f"; {hint}" if hint else ""

@@ -18,7 +18,7 @@ from ..ir.program import Module, Program
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..specialization.binding import fix_types
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
-from .executable import Grid, Inputs
+from .executable import Grid, Inputs, Passes
 from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
 
@@ -31,7 +31,7 @@ def compile(
     entry: str | None = None,
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
-    passes: Any = None,
+    passes: Passes = None,
 ) -> ProgramExecutable | PipelineExecutable:
     """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
 
@@ -59,7 +59,7 @@ def run(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     lengths: Mapping[str, int] | None = None,
-    passes: Any = None,
+    passes: Passes = None,
 ) -> dict[str, Any]:
     """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid` and `lengths`."""
     executable = compile(source, entry=entry, target=target, specs=specs, passes=passes)
@@ -71,7 +71,7 @@ def compile_module(
     entry: str | None,
     target: DispatcherLike,
     specs: Mapping[str, Any],
-    passes: Any = None,
+    passes: Passes = None,
     syntax: CallSyntax = PYTHON,
 ) -> ProgramExecutable | PipelineExecutable:
     """`compile` for a module that verifies, with messages in the syntax of the caller."""
@@ -85,7 +85,7 @@ def compile_module(
     return executable
 
 
-def _module(source: Any) -> Module:
+def _module(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
     from ..ir.parser import parse, parse_file
     from ..ir.verifier import check

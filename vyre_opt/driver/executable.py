@@ -1,9 +1,9 @@
-"""What programs and pipelines that can be called have in common, and their arguments and outputs."""
+"""The base of `ProgramExecutable` and `PipelineExecutable`, and the conversion of arguments and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,15 @@ from ..runtime.dispatcher import (
 )
 from .binding import PYTHON, CallSyntax, Signature, bind
 
-__all__ = ["Executable", "Grid", "Inputs", "output_like", "take_argument"]
+if TYPE_CHECKING:
+    from ..passes.registry import Pass
+
+__all__ = ["Executable", "Grid", "Inputs", "Passes", "output_like", "take_argument"]
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 Grid = int | Sequence[int] | None
+Passes = str | Sequence["str | Pass"] | None
+"""A pipeline of passes, as text or as a list of passes, each as text too."""
 
 
 class Executable:
@@ -57,7 +62,7 @@ class Executable:
         """The outputs that `run` returned, by name."""
         return dict(zip((b.name for b in self.signature.outputs), arrays, strict=True))
 
-    def transform(self, passes: Any) -> None:
+    def transform(self, passes: Passes) -> None:
         """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.
 
         Before the first call only.

@@ -1,4 +1,4 @@
-"""Integers on a GPU as u32 numbers below a limit: checked on the GPU, which needs no copy to the host."""
+"""Converts indices on a GPU to u32, and checks there that they are below a limit: no copy to the host."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ LANES = 256
 
 @lru_cache(maxsize=16)
 def narrowing_program(dtype: DataType) -> Program:
-    """A program that converts the integers in @given to u32, and traps at one that is negative or not below the
-    u64 in @limit, which is at most 2^32."""
+    """The program `narrow`: @numbers = @given as u32.
+
+    It traps where an element of @given is negative, or not below the u64 in @limit (at most 2^32).
+    """
     b = Builder("narrow", workgroup=LANES)
     source = b.buffer("given", dtype, None, "read", 0)
     limit = b.buffer("limit", DataType.U64, 1, "read", 1)

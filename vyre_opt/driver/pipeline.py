@@ -45,7 +45,7 @@ class PipelineExecutable(Executable):
         super().__init__(*args)
         self.signature = Signature.of(self.pipeline)
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
-        self._runners: OrderedDict[Any, PipelineRunner] = OrderedDict()
+        self._runners: OrderedDict[tuple[int, ...], PipelineRunner] = OrderedDict()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -98,17 +98,17 @@ class PipelineExecutable(Executable):
         """The outputs in order of declaration."""
         self.refuse_grid(grid)
         signature = self.signature
-        named = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
-        arrays = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
+        by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
+        arrays = {name: a for name, a in by_name.items() if not isinstance(a, OutputAlloc)}
         backend = array_backend_of(self._target, arrays)
-        operands = {b.name: self._operand(backend, b, named[b.name]) for b in signature.buffers}
+        operands = {b.name: self._operand(backend, b, by_name[b.name]) for b in signature.buffers}
         lengths = {b.name: _count(b, operands[b.name]) for b in signature.buffers}
         runner = self._runner(backend.dispatcher, lengths)
         outputs = runner.run(operands, watch or Watch(), scratch or Scratch())
         if backend.on_gpu:
             return [outputs[b.name] for b in signature.outputs]
         owner = next((a for a in arrays.values() if is_torch(a)), None)
-        return [output_like(backend, b, named[b.name], outputs[b.name], owner) for b in signature.outputs]
+        return [output_like(backend, b, by_name[b.name], outputs[b.name], owner) for b in signature.outputs]
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""

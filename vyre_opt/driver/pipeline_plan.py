@@ -1,9 +1,9 @@
 """The plan of a pipeline for given lengths: launches with their grids, all checked before any runs.
 
 stages of the text                         steps of the plan
-decode.base64(@text, @bytes)               Step @decode_base64 over 16 workgroups
-repeat 3 { launch @p grid(len(@x)) (@x) }  RepeatStep 3 times: Step @p over 4096 workgroups
-host_read @bytes                           Read @bytes
+decode.base64(@text, @bytes)               LaunchStep @decode_base64 over 16 workgroups
+repeat 3 { launch @p grid(len(@x)) (@x) }  RepeatStep 3 times: LaunchStep @p over 4096 workgroups
+host_read @bytes                           HostReadStep @bytes
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Buffer, Module, Op, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
-from ..runtime.pipelines.steps import AnyStep, Plan, Read, RepeatStep, Step, is_returned, steps_of
+from ..runtime.pipelines.steps import (
+    AnyStep,
+    HostReadStep,
+    LaunchStep,
+    PipelinePlan,
+    RepeatStep,
+    is_returned,
+    steps_of,
+)
 
 __all__ = ["make_plan"]
 
@@ -29,7 +37,7 @@ MAX_ERRORS = 20
 
 def make_plan(
     module: Module, pipeline: Pipeline, lengths: Mapping[str, int], target: str, expands: bool
-) -> Plan:
+) -> PipelinePlan:
     """The plan of a pipeline of a verified module, neither of which is changed.
 
     `lengths`: the number of elements of each buffer of open size; others may be there, too.  `target`: what
@@ -54,11 +62,11 @@ def make_plan(
     _check(bound, planned)
     steps = _steps(bound, planned, planned.stages)
     flat = list(steps_of(steps))
-    written = frozenset(name for step in flat if isinstance(step, Step) for name in step.written)
-    host_read = {step.buffer for step in flat if isinstance(step, Read)}
+    written = frozenset(name for step in flat if isinstance(step, LaunchStep) for name in step.written)
+    host_read = {step.buffer for step in flat if isinstance(step, HostReadStep)}
     outputs = [b for b in planned.buffers.values() if is_returned(b) or b.name in host_read]
     _mark_final_reads(steps)
-    return Plan(planned, bound, steps, written, outputs)
+    return PipelinePlan(planned, bound, steps, written, outputs)
 
 
 # --- lengths and kernels
@@ -161,13 +169,13 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
         message = f"the grid of @{program.name} has no value: {error}"
         yield _grid_error(stage, counts, message, "divide by a number that is never 0, such as max(1, ...)")
         return
-    for axis, extent, lanes, most in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
+    for axis, extent, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
         message = f"the grid of @{program.name} is {extent} along {axis}; "
         if extent < 1:
             message += "a launch has at least one workgroup"
             help = "write max(1, ...) around it, or pass buffers that are longer"
-        elif extent > most:
-            message += f"it has at most {most}"
+        elif extent > limit:
+            message += f"it has at most {limit}"
             help = "use another axis too, or let each workgroup do more (a loop by global_size)"
         elif extent * lanes > MAX_INVOCATIONS:
             message = f"{extent} workgroups of {lanes} pass 2^32 invocations along {axis}"
@@ -209,9 +217,9 @@ def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyS
     for stage in stages:
         if isinstance(stage, Launch):
             grid = stage.workgroups(counts)
-            steps.append(Step(stage, module.programs[stage.program], grid, stage.buffers))
+            steps.append(LaunchStep(stage, module.programs[stage.program], grid, stage.buffers))
         elif isinstance(stage, HostRead):
-            steps.append(Read(stage))
+            steps.append(HostReadStep(stage))
         elif isinstance(stage, Repeat):
             inner = _steps(module, pipeline, stage.stages)
             steps += inner if stage.times == 1 else [RepeatStep(stage.times, inner)] if inner else []
@@ -225,12 +233,12 @@ def _mark_final_reads(steps: list[AnyStep]) -> None:
     loop around it.
     """
     last_write: dict[str, int] = {}
-    starts: list[tuple[Read, int]] = []
+    starts: list[tuple[HostReadStep, int]] = []
     index = 0
     for top in steps:
         start = index
         for step in steps_of([top]):
-            if isinstance(step, Read):
+            if isinstance(step, HostReadStep):
                 starts.append((step, start))
             else:
                 last_write.update(dict.fromkeys(step.written, index))

@@ -26,14 +26,14 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     from ..cuda.array_backend import gpu_arrays
     from ..cuda.device_arrays import is_on_gpu
 
-    is_there = {name: is_on_gpu(array) for name, array in arrays.items()}
-    there = [name for name, on_gpu in is_there.items() if on_gpu]
-    here = [name for name, on_gpu in is_there.items() if not on_gpu]
-    if not there:
+    is_gpu_array = {name: is_on_gpu(array) for name, array in arrays.items()}
+    gpu_names = [name for name, on_gpu in is_gpu_array.items() if on_gpu]
+    host_names = [name for name, on_gpu in is_gpu_array.items() if not on_gpu]
+    if not gpu_names:
         return _host_arrays(dispatcher or "cpu")
-    if here:
-        raise BadInputs(f"{here[0]} is not on the GPU, {there[0]} is; pass all arrays on one side")
-    return gpu_arrays(dispatcher, there[0], arrays[there[0]])
+    if host_names:
+        raise BadInputs(f"{host_names[0]} is not on the GPU, {gpu_names[0]} is; pass all arrays on one side")
+    return gpu_arrays(dispatcher, gpu_names[0], arrays[gpu_names[0]])
 
 
 def _host_arrays(target_or_name: DispatcherLike) -> HostArrays:

@@ -63,10 +63,10 @@ def decode_scan(
     `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
     the decoded bytes staying in workgroup memory.
     """
-    from ..kernels.search import MAX_TEXT, SOURCES
+    from ..kernels.search import ENCODINGS, MAX_TEXT
 
-    if encoding not in SOURCES:
-        raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(SOURCES)}")
+    if encoding not in ENCODINGS:
+        raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}")
     if isinstance(patterns, (str, bytes)):
         raise BadInputs("patterns is a list of patterns, not one")
     try:

@@ -36,6 +36,11 @@ _EXPORTS = {
     "tt_contract_step": "numeric_kernels",
     "tt_embedding": "numeric_kernels",
 }
+"""Function -> the module of `vyre_opt.driver` that defines it.
+
+`driver` is a layer above this one: it runs what the modules here build.  It is named as text and imported at a
+function's first use, since callers' scripts rely on `vyre_opt.kernels` as the place of these functions.
+"""
 
 __all__ = [*_EXPORTS]
 

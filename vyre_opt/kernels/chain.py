@@ -194,7 +194,10 @@ class _ChainStep:
     # --- the core from memory ---------------------------------------------------------------
 
     def pass_over(self, start: Value) -> int:
-        """As `multiply`, for the core at `start`, read in loops; a lane may take several blocks."""
+        """Does what `multiply` does, for the core at `start`, which loops read from memory.
+
+        A lane may take several blocks of columns.
+        """
         b, lanes = self.b, self.chain.schedule.lanes
         if self.slices == 1:
             with b.for_(self.chain.lane, self.blocks, lanes) as loop:

@@ -43,7 +43,7 @@ def butterfly(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> 
 
 
 def subgroup_total(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
-    """As `butterfly`, but by `subgroup_reduce` where the order of combination cannot change the result."""
+    """The result of `butterfly`, by one `subgroup_reduce` where the order of combination cannot change it."""
     if width == SUBGROUP and (value.type.is_int or combine in ("min", "max")):
         return b.subgroup_reduce(value, combine)
     return butterfly(b, value, combine, width)

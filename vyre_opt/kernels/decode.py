@@ -115,9 +115,9 @@ def sextets(b: Builder, words: Value) -> Value:
     characters = _Characters(b, words)
     added = [value - ord(first) for first, _, value in _BASE64_RANGES]
     values = b.add(characters.low, added[0] * EACH)
-    for (first, _, _), here, before in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
+    for (first, _, _), shift, previous in zip(_BASE64_RANGES[1:], added[1:], added, strict=False):
         reached = _flags(b, characters.reached(ord(first)))
-        values = b.sub(values, b.mul(reached, before - here))
+        values = b.sub(values, b.mul(reached, previous - shift))
     in_alphabet = characters.within(*((first, last) for first, last, _ in _BASE64_RANGES))
     return b.and_(values, b.mul(in_alphabet, 0xFF))
 
@@ -184,7 +184,7 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
 
 
 def base64_bytes(b: Builder, characters: Value) -> Value:
-    """As `base64_lengths`, of a value."""
+    """The number of bytes that so many characters encode, without padding (`base64_lengths` at run time)."""
     rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
     return b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
 

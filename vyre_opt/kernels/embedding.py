@@ -117,8 +117,8 @@ def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
     def sums(k: int) -> int:
         return ranks[k] * prod(q[: k + 1]) * ranks[k + 1]
 
-    most = max(range(1, len(q)), key=sums)
-    columns = q[most] * ranks[most + 1]
+    heaviest = max(range(1, len(q)), key=sums)
+    columns = q[heaviest] * ranks[heaviest + 1]
     if columns > SUBGROUP and (columns % SUBGROUP or columns > 1024):
         return schedule
     lanes, lookups = max(columns, SUBGROUP), 1

@@ -19,7 +19,10 @@ from .tiles import each_tile, tiles_of
 __all__ = ["MatvecSchedule", "matvec_fixed", "matvec_grid", "matvec_schedule"]
 
 MOST_TURNS = 8
-"""In flight together: with them an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1."""
+"""The most turns whose loads are in flight together.
+
+With so many an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class MatvecSchedule:
 
 
 def matvec_schedule(columns: int | None) -> MatvecSchedule:
-    """For rows of so many columns, if that is known: no more turns together than a row has."""
+    """The default schedule for rows of `columns` (None: unknown): no more turns together than a row has."""
     turns = MOST_TURNS if columns is None else min(MOST_TURNS, max(1, columns // SUBGROUP))
     return MatvecSchedule(unroll=1 << turns.bit_length() - 1)
 

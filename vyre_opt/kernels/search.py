@@ -9,8 +9,8 @@ on into the following bytes for as long as a match that began in its chunk may s
     lane 1           |<- chunk ->|<- on ->|
 
 The depth of a state is the length of the longest pattern prefix that the last bytes are.  A lane that
-has gone `gone` bytes past its chunk can stop once depth <= gone: the prefix then began after the chunk,
-and is the business of another lane.  That is after a few bytes as a rule, and after at most `warmup`.
+is `overrun` bytes past its chunk can stop once depth <= overrun: the prefix then began after the chunk, so
+another lane finds the match.  That is after a few bytes as a rule, and after at most `warmup`.
 A match that ends after a chunk may be reported by two lanes.
 
 The program as built has its slabs in storage, one for each workgroup; the pass decode_scan_fuse moves
@@ -40,9 +40,9 @@ from .targets import is_gpu
 __all__ = [
     "MAX_SLAB",
     "MAX_TEXT",
-    "SOURCES",
+    "ENCODINGS",
     "SearchSchedule",
-    "Source",
+    "Encoding",
     "decode_scan",
     "search_grid",
     "search_schedule",
@@ -61,7 +61,7 @@ RESIDENT = (
 
 
 @dataclass(frozen=True)
-class Source:
+class Encoding:
     """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
     `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.
@@ -83,10 +83,10 @@ def _base64_count(b: Builder, text: Buffer) -> Value:
     return base64_bytes(b, base64_characters(b, text))
 
 
-SOURCES = {
-    "raw": Source("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
-    "hex": Source("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
-    "base64": Source("base64", 12, from_base64, sextets, _base64_count),
+ENCODINGS = {
+    "raw": Encoding("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
+    "hex": Encoding("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
+    "base64": Encoding("base64", 12, from_base64, sextets, _base64_count),
 }
 
 
@@ -107,7 +107,7 @@ class SearchSchedule:
     def __post_init__(self) -> None:
         if not 32 <= self.lanes <= 1024 or self.lanes % SUBGROUP or self.chunk < 4 or self.chunk % 4:
             raise ValueError(f"lanes in whole subgroups up to 1024, a chunk of whole words: {self}")
-        if any(self.tile % source.bytes for source in SOURCES.values()):
+        if any(self.tile % encoding.bytes for encoding in ENCODINGS.values()):
             raise ValueError(f"a tile of whole units of 8, 12 and 16 bytes: {self}")
 
     @property
@@ -115,9 +115,9 @@ class SearchSchedule:
         """Bytes of a tile."""
         return self.lanes * self.chunk
 
-    def slab(self, source: Source, warmup: int) -> int:
+    def slab(self, encoding: Encoding, warmup: int) -> int:
         """Bytes of a tile and a halo of at least `warmup` bytes, in whole units for all lanes of a subgroup."""
-        share = SUBGROUP * source.bytes
+        share = SUBGROUP * encoding.bytes
         return -(-(self.tile + warmup) // share) * share
 
 
@@ -156,15 +156,15 @@ def decode_scan(
     Finds patterns of up to `warmup` + 1 bytes.  Not cached: each call returns a new program, since passes
     are to fuse it.
     """
-    source = SOURCES[encoding]
-    words = schedule.slab(source, warmup) // 4
+    codec = ENCODINGS[encoding]
+    words = schedule.slab(codec, warmup) // 4
     slabs = MAX_INDEX // words if workgroups is None else workgroups
     b = Builder("decode_scan", workgroup=schedule.lanes)
-    search = _Search(b, source, warmup, schedule, table_dtype, slabs * words)
+    search = _Search(b, codec, warmup, schedule, table_dtype, slabs * words)
     tile = b.workgroup_id("x", name="w")
     slab = b.mul(tile, words, name="slab")
-    if schedule.lookup and source.values is not None:
-        search.tabulate(source.values)
+    if schedule.lookup and codec.values is not None:
+        search.tabulate(codec.values)
         b.barrier("workgroup")
     with b.region("decode"):
         search.bring_near()
@@ -181,22 +181,22 @@ class _Search:
     def __init__(
         self,
         b: Builder,
-        source: Source,
+        encoding: Encoding,
         warmup: int,
         schedule: SearchSchedule,
         table_dtype: DataType,
         words: int,
     ) -> None:
-        self.b, self.source, self.warmup, self.schedule = b, source, warmup, schedule
+        self.b, self.encoding, self.warmup, self.schedule = b, encoding, warmup, schedule
         self.text = b.buffer("text", DataType.U8, None, "read", 0)
         self.table = b.buffer("table", table_dtype, None, "read", 1)
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
         self.depth = b.buffer("depth", DataType.U16, None, "read", 3)
         self.hits = b.buffer("hits", DataType.U64, None, "write", 4, live_out=True)
-        self.found = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
+        self.hit_count = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
-        self.values = source.values or sextets
+        self.values = encoding.values or sextets
 
     # --- the slab --------------------------------------------------------------------------
 
@@ -220,17 +220,17 @@ class _Search:
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
         """Decode the units of the slab, neighbouring ones by neighbouring lanes; the last round may be short."""
-        b, size, lanes = self.b, self.source.bytes // 4, self.schedule.lanes
+        b, size, lanes = self.b, self.encoding.bytes // 4, self.schedule.lanes
         characters = b.len(self.text, name="characters")
         whole = b.div(characters, CHARACTERS, name="whole")
-        mine = b.add(b.mul(tile, self.schedule.tile // self.source.bytes), self.lane)
+        mine = b.add(b.mul(tile, self.schedule.tile // self.encoding.bytes), self.lane)
         spot = b.add(slab, b.mul(self.lane, size))
         rounds, rest = divmod(words // size, lanes)
 
         def fill_round(number: Value | int) -> None:
             ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
             text = self.unit(b.add(mine, ahead), whole, characters)
-            for k, word in enumerate(self.source.decode(b, text, self.values)):
+            for k, word in enumerate(self.encoding.decode(b, text, self.values)):
                 b.store(word, self.decoded, b.add(b.add(spot, b.mul(ahead, size)), k))
 
         with b.for_(0, rounds) as loop:
@@ -310,16 +310,16 @@ class _Search:
             state, at, goes_on = on.args
             # clamped for lanes that are done, which would run out of the slab
             word = b.load(self.decoded, b.add(slab, b.min(at, words - 1)))
-            here = b.add(place, b.mul(b.sub(at, chunk), 4))
-            state, at = self.step(state, word, here, goes_on), b.add(at, 1)
-            gone = b.mul(b.sub(at, end), 4)
-            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, gone)))
+            word_index = b.add(place, b.mul(b.sub(at, chunk), 4))
+            state, at = self.step(state, word, word_index, goes_on), b.add(at, 1)
+            overrun = b.mul(b.sub(at, end), 4)
+            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, overrun)))
 
-    def goes_on(self, state: Value, gone: Value) -> Value:
-        """Whether a match that began before the last `gone` bytes may still be completed."""
+    def goes_on(self, state: Value, overrun: Value) -> Value:
+        """Whether a match that began before the last `overrun` bytes may still be completed."""
         b = self.b
-        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), gone)
-        return b.and_(deeper, b.lt(gone, self.warmup))
+        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), overrun)
+        return b.and_(deeper, b.lt(overrun, self.warmup))
 
     def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
         """The state after the four bytes of `word`, the first at index `place`.
@@ -343,7 +343,7 @@ class _Search:
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
-        count = self.source.count(b, self.text)
+        count = self.encoding.count(b, self.text)
         room = b.len(self.hits, DataType.U64)
         places = [offset(b, place, k) for k in range(len(states))]
         # bytes past the end of the text are zeros, which a pattern may contain
@@ -355,10 +355,10 @@ class _Search:
         mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
         before = b.subgroup_scan(mine, "exclusive", "add")
         total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
-        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.found, 0, total))
+        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.hit_count, 0, total))
         slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
-        for state, spot, one, here in zip(states, places, ones, hits, strict=True):
-            with b.if_(b.and_(here, b.lt(slot, room))):
+        for state, spot, one, is_hit in zip(states, places, ones, hits, strict=True):
+            with b.if_(b.and_(is_hit, b.lt(slot, room))):
                 number = b.load(self.accept, b.sub(state, self.first))
                 hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
                 b.store(hit, self.hits, slot)

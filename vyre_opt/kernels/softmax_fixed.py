@@ -31,7 +31,7 @@ class SoftmaxStepSchedule:
 
 
 def softmax_step_schedule(count: int | None, target: str = "") -> SoftmaxStepSchedule:
-    """For `count` elements, None if unknown.
+    """The default schedule for `count` elements (None: unknown).
 
     On a GPU all workgroups sum at the same time, and a sum takes as long as a lane's loads, one after the
     other: use as many lanes as there are elements.  On the CPU target each workgroup adds its whole sum to

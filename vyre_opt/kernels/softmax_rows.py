@@ -165,7 +165,7 @@ def _check(columns: int, schedule: SoftmaxSchedule) -> None:
 
 Carried = Sequence[Value]
 Spots = Sequence[tuple[Value, Value | None]]
-"""Of a lane's vectors, each one's index in @x and its guard: whether it is in the row (None: it always is)."""
+"""For each vector of a lane: its index in @x, and whether it is in the row (None: it always is)."""
 
 
 class _Softmax:

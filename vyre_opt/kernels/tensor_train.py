@@ -35,7 +35,7 @@ class StepSchedule:
 
 
 def contract_step_schedule(inner: int | None, cells: int | None = None, target: str = "") -> StepSchedule:
-    """For a core of `inner` rows and `cells` elements; None for what is not known.
+    """The default schedule for a core of `inner` rows and `cells` elements (None: unknown).
 
     A lane does little but load its column, so it should have many loads in flight.  On a GPU each of them
     takes a register.  ptxas limits a lane to 32 registers, with which a multiprocessor runs at full

@@ -57,7 +57,7 @@ class MissedFusion:
 
 @dataclass(slots=True)
 class Decisions:
-    """Those of one pipeline; `edges` are the certificates of the pass fusion_pressure."""
+    """The fusion decisions of one pipeline; `edges` are the certificates of the pass fusion_pressure."""
 
     fused: list[FusedLaunches] = field(default_factory=list)
     missed: list[MissedFusion] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Decisions:
         return next(iter([*at_location, *of_program]), None)
 
     def cuts(self, picture: PipelinePicture) -> list[tuple[int, int]]:
-        """For each missed fusion whose second stage is in `picture`: its row there, and its index in `missed`."""
+        """Pairs (row of its second stage in `picture`, index in `missed`) of the missed fusions that `picture` shows."""
         rows = _rows(picture)
         cuts = ((_row(cut.loc, rows), index) for index, cut in enumerate(self.missed))
         return [(row, index) for row, index in cuts if row is not None]

@@ -157,8 +157,8 @@ class _Edges:
             elif carried is None:
                 yield self.edge(self.end(f"{name}:in", "never written"), self.nodes[place], buffer)
             if carried is not None:
-                again = ", constraint=false, style=bold"
-                yield self.edge(self.nodes[carried].name, self.nodes[place], buffer, again, "next round")
+                attributes = ", constraint=false, style=bold"
+                yield self.edge(self.nodes[carried].name, self.nodes[place], buffer, attributes, "next round")
         if buffer.to_host and writes:
             unread.discard(writes[-1])
             yield self.out(writes[-1], "host", buffer)

@@ -252,7 +252,7 @@ def _pressure(fusions: Decisions) -> Iterator[Markup]:
     head = ("launches", "buffers", "rank", "pressure", "bytes at a cut", "decision")
     rows = []
     for edge in fusions.edges:
-        least = "at least " if "least_bytes" in edge else ""
+        prefix = "at least " if "least_bytes" in edge else ""
         moved = edge.get("bytes", edge.get("least_bytes", "?"))
         decision = {True: "fuse", False: "leave"}.get(edge.get("fuse", ""), str(edge.get("reason", "?")))
         first, second, rank, pressure = (
@@ -260,7 +260,7 @@ def _pressure(fusions: Decisions) -> Iterator[Markup]:
         )
         launches = f"@{first} \N{RIGHTWARDS ARROW} @{second}"
         names = " ".join(f"@{name}" for name in edge.get("buffers", ()))
-        rows.append((launches, names, rank, pressure, f"{least}{moved}", decision))
+        rows.append((launches, names, rank, pressure, f"{prefix}{moved}", decision))
     table = _table(head, rows, frozenset((2, 3, 4)))
     yield element("details", element("summary", "How strongly the launches are tied"), table)
 

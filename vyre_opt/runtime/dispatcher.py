@@ -158,12 +158,16 @@ class Dispatcher(Protocol):
         ...
 
 
-# Target -> the module and the class of its dispatcher; a build may lack the module.
 _TARGETS = {
     "ref": ("vyre_opt.runtime.ref", "RefDispatcher"),
     "cpu": ("vyre_opt.runtime.cpu", "CpuDispatcher"),
     "cuda": ("vyre_opt.cuda", "CudaDispatcher"),
 }
+"""Target -> the module and the class of its dispatcher; a build may lack the module.
+
+`vyre_opt.cuda` is a layer above this one.  It is named as text and imported when the target is asked for, so
+that callers choose any target here by its name, and this package depends on no GPU.
+"""
 
 
 DispatcherLike = str | Dispatcher
@@ -199,7 +203,7 @@ def _dispatcher_class(name: str) -> Callable[..., Dispatcher] | str:
     return cls or "this build does not have it"
 
 
-_shared: dict[Any, Dispatcher] = {}
+_shared: dict[object, Dispatcher] = {}
 
 
 def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:

@@ -180,11 +180,13 @@ def check_program(
     program: Program, grid: int | Sequence[int] | None, module: Module | None, specs: Mapping[str, Any] | None
 ) -> CheckedCall:
     """The checked grid and constants of a dispatch, without arrays; raises what `check_call` does."""
-    values = check_form(program, module, specs)
+    values = check_declarations(program, module, specs)
     return CheckedCall(check_grid(program, grid), {}, values)
 
 
-def check_form(program: Program, module: Module | None, specs: Mapping[str, Any] | None) -> dict[str, Any]:
+def check_declarations(
+    program: Program, module: Module | None, specs: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """The constants of a program, after checks that need no grid; raises what `check_call` does."""
     if program.type_parameters:
         name = program.type_parameters[0].name

@@ -10,15 +10,15 @@ from .dispatcher import BadInputs
 __all__ = ["integer_in", "items_of"]
 
 
-def integer_in(value: Any, least: int, most: int) -> int | None:
-    """An integer of any type from `least` to `most` as an int; None for anything else, and for a bool."""
+def integer_in(value: Any, low: int, high: int) -> int | None:
+    """An integer of any type from `low` to `high` as an int; None for anything else, and for a bool."""
     if type(value) is not int:
         try:
             # operator.index takes every integer type, but takes bool for one too.
             value = None if isinstance(value, bool) else operator.index(value)
         except TypeError:
             value = None
-    return value if value is not None and least <= value <= most else None
+    return value if value is not None and low <= value <= high else None
 
 
 def items_of(values: Any, expected: str) -> list[Any]:

@@ -123,7 +123,7 @@ def policy_descent(
     on_progress: Callable[[PathPoint], None] | None = None,
     start: int | None = None,
 ) -> None:
-    """Spend a budget, or stop before.
+    """Spend a budget on the search; stop before where no measurement promises a gain.
 
     `start`: the index of the configuration that is measured first, one at random if None.
     `on_progress(point)` is called after each descent.
@@ -133,10 +133,10 @@ def policy_descent(
     glance = max(1, budget.rounds // 2)
     # with one round, a glance is a whole measurement, and the budget has no room for more of them
     breadth = options.breadth if glance < budget.rounds else 1.0
-    most = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
-    opening = min(most, max(3, round(most * options.opening)))
+    max_configs = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
+    opening = min(max_configs, max(3, round(max_configs * options.opening)))
     budget.measure(_spread(surrogate, rng, opening, start), glance)
-    while 0 < len(budget.order) < most:
+    while 0 < len(budget.order) < max_configs:
         best = budget.best
         if best is None:  # all failed so far: anything else
             budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
@@ -153,7 +153,8 @@ def policy_descent(
         p[budget.order] = 0.0
         if on_progress:
             on_progress(PathPoint(len(budget.order), expected, budget.costs[best], float(p.sum())))
-        count = min(most - len(budget.order), max(1, int((most - len(budget.order)) * options.share)))
+        left = max_configs - len(budget.order)
+        count = min(left, max(1, int(left * options.share)))
         # probabilities below 2^-16 are 0: if none is left, draw by the gains themselves
         budget.measure(_draw(p if p.any() else gains, rng, count), glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
@@ -187,7 +188,7 @@ def _normal(z: Array) -> Array:
 
 
 def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
-    """Measure the cheapest in the `rounds` that they lack; those that then have all are the finalists."""
+    """Measure the cheapest for the `rounds` that they lack; those that then have all rounds are the finalists."""
     best = budget.best
     if best is None:
         return
@@ -199,8 +200,8 @@ def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
         if cost <= contenders * budget.costs[best] or cost == budget.costs[best]
     ]
     budget.measure(near, rounds)
-    most = max(len(budget.samples[pick]) for pick in near)
-    budget.finalists = [pick for pick in near if len(budget.samples[pick]) == most]
+    most_samples = max(len(budget.samples[pick]) for pick in near)
+    budget.finalists = [pick for pick in near if len(budget.samples[pick]) == most_samples]
 
 
 def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: int | None) -> list[int]:
@@ -209,8 +210,8 @@ def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: i
     picks = [int(rng.integers(total)) if start is None else start]
     while len(picks) < count:
         drawn = rng.choice(total, min(total, 16), replace=False)
-        far = surrogate.apart(picks)[drawn]
-        picks.append(int(drawn[int(np.argmax(far))]))
+        distances = surrogate.squared_distances(picks)[drawn]
+        picks.append(int(drawn[int(np.argmax(distances))]))
     return list(dict.fromkeys(picks))
 
 

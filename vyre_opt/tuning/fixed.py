@@ -157,8 +157,8 @@ def _matrix(rows: Any, candidates: int) -> np.ndarray:
     return matrix
 
 
-def _words(numbers: Any, name: str, least: int) -> np.ndarray:
-    """Integers from `least` to 2^32 - 1 as u32, negative ones in two's complement.  Raises BadInputs."""
+def _words(numbers: Any, name: str, low: int) -> np.ndarray:
+    """Integers from `low` to 2^32 - 1 as u32, negative ones in two's complement.  Raises BadInputs."""
     import numpy as np
 
     if isinstance(numbers, np.ndarray):
@@ -168,16 +168,16 @@ def _words(numbers: Any, name: str, least: int) -> np.ndarray:
         if (
             flat.dtype != np.uint32
             and flat.size
-            and not (least <= int(flat.min()) <= int(flat.max()) <= U32_MAX)
+            and not (low <= int(flat.min()) <= int(flat.max()) <= U32_MAX)
         ):
-            raise BadInputs(f"{name} takes numbers from {least} to {U32_MAX}")
+            raise BadInputs(f"{name} takes numbers from {low} to {U32_MAX}")
         return np.ascontiguousarray(flat.astype(np.uint32, copy=False))
     items = items_of(numbers, f"{name} is a sequence of integers")
-    return np.array([_word(item, name, k, least) for k, item in enumerate(items)], np.uint32)
+    return np.array([_word(item, name, k, low) for k, item in enumerate(items)], np.uint32)
 
 
-def _word(number: Any, name: str, index: int, least: int) -> int:
-    value = integer_in(number, least, U32_MAX)
+def _word(number: Any, name: str, index: int, low: int) -> int:
+    value = integer_in(number, low, U32_MAX)
     if value is None:
-        raise BadInputs(f"{name}[{index}] is {number!r}; it takes integers from {least} to {U32_MAX}")
+        raise BadInputs(f"{name}[{index}] is {number!r}; it takes integers from {low} to {U32_MAX}")
     return value & U32_MAX

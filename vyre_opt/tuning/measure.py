@@ -38,7 +38,7 @@ class Bench(Protocol):
     failures: dict[int, str]
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
-        """For each of `picks` its seconds in each round, all of them taking turns; [] for one that fails."""
+        """For each of `picks`, its seconds in each round; [] if it fails.  A round measures every pick once."""
 
 
 class FunctionBench:

@@ -94,9 +94,9 @@ def dispatcher_for(target: str) -> Dispatcher:
     if not target.startswith("sm_"):
         return shared_dispatcher(target or "cpu")
     backend: Any = shared_dispatcher("cuda")
-    here = str(backend.facts.target.name)
-    if here.rstrip("a") != target.rstrip("a"):
-        raise BackendError(f"the GPU here is {here}, not {target}, so there is nothing to measure on")
+    local_gpu = str(backend.facts.target.name)
+    if local_gpu.rstrip("a") != target.rstrip("a"):
+        raise BackendError(f"the GPU here is {local_gpu}, not {target}, so there is nothing to measure on")
     dispatcher: Dispatcher = backend
     return dispatcher
 

@@ -133,7 +133,7 @@ def weights_16_16(powers: np.ndarray) -> np.ndarray:
 
 
 def _powers(costs: Any, temperature: Any) -> np.ndarray:
-    """exp(-(cost - least) / T), where `least` is the least cost; 0 for NaN and infinity.  Raises BadInputs."""
+    """exp(-(cost - lowest) / T), where `lowest` is the lowest cost; 0 for NaN and infinity.  Raises BadInputs."""
     import numpy as np
 
     values = np.asarray(_numbers(costs))
@@ -145,14 +145,14 @@ def _powers(costs: Any, temperature: Any) -> np.ndarray:
     usable = ~np.isnan(values) & (values < np.inf)
     if not usable.any():
         raise BadInputs("every cost is NaN or infinite, so no configuration can be picked")
-    least = values[usable].min()
+    lowest = values[usable].min()
     powers = np.zeros(len(values))
-    if least == -np.inf:
+    if lowest == -np.inf:
         powers[values == -np.inf] = 1.0
         return powers
     with np.errstate(over="ignore", under="ignore"):
         # halved first, since the difference of two finite numbers may overflow
-        powers[usable] = np.exp(-2.0 * ((values[usable] / 2 - least / 2) / scale))
+        powers[usable] = np.exp(-2.0 * ((values[usable] / 2 - lowest / 2) / scale))
     return powers
 
 

@@ -33,6 +33,7 @@ class Tuning:
     `budget`: in measurements.  `of`: the number of configurations in the space.
     `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the result is
     one of an earlier run, from the cache.
+    The names are public, and all but `kept` are keys of `to_json`, so none is changed.
     """
 
     kernel: str

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, build_automaton, matches_of_hits
-from ..kernels.search import MAX_SLAB, SOURCES, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
 from .spaces import products
@@ -50,7 +50,7 @@ class SearchWorkload:
             schedule = _schedule(config)
         except ValueError as error:
             return str(error)
-        slab = schedule.slab(SOURCES["base64"], self.automaton.warmup)
+        slab = schedule.slab(ENCODINGS["base64"], self.automaton.warmup)
         if 0 < config["threshold"] < slab:
             return f"a slab of {slab} bytes is over the threshold, which is what 0 says too"
         return None

@@ -63,7 +63,7 @@ class Surrogate:
         self.rng = rng
         self.particles = self._prior()
 
-    def apart(self, picks: Sequence[int]) -> Array:
+    def squared_distances(self, picks: Sequence[int]) -> Array:
         """The squared distance of each configuration from the nearest of `picks`, all factors weighted alike."""
         return np.asarray(self._distances(picks)[: self.singles].sum(axis=0).min(axis=0))
 
@@ -106,10 +106,10 @@ class Surrogate:
         return np.concatenate([weights, noise, self.rng.random((PARTICLES, 1))], axis=1)
 
     def _distances(self, picks: Sequence[int]) -> Array:
-        """Squared, by coordinate: coordinates x picks x configurations."""
+        """Squared distances along each coordinate: coordinates x picks x configurations."""
         at = self.coordinates
-        apart: Array = np.sum((at[:, list(picks), None, :] - at[:, None, :, :]) ** 2, axis=-1)
-        return apart
+        squared: Array = np.sum((at[:, list(picks), None, :] - at[:, None, :, :]) ** 2, axis=-1)
+        return squared
 
 
 def _solve(

@@ -13,7 +13,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Automaton, build_automaton
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid, dfa_schedule
-from vyre_opt.kernels.search import MAX_SLAB, SOURCES, SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid
 
 from .case import Array, KernelCase, Use
 
@@ -41,7 +41,7 @@ def decode_and_search_cases() -> Iterator[KernelCase]:
                 yield KernelCase("scan.dfa", what, _dfa(size, PATTERNS, schedule, grid, table))
     yield KernelCase("scan.dfa", "single bytes", _dfa(500, (b"a",), SMALL))
     yield KernelCase("scan.dfa", "patterns of 700 bytes", _dfa(40000, LONG, dfa_schedule(699)))
-    for encoding in SOURCES:
+    for encoding in ENCODINGS:
         for size in (1, 770, 30000):
             for searching in (SearchSchedule(), SearchSchedule(32, 12)):
                 for fused in (False, True):

@@ -18,15 +18,15 @@ from ...ir.program import Dim3, Module, Program
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
-from ..inputs import check_form
+from ..inputs import check_declarations
 from . import output_memory, threads
 from .compiler import compile_program
 from .jit import Host
 from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import HostRunner, Memory
-    from ..pipelines.steps import Plan
+    from ..pipelines.host_runner import HostMemory, HostRunner
+    from ..pipelines.steps import PipelinePlan
 
 __all__ = ["CpuDispatcher"]
 
@@ -52,8 +52,11 @@ class CpuDispatcher:
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
-        self._launches: OrderedDict[Any, CompiledLaunch] = OrderedDict()
-        """By the ids of a program and its module; each keeps both alive, so that no id is used again."""
+        self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
+        """(id of a program, id of its module, constants) -> its launch, the latest used last.
+
+        A launch keeps both alive, so no other object can get their ids while it is here.
+        """
         self._lock = threading.Lock()
 
     def dispatch(
@@ -82,12 +85,12 @@ class CpuDispatcher:
         `settled`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
         """
-        values = check_form(program, module, specs) if specs else None
+        values = check_declarations(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
-        constants = check_form(program, module, None) if values is None else values
+        constants = check_declarations(program, module, None) if values is None else values
 
         launch = CompiledLaunch(
             program,
@@ -103,7 +106,7 @@ class CpuDispatcher:
         return launch
 
     def in_place(
-        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
+        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`."""
         launch = self.prepared(program, module, settled=True)
@@ -111,7 +114,7 @@ class CpuDispatcher:
         launch.prepare(grid)
         return lambda: launch.in_place(bound, grid, scratch)
 
-    def pipeline(self, plan: Plan) -> HostRunner:
+    def pipeline(self, plan: PipelinePlan) -> HostRunner:
         """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 

@@ -18,14 +18,14 @@ from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
 from ..cache.store import Store
 from ..dispatcher import BackendError
-from ..ref.faults import fault
+from ..faults import fault
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
 __all__ = ["ObjectCode", "compile_program", "flat_program", "host_code"]
 
 MAX_LOADED = 256
-_LOADED: OrderedDict[Any, ObjectCode] = OrderedDict()
+_LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
 _LOCK = threading.Lock()
 
 

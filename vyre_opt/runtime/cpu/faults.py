@@ -1,4 +1,4 @@
-"""A fault record that compiled code filled in, as the error that the interpreter would raise."""
+"""Turns a fault record that compiled code filled in into the error that the interpreter would raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
-from ..ref.faults import bad_step, invocation_name, out_of_bounds, signed, trapped
+from ..faults import bad_step, invocation_name, out_of_bounds, signed, trapped
 
 __all__ = ["error_of"]
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -71,7 +70,7 @@ def _this_machine() -> tuple[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _machine(host: Host) -> Any:
+def _machine(host: Host) -> llvm.TargetMachine:
     _initialize()
     target = llvm.Target.from_triple(host.triple)
     return target.create_target_machine(
@@ -80,7 +79,7 @@ def _machine(host: Host) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _linker() -> Any:
+def _linker() -> llvm.LLJIT:
     _initialize()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     # JITLink puts the sections of an object side by side; the older linker does not, and aborts the
@@ -91,7 +90,7 @@ def _linker() -> Any:
 class Loaded:
     """A function in memory, which is unloaded with this object.  For its parameters see lowering.host."""
 
-    def __init__(self, tracker: Any, address: int) -> None:
+    def __init__(self, tracker: llvm.ResourceTracker, address: int) -> None:
         self.tracker = tracker
         self.address = address
         signature = ctypes.CFUNCTYPE(
@@ -115,7 +114,7 @@ def compile_object(text: str, host: Host) -> bytes:
             return object_file
 
 
-def link(object_file: bytes, *symbols: str) -> Any:
+def link(object_file: bytes, *symbols: str) -> llvm.ResourceTracker:
     """Link an object file into this process; the result gives addresses by symbol, and keeps the code loaded."""
     with _LOCK:
         library = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()

@@ -27,7 +27,7 @@ __all__ = ["CompiledLaunch"]
 
 MAX_GRIDS = 64
 MAX_KEPT_RUNNERS = 8
-"""For how many grids and lengths a program's runners are kept."""
+"""The number of pairs of a grid and lengths whose runners a program keeps."""
 
 MAX_KEPT_BYTES = 1 << 18
 """A runner with more scratch memory than this is not kept."""
@@ -49,7 +49,7 @@ class CompiledLaunch:
         self._code: _Code | None = None
         self._grids: dict[int, Dim3] = {}
         self._runners: dict[tuple[int, ...], list[threads.GridRunner]] = {}
-        """By the grid and the lengths of the arrays; only those that no call is using."""
+        """(grid, lengths of the arrays) -> the runners for it that no call is using now."""
 
     def is_current(self) -> bool:
         """Whether the program and its module's functions are unchanged."""
@@ -143,10 +143,10 @@ class CompiledLaunch:
 class _Code:
     """A program's code, and how the bound buffers and the code's arguments belong together.
 
-    `order`: for each argument, the index among the bound buffers, or the buffer if it is not bound;
-    `lanes`: of its elements.  Indices of bound buffers: `copied`: those that a run changes or gives
-    back, so that it needs a copy; `shared`: the others, where it reads the caller's own arrays;
-    `outputs`: with the lanes of their elements.
+    For each argument, `order` has its index among the bound buffers, or the buffer if it is not bound, and
+    `lanes` the lanes of its elements.  The rest are indices of bound buffers: `copied` of those that a run
+    changes or returns, so that it works on a copy; `shared` of the others, where it reads the caller's own
+    arrays; `outputs` of those that it returns, each with the lanes of its elements.
     """
 
     object_code: ObjectCode

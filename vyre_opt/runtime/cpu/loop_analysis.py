@@ -1,4 +1,4 @@
-"""What a program's loops tell of its time: whether workgroups take alike, and one run as long as the next."""
+"""Whether a program's workgroups take about equal time, and its runs too, as far as its loops show it."""
 
 from __future__ import annotations
 

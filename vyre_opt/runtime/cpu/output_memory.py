@@ -29,8 +29,11 @@ _GRAIN = 1 << 16
 _address_of, _start_of = ctypes.addressof, ctypes.c_char.from_buffer
 
 _free: dict[int, np.ndarray] = {}
-"""By address, oldest first.  An array may be dropped at any point, in another thread or amid these functions;
-so they use no lock, in which a thread could meet itself, but single operations of a dict."""
+"""Address -> free block, oldest first.
+
+An array may be dropped at any point, in another thread or amid these functions; so they take no lock, on which
+a thread could deadlock with itself, and use single operations of a dict instead.
+"""
 
 
 class _Lease:
@@ -85,7 +88,7 @@ def _reuse(size: int) -> np.ndarray | None:
 
 
 def _release(address: int, memory: np.ndarray) -> None:
-    """Put a block on the free list; the oldest ones go where that makes it too long."""
+    """Put a block on the free list, and drop its oldest blocks while it is too long."""
     _free[address] = memory
     addresses = tuple(_free)
     total = sum(len(block) for address in addresses if (block := _free.get(address)) is not None)

@@ -159,12 +159,12 @@ class ThreadPool(Protocol):
         False if some have not after WAIT_NS, or when a signal comes.
         """
 
-    def abandon(self, address: int, /) -> Any:
+    def abandon(self, address: int, /) -> object:
         """Stop the job at an address, unless it is finished; return once no worker may touch it."""
 
 
 _pools: dict[int, ThreadPool] = {}
-"""By process id."""
+"""Process id -> its pool."""
 
 
 def thread_pool() -> ThreadPool:
@@ -224,7 +224,7 @@ class _SemaphorePool:
     `slots`: the address of the first of MAX_SLOTS slots; thread k waits at slot k.
     """
 
-    abandon: Callable[[int], Any]
+    abandon: Callable[[int], object]
 
     def __init__(self, process: int) -> None:
         memory = np.zeros(MAX_SLOTS * SLOT_BYTES + SLOT_BYTES, np.uint8)
@@ -288,7 +288,7 @@ class _ExecutorPool:
     def __init__(self) -> None:
         self.executor = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
         self.running: dict[int, tuple[Job, list[Future[int]]]] = {}
-        """By a job's address."""
+        """Address of a job -> the job, and the calls of its workers."""
 
     def start(self, job: Job, workers: int) -> None:
         futures: list[Future[int]] = []

@@ -70,7 +70,7 @@ FREE, BEGUN, CLAIMED = range(3)
 SLOT_BYTES = 128
 
 COPY_GROUP_BYTES = 1 << 16
-"""What `vyre_copy` takes for a workgroup."""
+"""Bytes that `vyre_copy` copies as one workgroup."""
 
 WAKE_FANOUT = 2
 
@@ -79,7 +79,7 @@ LINGER_NS = 50_000
 
 
 def worker_ir(triple: str, layout: str) -> str:
-    """For every system:
+    """The functions that every system has:
 
     vyre_work(job, thread, most): run up to `most` chunks as that thread; 1 if nothing is left to take.
     vyre_copy(args, first, last, ...): a function such as lowering.host makes, which copies memory;
@@ -96,7 +96,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 
 def linux_ir(triple: str) -> str:
-    """For Linux, whose C library has the semaphores and clocks; to follow `worker_ir`:
+    """The functions for Linux, whose C library has semaphores and clocks; to be appended to `worker_ir`:
 
     vyre_init_slot(slot): prepare it; not 0 if there is no semaphore.
     vyre_quit_slot(slot): let its thread return.
@@ -127,25 +127,7 @@ def _work() -> str:
     return f"""
 define i64 @vyre_work(ptr %job, i64 %thread, i64 %most) nounwind {{
 entry:
-{_load("end", "i64", END)}
-{_address("max.chunk", MAX_CHUNK)}
-{_load("spread", "i64", SPREAD)}
-{_load("code", "ptr", CODE)}
-{_load("args", "ptr", ARGS)}
-{_load("scratches", "ptr", SCRATCH)}
-{_load("stride", "i64", STRIDE)}
-{_load("records", "ptr", RECORDS)}
-{_address("stop", STOP)}
-{_address("next", NEXT)}
-  %scratch.offset = mul i64 %thread, %stride
-  %scratch = getelementptr i8, ptr %scratches, i64 %scratch.offset
-  %record.offset = mul i64 %thread, {RECORD_WORDS}
-  %record = getelementptr i64, ptr %records, i64 %record.offset
-{_address("record.stop", STOP_WORD, "record")}
-  store ptr %stop.at, ptr %record.stop.at
-{_load("yield", "ptr", YIELD)}
-{_address("record.yield", YIELD_WORD, "record")}
-  store ptr %yield, ptr %record.yield.at
+{_thread_setup()}
   br label %head
 head:
   %count = phi i64 [ 0, %entry ], [ %count.next, %following ]
@@ -186,6 +168,31 @@ none.left:
 """
 
 
+def _thread_setup() -> str:
+    """Loads the words of %job that the chunk loop uses, and finds this thread's %scratch and %record; the
+    program's code polls STOP and calls YIELD through addresses in the record, which are stored here."""
+    return f"""\
+{_load("end", "i64", END)}
+{_address("max.chunk", MAX_CHUNK)}
+{_load("spread", "i64", SPREAD)}
+{_load("code", "ptr", CODE)}
+{_load("args", "ptr", ARGS)}
+{_load("scratches", "ptr", SCRATCH)}
+{_load("stride", "i64", STRIDE)}
+{_load("records", "ptr", RECORDS)}
+{_address("stop", STOP)}
+{_address("next", NEXT)}
+  %scratch.offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %scratches, i64 %scratch.offset
+  %record.offset = mul i64 %thread, {RECORD_WORDS}
+  %record = getelementptr i64, ptr %records, i64 %record.offset
+{_address("record.stop", STOP_WORD, "record")}
+  store ptr %stop.at, ptr %record.stop.at
+{_load("yield", "ptr", YIELD)}
+{_address("record.yield", YIELD_WORD, "record")}
+  store ptr %yield, ptr %record.yield.at"""
+
+
 def _copy() -> str:
     return f"""
 define void @vyre_copy(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %record) nounwind {{
@@ -210,7 +217,7 @@ define void @vyre_copy(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %reco
 
 
 def _libc() -> str:
-    """The C library's functions, and vyre.now(): nanoseconds of CLOCK_MONOTONIC (1)."""
+    """Declares functions of the C library, and defines vyre.now(): nanoseconds of CLOCK_MONOTONIC (1)."""
     return """
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)
@@ -424,7 +431,11 @@ end:
 
 
 def _start() -> str:
-    """Slots are claimed before any of them gets the job, since RUNNING and MEMBERS must be whole by then."""
+    """vyre_start (see `linux_ir`).
+
+    All slots are claimed before the first one gets the job: a worker that has it reads MEMBERS and
+    decrements RUNNING, so both must be complete by then.
+    """
     return f"""
 define i64 @vyre_start(ptr %job, ptr %slots, i64 %count, i64 %wanted) nounwind {{
 entry:
@@ -513,7 +524,11 @@ end:
 
 
 def _finish() -> str:
-    """That RUNNING is 0 does not end the wait: the last worker still posts DONE, in the job's memory."""
+    """vyre_finish (see `linux_ir`).
+
+    After RUNNING has reached 0 it still waits for DONE: the last worker posts it in the job's memory,
+    which must not be freed before.
+    """
     return f"""
 define i64 @vyre_finish(ptr %job, i64 %ns) nounwind {{
 entry:

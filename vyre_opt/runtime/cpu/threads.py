@@ -23,33 +23,40 @@ __all__ = ["GridRunner", "WorkgroupCode", "available", "copy", "copy_to", "share
 
 BYTES_PER_THREAD, TICKET_BYTES_PER_THREAD = 1 << 18, 1 << 17
 SECONDS_PER_THREAD = 1.5e-5
-"""Work that is worth another thread: several times what it costs to call one that is awake."""
+"""The work for which another thread is started, in bytes of the largest buffer or in seconds.
+
+Several times what it costs to call a thread that is awake.
+"""
 
 ALONE_SECONDS, ALONE_SECONDS_AWAKE = 1e-4, 4e-5
-"""Work that is left to one thread: the others may be asleep, and would come too late.  The second holds
-soon after another call: then they are awake, or it pays to wake them for the calls to come."""
+"""Seconds of work that the caller does alone, since threads that sleep would wake too late to help.
+
+The second holds shortly after another call: then the threads are still awake, or are worth waking for the
+calls that are likely to follow.
+"""
 
 CALL_SECONDS = 1e-6
 """What a call of machine code takes, whatever it does."""
 
 FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
-"""One thread begins with so many (or a 64th of all, if that is less), then takes TRIAL_GROWTH times as many, ..."""
+"""The caller measures itself on FIRST_INVOCATIONS (or a 64th of all, if that is less), then on TRIAL_GROWTH
+times as many, and so on."""
 
 CHUNKS_PER_THREAD = 8
 CHUNK_INVOCATIONS = 1 << 16
 CHUNK_BYTES = 1 << 23
-"""The most in a chunk, which nothing interrupts."""
+"""The most in a chunk, which runs to its end whatever happens."""
 
 SIGNAL_SECONDS = 0.02
-"""How long the caller is to stay in machine code at most, since Python handles no signals meanwhile."""
+"""The longest that the caller should stay in machine code, since Python handles no signals meanwhile."""
 
 CALLER_CHUNKS = 4
-"""Chunks that the caller runs in a call; since chunks grow with what is done, more could take far longer."""
+"""Chunks that the caller runs in one call; chunks grow as a job goes on, so more could take far longer."""
 
 MIN_COPY_BYTES = 1 << 21
 
 REMEMBERED_RUNS = 64
-"""So many runs are shared out by the time that one alone took; then that is measured again."""
+"""Runs that are divided among threads by a measured time, before that time is measured again."""
 
 _last_call = 0.0
 """When the last call ended."""
@@ -94,7 +101,7 @@ class GridRunner:
         self.jobs: dict[int, Job] = {}
         self.expected: float | None = None
         """The seconds of a run in one thread, where all runs take about as long."""
-        self.left = 0
+        self.runs_left = 0
         """Runs until `expected` is measured again."""
 
     def __call__(self, addresses: Iterable[int]) -> list[int] | None:
@@ -119,7 +126,7 @@ class GridRunner:
         """Run in this thread alone while that takes little time, then with as many as the rest is worth."""
         begun = perf_counter()
         alone = ALONE_SECONDS_AWAKE if begun - _last_call < SPIN_NS * 1e-9 else ALONE_SECONDS
-        if self.expected is None or not self.left:
+        if self.expected is None or not self.runs_left:
             job, done, seconds = self._begin_alone(alone)
             if done == self.workgroups:
                 self._remember(perf_counter() - begun)
@@ -132,16 +139,16 @@ class GridRunner:
             return job
         else:
             done, seconds = 0, self.expected
-            self.left -= 1
+            self.runs_left -= 1
         return self._share(
             done, min(self.workers, self.workgroups - done, 1 + int(seconds / SECONDS_PER_THREAD))
         )
 
     def _remember(self, seconds: float) -> None:
-        """Expect as much of the next runs; at most twice what was expected, since this one may have been held up."""
+        """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
-            self.left = REMEMBERED_RUNS
+            self.runs_left = REMEMBERED_RUNS
 
     def _begin_alone(self, alone: float) -> tuple[Job, int, float]:
         """Run workgroups in this thread, few first, while the rest is expected to take `alone` seconds or less.

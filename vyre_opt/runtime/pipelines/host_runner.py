@@ -13,14 +13,14 @@ from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..inputs import Empty
-from .steps import AnyStep, Plan, Read, Step, is_returned, steps_of
+from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from .watch import Watch
 
-__all__ = ["HostRunner", "Memory", "located"]
+__all__ = ["HostRunner", "HostMemory", "located"]
 
 
 @dataclass(slots=True)
-class Memory:
+class HostMemory:
     """The storage of a pipeline's buffer.
 
     `array`: flat over scalars.  `written`: for each scalar, whether it is initialised; None if all
@@ -34,7 +34,7 @@ class Memory:
 Rounds = tuple[tuple[int, int], ...]
 """(round, number of rounds) of each repeat around a step, from the outermost in; rounds count from 1."""
 
-InPlace = Callable[[Program, Mapping[str, Memory], Dim3, Module, Scratch], Callable[[], None]]
+InPlace = Callable[[Program, Mapping[str, HostMemory], Dim3, Module, Scratch], Callable[[], None]]
 """(program, its bound buffers by name, grid, module, storage for the others) -> a function that runs it once.
 
 Everything is checked and compiled before it returns.  A run works on the memory itself, and raises ProgramError.
@@ -46,11 +46,11 @@ class HostRunner:
     """Runs a plan, any number of times.
 
     `in_place`: how the target launches a program.  `empty`: allocates uninitialised memory.
-    `tracked`: whether to keep `Memory.written`.  `poison`: whether to fill uninitialised memory with
+    `tracked`: whether to keep `HostMemory.written`.  `poison`: whether to fill uninitialised memory with
     bytes of 1, so that nobody takes it for zeros.
     """
 
-    plan: Plan
+    plan: PipelinePlan
     in_place: InPlace
     _: KW_ONLY
     empty: Empty = np.empty
@@ -84,7 +84,7 @@ class _HostRun:
             raise BackendError(f"pipeline @{self.plan.pipeline.name}: not enough memory: {error}") from None
         self.launches = self._prepared_launches()
 
-    def _memory(self, buffer: Buffer, value: Any, scratch: Scratch) -> Memory:
+    def _memory(self, buffer: Buffer, value: Any, scratch: Scratch) -> HostMemory:
         """Storage for a buffer: the caller's own array if no launch writes it."""
         if not isinstance(value, np.ndarray):
             array = self._allocate(buffer, None if is_returned(buffer) else scratch)
@@ -94,7 +94,7 @@ class _HostRun:
             array = value
         is_initialised = buffer.access is AccessMode.READ or buffer.live_in
         tracks = self.runner.tracked and not is_initialised
-        return Memory(array, np.zeros(len(array), np.bool_) if tracks else None)
+        return HostMemory(array, np.zeros(len(array), np.bool_) if tracks else None)
 
     def _allocate(self, buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
         """Uninitialised storage, kept in `scratch` if there is one."""
@@ -112,11 +112,11 @@ class _HostRun:
             array.view(np.uint8).fill(1)
         return array
 
-    def _prepared_launches(self) -> dict[Step, Callable[[], None]]:
-        launches: dict[Step, Callable[[], None]] = {}
+    def _prepared_launches(self) -> dict[LaunchStep, Callable[[], None]]:
+        launches: dict[LaunchStep, Callable[[], None]] = {}
         scratches: dict[Program, Scratch] = {}
         for step in steps_of(self.plan.steps):
-            if isinstance(step, Step):
+            if isinstance(step, LaunchStep):
                 formals = step.program.bound_buffers
                 memory = {f.name: self.memory[name] for f, name in zip(formals, step.buffers, strict=True)}
                 scratch = scratches.setdefault(step.program, Scratch())
@@ -139,20 +139,20 @@ class _HostRun:
 
     def _walk(self, steps: list[AnyStep], rounds: Rounds) -> None:
         for step in steps:
-            if isinstance(step, Step):
+            if isinstance(step, LaunchStep):
                 with self.watch.lap(step):
                     try:
                         self.launches[step]()
                     except ProgramError as fault:
                         raise located(fault, self.plan, step, rounds) from None
-            elif isinstance(step, Read):
+            elif isinstance(step, HostReadStep):
                 self._check_written(step, rounds)
                 self._read(step)
             else:
                 for number in range(step.times):
                     self._walk(step.steps, (*rounds, (number + 1, step.times)))
 
-    def _check_written(self, read: Read, rounds: Rounds) -> None:
+    def _check_written(self, read: HostReadStep, rounds: Rounds) -> None:
         """Raises ProgramError for elements that the host reads and no launch has written."""
         written = self.memory[read.buffer].written
         if written is None or written.all():
@@ -168,7 +168,7 @@ class _HostRun:
         diagnostic = Diagnostic("error", message, read.stage.loc, help=help)
         raise ProgramError("uninitialised", diagnostic.note(f"@{buffer.name} is declared here", buffer.loc))
 
-    def _read(self, read: Read) -> None:
+    def _read(self, read: HostReadStep) -> None:
         buffer = self.plan.buffers[read.buffer]
         self.read_copies.pop(read.buffer, None)
         is_overwritten = not read.settled and not is_returned(buffer)
@@ -181,7 +181,7 @@ class _HostRun:
             self.watch.on_read(read, contents.copy() if is_overwritten else contents)
 
 
-def located(fault: ProgramError, plan: Plan, step: Step, rounds: Rounds = ()) -> ProgramError:
+def located(fault: ProgramError, plan: PipelinePlan, step: LaunchStep, rounds: Rounds = ()) -> ProgramError:
     """The fault, with a note that says which launch it happened in."""
     where = f"launched here by pipeline @{plan.pipeline.name}{_in_round(rounds)}"
     fault.diagnostic.note(where, step.launch.loc)

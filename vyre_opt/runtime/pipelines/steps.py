@@ -12,11 +12,11 @@ from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 
-__all__ = ["AnyStep", "Plan", "Read", "RepeatStep", "Step", "is_returned", "steps_of"]
+__all__ = ["AnyStep", "PipelinePlan", "HostReadStep", "RepeatStep", "LaunchStep", "is_returned", "steps_of"]
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class LaunchStep:
     """A launch.  `buffers`: names of the pipeline's buffers, in the order of the program's bindings."""
 
     launch: Launch
@@ -32,7 +32,7 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class Read:
+class HostReadStep:
     """The host reads a buffer.  `settled`: nothing writes it afterwards."""
 
     stage: HostRead
@@ -49,11 +49,11 @@ class RepeatStep:
     steps: list[AnyStep]
 
 
-AnyStep = Step | Read | RepeatStep
+AnyStep = LaunchStep | HostReadStep | RepeatStep
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class PipelinePlan:
     """A pipeline for given lengths.
 
     `buffers`: all of them, also those that expanded kernels need, each with its count.  `written`:
@@ -84,7 +84,7 @@ def is_returned(buffer: Buffer) -> bool:
     return buffer.live_out or buffer.access is AccessMode.WRITE
 
 
-def steps_of(steps: Iterable[AnyStep]) -> Iterator[Step | Read]:
+def steps_of(steps: Iterable[AnyStep]) -> Iterator[LaunchStep | HostReadStep]:
     """All launches and host reads, each once, in order."""
     stack = list(steps)[::-1]
     while stack:

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from ...ir.diagnostics import Location
-from .steps import Read, Step
+from .steps import HostReadStep, LaunchStep
 
 __all__ = ["Times", "Watch", "label_of"]
 
@@ -28,16 +28,16 @@ class LaunchTime:
 class Times:
     """The times of launches, in the order of their first runs.  `notes`: remarks for the reader of the times."""
 
-    rows: dict[Any, LaunchTime] = field(default_factory=dict)
+    rows: dict[object, LaunchTime] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, key: Any, what: str, seconds: float, loc: Location | None = None) -> None:
+    def add(self, key: object, what: str, seconds: float, loc: Location | None = None) -> None:
         row = self.rows.setdefault(key, LaunchTime(what, loc))
         row.count += 1
         row.seconds += seconds
 
     @contextmanager
-    def of(self, step: Step) -> Iterator[None]:
+    def of(self, step: LaunchStep) -> Iterator[None]:
         """Adds the time of the body, by this machine's clock, to a launch's."""
         start = perf_counter()
         try:
@@ -46,7 +46,7 @@ class Times:
             self.add(step, label_of(step), perf_counter() - start, step.launch.loc)
 
 
-def label_of(step: Step) -> str:
+def label_of(step: LaunchStep) -> str:
     """A name for a launch, such as `@scale over 16 workgroups`."""
     x, y, z = step.grid
     return f"@{step.program.name} over {x * y * z} workgroup{'s' if x * y * z > 1 else ''}"
@@ -56,8 +56,8 @@ def label_of(step: Step) -> str:
 class Watch:
     """`on_read(read, array)`: called at every host read, in order, with a copy of the buffer."""
 
-    on_read: Callable[[Read, Any], None] | None = None
+    on_read: Callable[[HostReadStep, Any], None] | None = None
     times: Times | None = None
 
-    def lap(self, step: Step) -> AbstractContextManager[Any]:
+    def lap(self, step: LaunchStep) -> AbstractContextManager[None]:
         return nullcontext() if self.times is None else self.times.of(step)

@@ -19,8 +19,8 @@ from .machine import Machine
 from .table import TABLE
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import HostRunner, Memory
-    from ..pipelines.steps import Plan
+    from ..pipelines.host_runner import HostMemory, HostRunner
+    from ..pipelines.steps import PipelinePlan
 
 __all__ = ["RefDispatcher"]
 
@@ -61,7 +61,7 @@ class RefDispatcher:
         return outputs
 
     def in_place(
-        self, program: Program, memory: Mapping[str, Memory], grid: Dim3, module: Module, scratch: Scratch
+        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
     ) -> Callable[[], None]:
         """See `HostRunner`.  What a launch writes is initialised for the launches after it.
 
@@ -84,7 +84,7 @@ class RefDispatcher:
     def sample(
         self,
         program: Program,
-        memory: Mapping[str, Memory],
+        memory: Mapping[str, HostMemory],
         grid: Dim3,
         module: Module,
         workgroups: Sequence[range],
@@ -99,7 +99,7 @@ class RefDispatcher:
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 
-    def pipeline(self, plan: Plan) -> HostRunner:
+    def pipeline(self, plan: PipelinePlan) -> HostRunner:
         """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 
@@ -111,7 +111,7 @@ class RefDispatcher:
         call: CheckedCall,
         module: Module | None,
         scratch: Scratch,
-        memory: Mapping[str, Memory],
+        memory: Mapping[str, HostMemory],
         workgroups: Sequence[range] | None = None,
     ) -> Machine:
         try:

@@ -85,8 +85,8 @@ def _in_rounds(
     ends = np.cumsum(np.bincount(rank))
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         lanes = by_rank[start:end]
-        here = offsets[lanes]
-        current = from_storage(data[here], dtype)
+        round_offsets = offsets[lanes]
+        current = from_storage(data[round_offsets], dtype)
         old[lanes] = current
         if name == "compare_exchange":
             expected, new = (operand[lanes] for operand in operands)
@@ -94,5 +94,5 @@ def _in_rounds(
         else:
             new = compute(name, [current, operands[0][lanes]], dtype)
         # no element comes twice in a round, so this loses no update
-        data[here] = to_storage(new, dtype)
+        data[round_offsets] = to_storage(new, dtype)
     return old

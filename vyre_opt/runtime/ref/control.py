@@ -10,7 +10,7 @@ from ...ir import arith
 from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Value
 from ..dispatcher import BackendError
-from .faults import bad_step, trapped
+from ..faults import bad_step, trapped
 from .frame import Frame
 from .machine import Machine
 from .registers import constant_register, register_type

@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """cast and bitcast on registers."""
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ def cast(values: Array, source: DataType, target: DataType) -> Array:
     if s is t:
         return values
     if t.is_bool:
-        return values != 0
+        truth: Array = values != 0
+        return truth
     if t.is_float:
         return _float_to_float(values, s, t) if s.is_float else _int_to_float(values, t)
     return _float_to_int(values, t) if s.is_float else values.astype(register_type(t))
@@ -67,7 +67,7 @@ def bitcast(values: Array, source: DataType, target: DataType) -> Array:
     stored = np.ascontiguousarray(to_storage(values, source))
     raw = stored.reshape(len(stored), -1).view(np.uint8)
     if target.element.is_bool:
-        result = (raw & np.uint8(1)) != 0
+        result: Array = (raw & np.uint8(1)) != 0
     else:
         scalar = to_storage(np.empty(0, register_type(target)), target).dtype
         result = from_storage(raw.view(scalar), target)

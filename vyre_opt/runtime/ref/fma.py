@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """a * b + c with one rounding, for every float type.
 
 The product of two f16, bf16 or f32 values is exact in f64.  TwoSum (Knuth) gives the
@@ -64,7 +63,7 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
     upper, lower = _two_sum(z, error)
     total, rest = _two_sum(product, upper)
     # the last addition is the only one to round; the odd bit stands for all that is smaller
-    result = total + odd_double(*_two_sum(lower, rest))
+    result: Array = total + odd_double(*_two_sum(lower, rest))
     simple = (
         (np.abs(x) < _FACTOR_LARGE)
         & (np.abs(y) < _FACTOR_LARGE)

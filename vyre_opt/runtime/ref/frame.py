@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Lanes and the values they hold.
 
 A batch is some consecutive workgroups of the dispatch, called rows, whose invocations
@@ -67,7 +66,10 @@ class WorkgroupBatch:
     @cached_property
     def subgroup_of_lane(self) -> np.ndarray:
         """The subgroup of each lane, numbered over the whole batch."""
-        return self.row_of_lane * self.subgroups_per_row + self.local_of_lane // SUBGROUP_SIZE
+        subgroups: np.ndarray = (
+            self.row_of_lane * self.subgroups_per_row + self.local_of_lane // SUBGROUP_SIZE
+        )
+        return subgroups
 
 
 class Frame:
@@ -114,7 +116,7 @@ class Frame:
         return np.broadcast_to(array, (self.size, *array.shape[1:]))
 
     def of_lanes(self, per_lane: np.ndarray) -> np.ndarray:
-        """Of an array over all lanes of the batch, the entries for this frame."""
+        """The entries for this frame's lanes of an array that has one for each lane of the batch."""
         return per_lane if self.ids is None else per_lane[self.ids]
 
     @cached_property

@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Constants, and the ids and sizes of the dispatch."""
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ def _workgroup(batch: WorkgroupBatch, axis: int) -> Array:
 
 
 def _global(batch: WorkgroupBatch, axis: int) -> Array:
-    return _workgroup(batch, axis) * batch.workgroup[axis] + _local(batch, axis)
+    ids: Array = _workgroup(batch, axis) * batch.workgroup[axis] + _local(batch, axis)
+    return ids
 
 
 _IDS: dict[str, Callable[[WorkgroupBatch, int], Array]] = {

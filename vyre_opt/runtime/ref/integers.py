@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Integer and bit ops on arrays, as section "Integers" of the language's semantics has them.
 
 Each takes the operands and the scalar type, and returns an array of that type.
@@ -16,7 +15,7 @@ from ...ir import arith
 from ...ir.types import DataType
 from ..arrays import bits_type
 
-Array = np.ndarray
+Array = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 def _bits(a: Array, t: DataType) -> Array:
@@ -28,7 +27,7 @@ def _back(bits: Array, t: DataType, like: Array) -> Array:
     return bits.astype(bits_type(t), copy=False).view(like.dtype)
 
 
-def _scalar(value: int, like: Array) -> Any:
+def _scalar(value: int, like: Array) -> np.integer[Any]:
     return like.dtype.type(value)
 
 
@@ -80,13 +79,14 @@ def _mul_hi_u64(x: Array, y: Array) -> Array:
     # no sum overflows: (2^32 - 1)^2 + 2^32 - 1 is below 2^64
     middle = x1 * y0 + ((x0 * y0) >> half)
     cross = x0 * y1 + (middle & low)
-    return x1 * y1 + (middle >> half) + (cross >> half)
+    high: Array = x1 * y1 + (middle >> half) + (cross >> half)
+    return high
 
 
 # --- saturating forms
 
 
-def _limits(t: DataType, like: Array) -> tuple[Any, Any]:
+def _limits(t: DataType, like: Array) -> tuple[np.integer[Any], np.integer[Any]]:
     low, high = arith.int_range(t)
     return _scalar(low, like), _scalar(high, like)
 

@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """The named kernels, computed directly on whole arrays.
 
 Each takes the buffers that it reads in the order of its roles, and its parameters by name.  It returns
@@ -40,7 +39,8 @@ def base64(text: Array) -> Array:
 def hex(text: Array) -> Array:
     """Two digits a byte, in either case; other characters count as 0, and an odd last one is ignored."""
     digits = _NIBBLES[text[: len(text) // 2 * 2]]
-    return (digits[0::2] << np.uint8(4)) | digits[1::2]
+    decoded: Array = (digits[0::2] << np.uint8(4)) | digits[1::2]
+    return decoded
 
 
 def dfa(text: Array, table: Array, accept: Array, warmup: int) -> Array:
@@ -62,7 +62,8 @@ def dfa(text: Array, table: Array, accept: Array, warmup: int) -> Array:
     state = np.zeros(len(text), np.int64)
     for back in range(min(warmup, max(0, len(text) - 1)), -1, -1):
         state[back:] = table[state[back:] * 256 + text[: len(text) - back]]
-    return accept[state]
+    numbers: Array = accept[state]
+    return numbers
 
 
 def prefix(x: Array) -> Array:
@@ -78,7 +79,8 @@ def softmax(x: Array, columns: int) -> Array:
         raise ValueError(f"{len(x)} elements are not rows of {columns}")
     rows = x.astype(np.float64).reshape(-1, columns)
     powers = np.exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
-    return (powers / powers.sum(axis=1, keepdims=True)).reshape(-1)
+    shares: Array = (powers / powers.sum(axis=1, keepdims=True)).reshape(-1)
+    return shares
 
 
 def softmax_step(x: Array) -> Array:
@@ -94,7 +96,8 @@ def _signed(x: Array) -> Array:
 
 def _fixed_sum(products: Array, axis: int, like: Array) -> Array:
     """The sum modulo 2^32 of products of 16.16 numbers, each shifted back to 16.16."""
-    return (products >> 16).sum(axis=axis).astype(np.uint32).view(like.dtype)
+    total: Array = (products >> 16).sum(axis=axis)
+    return total.astype(np.uint32).view(like.dtype)
 
 
 def matvec_fixed(m: Array, x: Array) -> Array:

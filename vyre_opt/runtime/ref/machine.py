@@ -10,14 +10,14 @@ import numpy as np
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ..arrays import storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
+from ..faults import describe, fault, invocation_name
 from ..inputs import CheckedCall, is_initialised
-from .faults import describe, fault, invocation_name
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
 from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import Memory
+    from ..pipelines.host_runner import HostMemory
 
 Array = np.ndarray
 Handler = Callable[["Machine", Frame, Op], None]
@@ -44,7 +44,7 @@ class Machine:
         table: dict[str, Handler],
         checks: bool,
         max_steps: int | None = None,
-        memory: Mapping[str, Memory] | None = None,
+        memory: Mapping[str, HostMemory] | None = None,
     ) -> None:
         self.program = program
         self.memory = memory or {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...ir.program import Op
 from ...ir.types import DataType
-from .faults import out_of_bounds
+from ..faults import out_of_bounds
 from .frame import Frame
 from .machine import Machine
 from .memory import Storage, scalar_offsets, uninitialised_lane

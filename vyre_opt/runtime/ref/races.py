@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Data races: two invocations access an element, one of them writes, and nothing orders them.
 
 Time is logical: each barrier advances it.  An access that a lane made at time t is
@@ -10,8 +9,8 @@ ordered before an access by lane x if
     both are of one subgroup, and a subgroup barrier of it came after t.
 
 For each element there are three sets of earlier accesses that are not ordered before
-the latest one: plain reads, plain writes and atomics.  A set is kept as its least and
-its greatest invocation and the time of the latest.  That loses nothing: invocation ids
+the latest one: plain reads, plain writes and atomics.  A set is kept as the least and
+the greatest id of its invocations and the time of the latest.  That loses nothing: invocation ids
 ascend by workgroup, then by subgroup, so if any two members are in different workgroups
 (or subgroups), the two ends are; and an access by any invocation then collides with one
 of the ends.  Where a new access is ordered after the whole set it replaces the set.
@@ -70,17 +69,17 @@ class Collision:
 
 
 class _Accesses:
-    """For each scalar of a buffer, a set of accesses."""
+    """A set of earlier accesses for each scalar of a buffer (see above); arrays over the scalars."""
 
     def __init__(self, size: int, wide: bool) -> None:
-        self.least = np.zeros(size, np.int64 if wide else np.int32)
-        self.greatest = np.zeros(size, np.int64 if wide else np.int32)
+        self.min_id = np.zeros(size, np.int64 if wide else np.int32)
+        self.max_id = np.zeros(size, np.int64 if wide else np.int32)
         self.time = np.zeros(size, np.int32)  # 0: never
         self.op = np.zeros(size, np.int32)
 
 
 _CONFLICTS = {"read": ("write", "atomic"), "write": ("read", "write", "atomic"), "atomic": ("read", "write")}
-"""For each kind of access, the kinds that it races with."""
+"""Kind of access -> the kinds that it races with."""
 
 
 class Shadow:
@@ -95,7 +94,7 @@ class Shadow:
         self.winner = np.empty(0, np.int32)
 
     def written(self) -> Array:
-        """For each scalar, whether it was written."""
+        """Whether each scalar was written."""
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
@@ -129,21 +128,21 @@ class Shadow:
         """Which accesses are not ordered after all of the set at their offset; None if all are."""
         # most accesses are ordered by a grid barrier or the invocation itself, so those are ruled out first
         time = earlier.time[offsets]
-        unordered = time >= self.clock.grid
+        unordered: Array = time >= self.clock.grid
         if not unordered.any():
             return None
-        least, greatest = earlier.least[offsets], earlier.greatest[offsets]
-        unordered &= (least != invocations) | (greatest != invocations)
+        min_id, max_id = earlier.min_id[offsets], earlier.max_id[offsets]
+        unordered &= (min_id != invocations) | (max_id != invocations)
         if not unordered.any():
             return None
         indices = np.flatnonzero(unordered)
         if len(indices) < len(unordered):
-            time, least, greatest = time[indices], least[indices], greatest[indices]
+            time, min_id, max_id = time[indices], min_id[indices], max_id[indices]
         lane = lanes[indices]
         per_row = frame.batch.lanes_per_row
         row = frame.rows[lane]
         start = (row + frame.batch.first) * per_row  # the row's first invocation
-        low, high = least - start, greatest - start
+        low, high = min_id - start, max_id - start
         same_row = (low >= 0) & (high < per_row)
         subgroup = frame.locals[lane] // SUBGROUP_SIZE
         same_subgroup = same_row & (low // SUBGROUP_SIZE == subgroup) & (high // SUBGROUP_SIZE == subgroup)
@@ -159,15 +158,15 @@ class Shadow:
     ) -> Collision | None:
         # All earlier writes at these offsets are ordered before (`access` has checked it), so they are replaced.
         # Of several lanes at one offset the last assignment wins; the others then find that it is not theirs.
-        own.least[offsets] = invocations
+        own.min_id[offsets] = invocations
         own.time[offsets] = self.clock.now
         own.op[offsets] = op
-        written = own.least[offsets]
+        written = own.min_id[offsets]
         clash = written != invocations
         if clash.any():  # two lanes of this very op write the same scalar
-            own.greatest[offsets] = written
+            own.max_id[offsets] = written
             return _collision(own, frame, offsets, lanes, int(np.argmax(clash)))
-        own.greatest[offsets] = invocations
+        own.max_id[offsets] = invocations
         return None
 
     def _record_shared(
@@ -193,12 +192,10 @@ class Shadow:
     ) -> None:
         extends = self._unordered(own, frame, offsets, lanes, invocations)
         if extends is None:  # all sets are replaced
-            own.least[offsets] = own.greatest[offsets] = invocations
+            own.min_id[offsets] = own.max_id[offsets] = invocations
         else:
-            own.least[offsets] = np.where(extends, np.minimum(own.least[offsets], invocations), invocations)
-            own.greatest[offsets] = np.where(
-                extends, np.maximum(own.greatest[offsets], invocations), invocations
-            )
+            own.min_id[offsets] = np.where(extends, np.minimum(own.min_id[offsets], invocations), invocations)
+            own.max_id[offsets] = np.where(extends, np.maximum(own.max_id[offsets], invocations), invocations)
         own.time[offsets] = self.clock.now
         own.op[offsets] = op
 
@@ -214,5 +211,5 @@ def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, i
         subgroup = local // SUBGROUP_SIZE != own_local // SUBGROUP_SIZE
         return row != own_row, subgroup, other != invocation
 
-    ends = int(earlier.least[element]), int(earlier.greatest[element])
+    ends = int(earlier.min_id[element]), int(earlier.max_id[element])
     return Collision(lane, element, max(ends, key=distance), int(earlier.op[element]))

@@ -1,4 +1,3 @@
-# mypy: no-warn-return-any
 """Barriers, and ops across the 32 lanes of a subgroup.
 
 The lanes of a frame are arranged in a table with a row for each subgroup of the batch and 32 columns;
@@ -50,20 +49,20 @@ def _divergence(machine: Machine, frame: Frame, op: Op, what: str, scope: str) -
 def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
     """An invocation of the frame, and one of its group that is not in the frame."""
     batch = frame.batch
-    here = np.zeros(batch.lanes, np.bool_)
-    here[slice(None) if frame.ids is None else frame.ids] = True
+    in_frame = np.zeros(batch.lanes, np.bool_)
+    in_frame[slice(None) if frame.ids is None else frame.ids] = True
     groups = {
         "grid": np.zeros(batch.lanes, np.int64),
         "workgroup": batch.row_of_lane,
         "subgroup": batch.subgroup_of_lane,
     }[scope]
-    missing = ~here & np.isin(groups, groups[here])
+    missing = ~in_frame & np.isin(groups, groups[in_frame])
     lane = int(np.argmax(missing))
-    mate = int(np.argmax(here & (groups == groups[lane])))
+    mate = int(np.argmax(in_frame & (groups == groups[lane])))
     return int(batch.invocation_of_lane[mate]), int(batch.invocation_of_lane[lane])
 
 
-class _Table:
+class _SubgroupTable:
     """The lanes of a frame by subgroup and lane of the subgroup.  `slots`: the cell of each lane."""
 
     def __init__(self, machine: Machine, frame: Frame, op: Op) -> None:
@@ -82,11 +81,12 @@ class _Table:
 
     def take(self, table: Array) -> Array:
         """(subgroups, 32, ...) -> (lanes, ...)."""
-        return table.reshape(self.rows * SUBGROUP_SIZE, *table.shape[2:])[self.slots]
+        lanes: Array = table.reshape(self.rows * SUBGROUP_SIZE, *table.shape[2:])[self.slots]
+        return lanes
 
 
 def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
+    table = _SubgroupTable(machine, frame, op)
     values, operand = (frame.spread(frame.get(value)) for value in op.operands)
     amount = operand.astype(np.int64)
     mode = op.attrs["mode"]
@@ -122,19 +122,21 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_Table, Array]:
+def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_SubgroupTable, Array]:
     """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
-    table, combine, dtype = _Table(machine, frame, op), op.attrs["combine"], op.operands[0].type
+    table, combine, dtype = _SubgroupTable(machine, frame, op), op.attrs["combine"], op.operands[0].type
     values = frame.spread(frame.get(op.operands[0]))
     arranged = table.arrange(values)
     running = arranged.copy()
     started = table.present[:, 0].copy()
     for k in range(1, SUBGROUP_SIZE):
         shape = (-1, *(1,) * (values.ndim - 1))
-        here, before = table.present[:, k].reshape(shape), started.reshape(shape)
+        is_present, before = table.present[:, k].reshape(shape), started.reshape(shape)
         # an absent lane passes on the total of the lanes before it
         both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
-        running[:, k] = np.where(here & before, both, np.where(here, arranged[:, k], running[:, k - 1]))
+        running[:, k] = np.where(
+            is_present & before, both, np.where(is_present, arranged[:, k], running[:, k - 1])
+        )
         started |= table.present[:, k]
     return table, running
 
@@ -152,7 +154,7 @@ def identity(combine: str, dtype: DataType) -> Any:
 
 
 def ballot(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _Table(machine, frame, op)
+    table = _SubgroupTable(machine, frame, op)
     votes = table.arrange(frame.spread(frame.get(op.operands[0]))) & table.present
     weights = np.uint64(1) << np.arange(SUBGROUP_SIZE, dtype=np.uint64)
     mask = (votes * weights).sum(axis=1, dtype=np.uint64).astype(np.uint32)

@@ -1,10 +1,12 @@
-"""Errors of an interpreted program, as located messages."""
+"""The located errors of a program that is at fault, in the same words whichever target ran it."""
 
 from __future__ import annotations
 
-from ...ir.diagnostics import Diagnostic
-from ...ir.program import Dim3, Op, Program
-from ..dispatcher import ProgramError
+from ..ir.diagnostics import Diagnostic
+from ..ir.program import Dim3, Op, Program
+from .dispatcher import ProgramError
+
+__all__ = ["bad_step", "describe", "fault", "invocation_name", "out_of_bounds", "signed", "trapped"]
 
 
 def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:
