@@ -52,11 +52,3 @@ def once(on: Callable[[str], Dispatcher], target: str) -> Callable[..., np.ndarr
         return out
 
     return run
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The dispatcher that GPU arrays choose by themselves, of a GPU in main memory."""
-    from fake_gpu import install
-
-    return install(monkeypatch)

@@ -1,6 +1,6 @@
 """Random SpecMaps that resemble each other: different maps never share a digest.
 
-    python test/specialize/map_campaign.py --maps 1000000
+    python test/specialization/map_campaign.py --maps 1000000
 
 Names and values come from small sets chosen to collide: prefixes of each other, names that hold
 the bytes of a value's hash, types that differ in their parameters only, floats of equal value and
