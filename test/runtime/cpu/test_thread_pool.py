@@ -24,13 +24,13 @@ from vyre_opt.runtime.dispatcher import ProgramError
 
 GROUPS = 10_000
 
-# a workgroup works a little, waits for the one before it, and traps where @x holds 7
-CHAIN = """vyre 1
+CHAIN_BUFFERS = """vyre 1
 program @chain workgroup(32) {
   buffer @x    : u32[?] read       binding(0)
   buffer @flag : u32[?] read_write binding(1) live_in
   buffer @y    : u32[?] write      binding(2) live_out
-  %w = workgroup_id x
+"""
+CHAIN_WORK = """  %w = workgroup_id x
   %g = global_id x
   %l = local_id x
   %zero = const 0 : u32
@@ -44,7 +44,13 @@ program @chain workgroup(32) {
     %z = xor %q, %h : u32
     yield %z
   }
-  %later = gt %w, %zero : u32
+"""
+
+# a workgroup works a little, waits for the one before it, and traps where @x holds 7
+CHAIN = (
+    CHAIN_BUFFERS
+    + CHAIN_WORK
+    + """  %later = gt %w, %zero : u32
   %before = sub %w, %one : u32
   if %later {
     %first = atomic_or @flag[%before], %zero : u32
@@ -63,29 +69,15 @@ program @chain workgroup(32) {
   if %leads { %old = atomic_exchange @flag[%w], %one : u32 }
 }
 """
+)
 
 # the same, with a barrier in the loop, so that it lies between segments
-CHAIN_WITH_BARRIER = """vyre 1
-program @chain workgroup(32) {
-  buffer @x    : u32[?] read       binding(0)
-  buffer @flag : u32[?] read_write binding(1) live_in
-  buffer @y    : u32[?] write      binding(2) live_out
-  buffer @seen : u32[1] workgroup
-  %w = workgroup_id x
-  %g = global_id x
-  %l = local_id x
-  %zero = const 0 : u32
-  %one = const 1 : u32
-  %seven = const 7 : u32
-  %x = load @x[%g] : u32
-  %m = const 2654435761 : u32
-  %v = for %k = 0 to 200 step 1 iter(%p = %x : u32) {
-    %q = mul %p, %m : u32
-    %h = shr %q, %one : u32
-    %z = xor %q, %h : u32
-    yield %z
-  }
-  %leads = eq %l, %zero : u32
+SEEN = "  buffer @seen : u32[1] workgroup\n"
+CHAIN_WITH_BARRIER = (
+    CHAIN_BUFFERS
+    + SEEN
+    + CHAIN_WORK
+    + """  %leads = eq %l, %zero : u32
   %later = gt %w, %zero : u32
   %back = select %later, %one, %zero : u32
   %before = sub %w, %back : u32
@@ -109,6 +101,7 @@ program @chain workgroup(32) {
   if %leads { %old = atomic_exchange @flag[%w], %one : u32 }
 }
 """
+)
 
 SLOW = """vyre 1
 program @slow workgroup(32) {
