@@ -42,8 +42,8 @@ def notes(module: Module) -> list[dict[str, object]]:
 
 
 def run(module: Module, **options: object) -> list[dict[str, object]]:
-    given = " ".join(f"{key}={value}" for key, value in options.items())
-    PassManager(f"fusion_pressure{{{given}}}").run(module)
+    fields = " ".join(f"{key}={value}" for key, value in options.items())
+    PassManager(f"fusion_pressure{{{fields}}}").run(module)
     return notes(module)
 
 
@@ -52,9 +52,11 @@ def test_dispatched_and_closed_form_agree() -> None:
     rng = random.Random(1)
     for _ in range(8):
         ranks = [rng.randint(1, 40) for _ in range(rng.randint(1, 4))]
-        wanted = [{"rank": rank, "pressure": prod(ranks), "bytes": 8 * rank, "fuse": True} for rank in ranks]
+        expected = [
+            {"rank": rank, "pressure": prod(ranks), "bytes": 8 * rank, "fuse": True} for rank in ranks
+        ]
         for dispatcher in ("cpu", "ref", "closed"):
-            assert run(chain(ranks), dispatcher=dispatcher) == wanted
+            assert run(chain(ranks), dispatcher=dispatcher) == expected
 
 
 @pytest.mark.parametrize("ranks", [[64, 64, 64], [2, 32], [4096, 1], [1 << 22, 1 << 24]])

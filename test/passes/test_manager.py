@@ -59,8 +59,8 @@ def test_an_invalidated_requirement_runs_again() -> None:
     declare("fact")
     declare("breaker", invalidates=("fact",))
     declare("user_", requires=("fact",))
-    wanted = [make_pass("user_"), make_pass("user_"), make_pass("breaker"), make_pass("user_")]
-    assert names(schedule_passes(wanted)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
+    requested = [make_pass("user_"), make_pass("user_"), make_pass("breaker"), make_pass("user_")]
+    assert names(schedule_passes(requested)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
 
 
 def test_a_cycle_names_its_members() -> None:
@@ -169,10 +169,10 @@ def test_no_pass_sees_a_stale_fact(
     preserves: tuple[str, ...], invalidates: tuple[str, ...], computed: int, seen: list[int]
 ) -> None:
     """After a change, asking for a fact computes it anew; without one, it is kept."""
-    found: list[int] = []
+    counts: list[int] = []
 
     def ask(self: Pass, module: Module, ctx: Context) -> bool:
-        found.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
+        counts.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
         return False
 
     def change(self: Pass, module: Module, ctx: Context) -> bool:
@@ -183,7 +183,7 @@ def test_no_pass_sees_a_stale_fact(
     declare("change", change, preserves=preserves, invalidates=invalidates)
     OpCount.computed = 0
     PassManager("ask,ask,change,ask").run(parse(TEXT))
-    assert found == [seen[0], seen[0], seen[1]]
+    assert counts == [seen[0], seen[0], seen[1]]
     assert OpCount.computed == computed
 
 

@@ -69,8 +69,8 @@ def main() -> None:
     )
     parser.add_argument("--maps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    for what, count in campaign(given.maps, given.seed).items():
+    args = parser.parse_args()
+    for what, count in campaign(args.maps, args.seed).items():
         print(f"{count:10}  {what}")
 
 

@@ -210,8 +210,8 @@ class Memory:
         self.e.note(self.b.load(buffer, index, lanes))
         return True
 
-    def _width(self, buffer: Buffer, room: int) -> int:
-        wide = [n for n in (2, 3, 4) if n <= room and not buffer.dtype.is_vec]
+    def _width(self, buffer: Buffer, available: int) -> int:
+        wide = [n for n in (2, 3, 4) if n <= available and not buffer.dtype.is_vec]
         return self.rng.choice(wide) if wide and self.rng.random() < 0.25 else 1
 
     def store_own(self, storage: Storage) -> bool:
