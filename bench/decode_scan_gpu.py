@@ -76,7 +76,7 @@ def moved(way: str, work: Corpus, automaton: Automaton, schedule: SearchSchedule
 # --- on a GPU ----------------------------------------------------------------------------------
 
 
-class Gpu:
+class GpuWays:
     """Binds the ways to texts on the GPU."""
 
     def __init__(self, automaton: Automaton) -> None:
@@ -298,7 +298,7 @@ def bytes_table(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def gpu_part(works: list[Corpus], automaton: Automaton, result: dict[str, Any]) -> None:
-    gpu = Gpu(automaton)
+    gpu = GpuWays(automaton)
     bandwidth = gpu.copy_bandwidth(256 * MIB)
     samples = []
     for work in works:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from frontend_inputs import CASES, write
-from measure import Sample, interleaved, machine, medians, save, today
+from measure import ProcessCost, interleaved, machine, medians, save, today
 
 RESULT = Path(__file__).parent / "results" / "frontend.json"
 MLIR_NAMES = ("mlir-opt", *(f"mlir-opt-{n}" for n in range(24, 14, -1)))
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     by_tool = tools()
     present = {name: command for name, command in by_tool.items() if command}
-    samples: dict[str, dict[str, list[Sample]]] = {}
+    samples: dict[str, dict[str, list[ProcessCost]]] = {}
     left: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
@@ -121,7 +121,7 @@ def values_printed(command: Sequence[str]) -> int:
         return sum(" = " in line and line.lstrip().startswith("%") for line in child.stdout)
 
 
-Runs = dict[str, dict[str, list[Sample]]]
+Runs = dict[str, dict[str, list[ProcessCost]]]
 
 
 def memory_per_op(samples: Runs, tool: str, case: str = LARGEST) -> float:

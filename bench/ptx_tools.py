@@ -64,7 +64,7 @@ class Vyre:
 
         llvmlite.binding.initialize_all_targets()
 
-    def module(self, columns: int, clock: Clock) -> Any:
+    def module(self, columns: int, clock: LapTimer) -> Any:
         from vyre_opt import PassManager, parse, verify
 
         module = parse(vyre_text(columns))
@@ -81,7 +81,7 @@ class Vyre:
         from vyre_opt.lowering.nvptx.ptx import emit_ptx
         from vyre_opt.lowering.nvptx.targets import gpu
 
-        clock = Clock()
+        clock = LapTimer()
         module = self.module(columns, clock)
         target = gpu(f"sm_{ARCHITECTURE}")
         lowered = lower([Unit(module.programs["softmax"], module)], target)
@@ -101,7 +101,7 @@ class Vyre:
             device_x, out = arrays(x)
 
         def run() -> tuple[float, Any]:
-            program = self.module(columns, Clock()).programs["softmax"]
+            program = self.module(columns, LapTimer()).programs["softmax"]
             with self.gpu.device as device:
                 self.gpu.launch(program, [device_x, out], ROWS)
                 device.cuda.Context.synchronize()
@@ -301,7 +301,7 @@ def constants(columns: int) -> dict[str, int]:
 TOOLS: dict[str, Callable[[], Tool]] = {"vyre-opt": Vyre, "NVRTC": Nvrtc, "CuPy": Cupy, "Triton": Triton}
 
 
-class Clock:
+class LapTimer:
     """Seconds between laps, by name."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ program @p workgroup(32) grid(1) {
 """
 
 
-class Driver:
+class RecordingDriver:
     """Notes what is asked of it; `broken` is the first call that fails."""
 
     def __init__(self, broken: str = "") -> None:
@@ -40,7 +40,7 @@ CALLS = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_call_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
     """Guards against going on with a device that the driver did not give."""
-    driver = Driver(CALLS[place])
+    driver = RecordingDriver(CALLS[place])
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     gpu_warm_up.begin().join()
     assert driver.calls == CALLS[: place + 1]
@@ -62,7 +62,7 @@ def test_only_a_run_on_a_gpu_starts_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards against a run on the CPU that opens the GPU, and against one on a GPU that waits for it twice."""
-    driver = Driver()
+    driver = RecordingDriver()
     monkeypatch.setattr(gpu_warm_up, "begin", lambda: driver.calls.append("begin"))
     file = tmp_path / "p.vyre"
     file.write_text(TEXT)

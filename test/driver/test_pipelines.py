@@ -541,13 +541,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "there is no program or pipeline @al; did you mean @all?",
     ),
     "a dispatcher without pipelines": (
-        lambda: vyre_opt.compile(PROGRAMS + "pipeline @main { }", target=Plain())(),
+        lambda: vyre_opt.compile(PROGRAMS + "pipeline @main { }", target=PlainDispatcher())(),
         "target plain runs programs, but no pipelines",
     ),
 }  # fmt: skip
 
 
-class Plain:
+class PlainDispatcher:
     """A dispatcher that has no more than the protocol asks for."""
 
     name = "plain"

@@ -96,7 +96,7 @@ def test_dashes_and_underscores_are_the_same() -> None:
 
 
 @dataclass(frozen=True)
-class Options:
+class TunedOptions:
     factor: int = 4
     full: bool = False
     ratio: float = 0.5
@@ -104,7 +104,7 @@ class Options:
 
 
 def test_the_text_of_a_pipeline_reads_back() -> None:
-    declare("tuned", Options=Options)
+    declare("tuned", Options=TunedOptions)
     text = "cse,tuned{factor=8 full=true mode=slow},cse,tuned"
     assert format_pipeline(parse_pipeline(text)) == text
     assert (
@@ -133,7 +133,7 @@ def test_the_text_of_a_pipeline_reads_back() -> None:
     ],
 )
 def test_wrong_pipelines_say_where(text: str, message: str) -> None:
-    declare("tuned", Options=Options)
+    declare("tuned", Options=TunedOptions)
     with pytest.raises(PassError, match=message):
         parse_pipeline(text)
 

@@ -51,7 +51,7 @@ def test_random_programs_have_no_approximate_ops() -> None:
             assert not [op.name for op in body.walk() if op.definition.ulp]
 
 
-class Wrong:
+class WrongAdd:
     """A cpu target on which a program with an `add` gives something else."""
 
     name = "wrong"
@@ -71,7 +71,7 @@ def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.Mon
     right = differential.dispatcher
 
     def make(name: str, **options: Any) -> Any:
-        return Wrong(right("ref")) if name == "cpu" else right(name, **options)
+        return WrongAdd(right("ref")) if name == "cpu" else right(name, **options)
 
     monkeypatch.setattr(differential, "dispatcher", make)
     done = compare_random("cpu", range(6), jobs=1)

@@ -120,7 +120,7 @@ def test_failures_never_win(bowl: Space) -> None:
         autotune("fails", Space({"lanes": (256, 512)}), cost, store=None)
 
 
-class Wrong:
+class SpoilingDispatcher:
     """A CPU dispatcher that spoils what programs of 64 lanes compute, and takes no time for it."""
 
     name = "cpu"
@@ -139,7 +139,7 @@ def test_a_wrong_result_has_no_cost(small_softmax: Any) -> None:
     space = small_softmax.space("cpu")
     picks = [k for k, config in enumerate(space.configs) if config["lanes"] * config["rows"] == 64]
     others = [k for k in range(len(space)) if k not in picks][:2]
-    bench = DispatchBench(small_softmax, space, Wrong())
+    bench = DispatchBench(small_softmax, space, SpoilingDispatcher())
     rounds = bench.samples([*picks[:2], *others], 2)
     assert [len(samples) for samples in rounds] == [0, 0, 2, 2]
     assert all("wrong result" in bench.failures[pick] for pick in picks[:2])
@@ -149,7 +149,7 @@ def test_rounds_take_turns(small_softmax: Any) -> None:
     """Round by round and not one after the other, each configuration warm before; its default beside them."""
     order: list[int] = []
 
-    class Watched(Wrong):
+    class Watched(SpoilingDispatcher):
         def dispatch(
             self, program: Any, inputs: Sequence[Any], grid: Any, **options: Any
         ) -> list[np.ndarray]:
