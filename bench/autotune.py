@@ -54,11 +54,11 @@ def shown(recording: Recording) -> list[float]:
 
 
 def sample(recording: Recording, starts: int, first: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_strategy: dict[str, Any] = {}
     for strategy in STRATEGIES:
         ran = [outcome(recording, strategy, first + seed) for seed in range(starts)]
         costs = [cost for cost, _, _ in ran]
-        found[strategy] = {
+        by_strategy[strategy] = {
             "near": sum(cost <= NEAR for cost in costs) / starts,
             "near_shown": sum(cost <= NEAR for _, cost, _ in ran) / starts,
             "median": median(costs),
@@ -76,7 +76,7 @@ def sample(recording: Recording, starts: int, first: int) -> dict[str, Any]:
         "default": recording.truth[recording.default] / recording.best,
         "exhaustive": recording.truth[seen.index(min(seen))] / recording.best,
         "alike": max(alike) / recording.best,
-        "found": found,
+        "found": by_strategy,
     }
 
 
@@ -132,16 +132,16 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=STARTS)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first start")
     parser.add_argument("--dry", action="store_true", help="print the table; save nothing")
-    given = parser.parse_args()
+    args = parser.parse_args()
     with ProcessPoolExecutor() as pool:
-        run = partial(sample, starts=given.starts, first=given.first)
-        samples = list(pool.map(run, recordings(given.folder)))
+        run = partial(sample, starts=args.starts, first=args.first)
+        samples = list(pool.map(run, recordings(args.folder)))
     columns = ["kernel (device)", "configurations", "within 5 %", "default / best"]
     columns += ["exhaustive / best", "alike / best", *STRATEGIES]
     result = {
         "name": "autotune",
         "title": "The tuner on recorded costs",
-        "about": f"{given.starts} random starts on each recording, with a quarter of the exhaustive run's "
+        "about": f"{args.starts} random starts on each recording, with a quarter of the exhaustive run's "
         "measurements, a measurement being a round of a configuration.  A cell of a search: the starts that "
         "ended within 5 % of the best configuration; the median and the worst of its choice's cost over the "
         "best; the configurations that it compiled, which may be more than a quarter, those that do not look "
@@ -164,7 +164,7 @@ def main() -> None:
         print(" | ".join(line))
     for each in targets(samples):
         print(f"{each['what']}: {each['measured']} ({'met' if each['met'] else 'not met'})")
-    if not given.dry:
+    if not args.dry:
         save(RESULT, result)
 
 

@@ -55,9 +55,9 @@ def shapes(kind: str) -> list[tuple[str, Make]]:
 
 def sample(kind: str, name: str, make: Make, dispatcher: Any) -> dict[str, Any]:
     started = time.perf_counter()
-    found = autotune(make(), dispatcher=dispatcher, store=None)
+    tuning = autotune(make(), dispatcher=dispatcher, store=None)
     fresh = make()  # arrays of its own
-    pair = [found.config, found.default or found.config]
+    pair = [tuning.config, tuning.default or tuning.config]
     space = Space([{n: (v,) for n, v in config.items()} for config in pair])
     places = [space.find(config) or 0 for config in pair]
     samples = DispatchBench(fresh, space, dispatcher).samples(sorted(set(places)), ROUNDS)
@@ -67,10 +67,10 @@ def sample(kind: str, name: str, make: Make, dispatcher: Any) -> dict[str, Any]:
         "shape": name,
         "gain": ratio,
         "seconds": sorted(samples[places[0]])[ROUNDS // 2],
-        "config": found.config,
-        "default": found.default,
-        "measured": len(found.measured),
-        "of": found.of,
+        "config": tuning.config,
+        "default": tuning.default,
+        "measured": len(tuning.measured),
+        "of": tuning.of,
         "tuning_seconds": time.perf_counter() - started,
     }
     print(" | ".join(row(sample)), flush=True)
@@ -78,14 +78,14 @@ def sample(kind: str, name: str, make: Make, dispatcher: Any) -> dict[str, Any]:
 
 
 def row(sample: dict[str, Any]) -> list[str]:
-    chosen = "the default" if sample["config"] == sample["default"] else show_config(sample["config"])
+    config = "the default" if sample["config"] == sample["default"] else show_config(sample["config"])
     return [
         f"{sample['kernel']} {sample['shape']}",
         f"{sample['seconds'] * 1e6:.1f}",
         f"{sample['gain']:.2f}",
         f"{sample['measured']} of {sample['of']}",
         f"{sample['tuning_seconds']:.1f}",
-        chosen,
+        config,
     ]
 
 
@@ -107,13 +107,13 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=20, help="of each kernel, the first so many")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop to begin shapes after")
     parser.add_argument("kernels", nargs="*", default=[], help="softmax, embedding, decode_scan")
-    given = parser.parse_args()
+    args = parser.parse_args()
     dispatcher = CudaDispatcher(bounds="none")
     started = time.perf_counter()
     samples = []
-    for kind in given.kernels or ("softmax", "embedding", "decode_scan"):
-        for name, make in shapes(kind)[: given.shapes]:
-            if time.perf_counter() - started < given.seconds:
+    for kind in args.kernels or ("softmax", "embedding", "decode_scan"):
+        for name, make in shapes(kind)[: args.shapes]:
+            if time.perf_counter() - started < args.seconds:
                 samples.append(sample(kind, name, make, dispatcher))
     if not samples:
         return

@@ -67,26 +67,26 @@ def main() -> None:
     parser.add_argument("--least", type=int, help="rounds of which a sample is the least")
     parser.add_argument("--folder", type=Path, default=RECORDINGS)
     parser.add_argument("names", nargs="*")
-    given = parser.parse_args()
-    workloads = autotune_workloads.GPU if given.target == "cuda" else autotune_workloads.CPU
-    dispatcher = make_dispatcher(given.target)
-    device = slug(device_of(dispatcher)[0]) if given.target == "cuda" else "cpu"
-    given.folder.mkdir(parents=True, exist_ok=True)
-    for name in given.names or workloads:
+    args = parser.parse_args()
+    workloads = autotune_workloads.GPU if args.target == "cuda" else autotune_workloads.CPU
+    dispatcher = make_dispatcher(args.target)
+    device = slug(device_of(dispatcher)[0]) if args.target == "cuda" else "cpu"
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for name in args.names or workloads:
         started = time.perf_counter()
-        least = given.least or (3 if given.target == "cpu" else 1)
-        found = exhaust(workloads[name](), dispatcher, given.rounds, least)
-        path = given.folder / f"{device}-{name.replace('_', '-')}.json"
-        path.write_text(found.to_json(), encoding="utf-8")
-        best = found.best
-        near = sum(cost <= 1.05 * best for cost in found.truth)
+        least = args.least or (3 if args.target == "cpu" else 1)
+        recording = exhaust(workloads[name](), dispatcher, args.rounds, least)
+        path = args.folder / f"{device}-{name.replace('_', '-')}.json"
+        path.write_text(recording.to_json(), encoding="utf-8")
+        best = recording.best
+        near = sum(cost <= 1.05 * best for cost in recording.truth)
         print(
-            f"{found.workload}: {len(found.space)} configurations, {len(found.failures)} failed, best "
-            f"{best * 1e6:.1f} us, default {found.truth[found.default] / best:.2f} of it, {near} within 5 %; "
+            f"{recording.workload}: {len(recording.space)} configurations, {len(recording.failures)} failed, best "
+            f"{best * 1e6:.1f} us, default {recording.truth[recording.default] / best:.2f} of it, {near} within 5 %; "
             f"{time.perf_counter() - started:.0f} s",
             flush=True,
         )
-        for why in sorted(set(found.failures.values()))[:5]:
+        for why in sorted(set(recording.failures.values()))[:5]:
             print(f"  failed: {why}", file=sys.stderr)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["Cost", "bursts"]
+__all__ = ["CallCost", "bursts"]
 
 ROUNDS = 5
 PAUSE = 0.25
@@ -29,43 +29,43 @@ TIMED_SECONDS, TIMED_CALLS = 2e-2, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CallCost:
     """Of a call: `seconds`, and `faults`, the pages that the system had to give meanwhile."""
 
     seconds: float
     faults: float
 
 
-def bursts(functions: Mapping[str, Callable[[], Any]]) -> dict[str, Cost]:
+def bursts(functions: Mapping[str, Callable[[], Any]]) -> dict[str, CallCost]:
     """What a call of each costs, medians over the rounds.  What it returns is dropped at once."""
-    found: dict[str, list[Cost]] = {name: [] for name in functions}
+    samples: dict[str, list[CallCost]] = {name: [] for name in functions}
     order = list(functions)
     for number in range(ROUNDS):
         random.Random(number).shuffle(order)
         for name in order:
-            found[name].append(_burst(functions[name]))
+            samples[name].append(_burst(functions[name]))
     return {
-        name: Cost(median(cost.seconds for cost in costs), median(cost.faults for cost in costs))
-        for name, costs in found.items()
+        name: CallCost(median(cost.seconds for cost in costs), median(cost.faults for cost in costs))
+        for name, costs in samples.items()
     }
 
 
-def _burst(function: Callable[[], Any]) -> Cost:
+def _burst(function: Callable[[], Any]) -> CallCost:
     time.sleep(PAUSE)
     _calls(function, WAKING_SECONDS, WAKING_CALLS)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    taken = _calls(function, TIMED_SECONDS, TIMED_CALLS)
+    seconds = _calls(function, TIMED_SECONDS, TIMED_CALLS)
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-    return Cost(median(taken), faults / len(taken))
+    return CallCost(median(seconds), faults / len(seconds))
 
 
 def _calls(function: Callable[[], Any], seconds: float, calls: int) -> list[float]:
     """The seconds of each call."""
-    taken: list[float] = []
+    durations: list[float] = []
     clock = time.perf_counter
     end = clock() + seconds
-    while len(taken) < calls or clock() < end:
+    while len(durations) < calls or clock() < end:
         start = clock()
         function()
-        taken.append(clock() - start)
-    return taken
+        durations.append(clock() - start)
+    return durations

@@ -48,26 +48,29 @@ def numpy_softmax(x: np.ndarray) -> np.ndarray:
 def softmax_functions(x: np.ndarray) -> dict[str, Function]:
     from vyre_opt.kernels import softmax
 
-    found: dict[str, Function] = {OURS: lambda: softmax(x), "numpy": lambda: numpy_softmax(x)}
+    functions: dict[str, Function] = {OURS: lambda: softmax(x), "numpy": lambda: numpy_softmax(x)}
     if has_torch():
         import torch
 
         tensor = torch.from_numpy(x)
-        found["torch"] = lambda: torch.softmax(tensor, -1).numpy()
-    return found
+        functions["torch"] = lambda: torch.softmax(tensor, -1).numpy()
+    return functions
 
 
 def scan_functions(x: np.ndarray) -> dict[str, Function]:
     """Torch has no u32 sums; its i32 sum wraps alike, and is looked at as u32."""
     from vyre_opt.kernels import prefix_scan
 
-    found: dict[str, Function] = {OURS: lambda: prefix_scan(x), "numpy": lambda: np.cumsum(x, dtype=x.dtype)}
+    functions: dict[str, Function] = {
+        OURS: lambda: prefix_scan(x),
+        "numpy": lambda: np.cumsum(x, dtype=x.dtype),
+    }
     if has_torch():
         import torch
 
         tensor = torch.from_numpy(x.view(np.int32) if x.dtype == np.uint32 else x)
-        found["torch"] = lambda: torch.cumsum(tensor, 0, dtype=tensor.dtype).numpy().view(x.dtype)
-    return found
+        functions["torch"] = lambda: torch.cumsum(tensor, 0, dtype=tensor.dtype).numpy().view(x.dtype)
+    return functions
 
 
 # --- measuring
@@ -88,8 +91,8 @@ def samples() -> Iterator[dict[str, Any]]:
     for shape in SOFTMAX_SHAPES:
         x: np.ndarray = rng.standard_normal(shape, dtype=np.float32)
         functions = softmax_functions(x)
-        wanted = numpy_softmax(x.astype(np.float64))
-        check("softmax", x, functions, wanted, 1e-5)
+        expected = numpy_softmax(x.astype(np.float64))
+        check("softmax", x, functions, expected, 1e-5)
         yield sample("softmax", x, functions)
     for dtype in (np.uint32, np.float32):
         for count in SCAN_COUNTS:
@@ -97,13 +100,13 @@ def samples() -> Iterator[dict[str, Any]]:
             if dtype is np.float32:
                 x = rng.random(count, dtype=np.float32)
             functions = scan_functions(x)
-            wanted = np.cumsum(x, dtype=np.uint32 if dtype is np.uint32 else np.float64)
-            check("prefix sum", x, functions, wanted, 0 if dtype is np.uint32 else 1e-3)
+            expected = np.cumsum(x, dtype=np.uint32 if dtype is np.uint32 else np.float64)
+            check("prefix sum", x, functions, expected, 0 if dtype is np.uint32 else 1e-3)
             yield sample("prefix sum", x, functions)
 
 
 def check(
-    kernel: str, x: np.ndarray, functions: dict[str, Function], wanted: np.ndarray, tolerance: float
+    kernel: str, x: np.ndarray, functions: dict[str, Function], expected: np.ndarray, tolerance: float
 ) -> None:
     """Stop if ours is wrong by more than `tolerance` of the largest value, or a peer where none is allowed:
     sums of floats one after the other err by more, and NumPy's do."""
@@ -112,9 +115,9 @@ def check(
             continue
         got = np.asarray(function())
         if tolerance == 0:
-            right = np.array_equal(got, wanted)
+            right = np.array_equal(got, expected)
         else:
-            right = bool(np.abs(got - wanted).max() <= tolerance * np.abs(wanted).max())
+            right = bool(np.abs(got - expected).max() <= tolerance * np.abs(expected).max())
         if not right:
             sys.exit(f"wrong {kernel} of {x.shape} {x.dtype} by {name}")
 
@@ -136,27 +139,29 @@ def sample(kernel: str, x: np.ndarray, functions: dict[str, Function]) -> dict[s
 # --- the report
 
 
-def title(found: dict[str, Any]) -> str:
-    return f"{found['kernel']}, {' x '.join(map(str, found['shape']))} {found['dtype']}"
+def title(result: dict[str, Any]) -> str:
+    return f"{result['kernel']}, {' x '.join(map(str, result['shape']))} {result['dtype']}"
 
 
-def row(found: dict[str, Any]) -> list[str]:
-    taken, limit = found["seconds"], found["limit"]
-    ratios = [f"{taken[peer] / taken[OURS]:.2f}" if peer in taken else "" for peer in ("numpy", "torch")]
-    times = [f"{taken[OURS] * 1e3:.3f}", f"{limit * 1e3:.3f}", f"{limit / taken[OURS]:.2f}"]
-    return [title(found), *times, *ratios]
+def row(result: dict[str, Any]) -> list[str]:
+    seconds, limit = result["seconds"], result["limit"]
+    ratios = [
+        f"{seconds[peer] / seconds[OURS]:.2f}" if peer in seconds else "" for peer in ("numpy", "torch")
+    ]
+    times = [f"{seconds[OURS] * 1e3:.3f}", f"{limit * 1e3:.3f}", f"{limit / seconds[OURS]:.2f}"]
+    return [title(result), *times, *ratios]
 
 
-def fault_row(found: dict[str, Any]) -> list[str]:
-    faults = found["faults"]
+def fault_row(result: dict[str, Any]) -> list[str]:
+    faults = result["faults"]
     return [
-        title(found),
+        title(result),
         *(f"{faults[name]:.0f}" if name in faults else "" for name in (OURS, "numpy", "torch")),
     ]
 
 
-def target(found: list[dict[str, Any]], kernel: str, peer: str) -> dict[str, Any]:
-    large = [s for s in found if s["kernel"] == kernel and s["bytes"] >= LARGE_BYTES]
+def target(results: list[dict[str, Any]], kernel: str, peer: str) -> dict[str, Any]:
+    large = [s for s in results if s["kernel"] == kernel and s["bytes"] >= LARGE_BYTES]
     ratios = [s["seconds"][peer] / s["seconds"][OURS] for s in large]
     measured = f"{min(ratios):.2f} at worst, {geometric_mean(ratios):.2f} in the mean"
     return {
@@ -167,10 +172,10 @@ def target(found: list[dict[str, Any]], kernel: str, peer: str) -> dict[str, Any
 
 
 def main() -> None:
-    found = []
-    for made in samples():
-        found.append(made)
-        print(" | ".join(row(made)), flush=True)
+    results = []
+    for each in samples():
+        results.append(each)
+        print(" | ".join(row(each)), flush=True)
     peers = ["numpy", *(["torch"] if has_torch() else [])]
     packages = ("llvmlite", *peers)
     result = {
@@ -192,16 +197,16 @@ def main() -> None:
             {
                 "caption": "Milliseconds of ours and of the limit, the part of the limit reached, and ratios",
                 "columns": ["kernel", "ours ms", "limit ms", "limit / ours", "numpy / ours", "torch / ours"],
-                "rows": [row(s) for s in found],
+                "rows": [row(s) for s in results],
             },
             {
                 "caption": "Page faults a call",
                 "columns": ["kernel", "ours", "numpy", "torch"],
-                "rows": [fault_row(s) for s in found],
+                "rows": [fault_row(s) for s in results],
             },
         ],
-        "targets": [target(found, k, p) for k in ("softmax", "prefix sum") for p in peers],
-        "samples": found,
+        "targets": [target(results, k, p) for k in ("softmax", "prefix sum") for p in peers],
+        "samples": results,
     }
     save(RESULT, result)
 

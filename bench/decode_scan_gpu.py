@@ -53,7 +53,7 @@ class Way:
     run: Run
     outputs: list[tuple[Any, Any, int]]
 
-    def found(self, automaton: Automaton, to_host: Callable[[Any], np.ndarray]) -> list[tuple[int, int]]:
+    def matches(self, automaton: Automaton, to_host: Callable[[Any], np.ndarray]) -> list[tuple[int, int]]:
         matches: set[tuple[int, int]] = set()
         for hits, count, start in self.outputs:
             written = to_host(hits)[: int(to_host(count)[0])]
@@ -76,7 +76,7 @@ def moved(way: str, work: Corpus, automaton: Automaton, schedule: SearchSchedule
 # --- on a GPU ----------------------------------------------------------------------------------
 
 
-class Gpu:
+class GpuWays:
     """Binds the ways to texts on the GPU."""
 
     def __init__(self, automaton: Automaton) -> None:
@@ -91,41 +91,45 @@ class Gpu:
     def schedule(self, size: int) -> SearchSchedule:
         return search_schedule("cuda", size, self.warmup)
 
-    def outputs(self, room: int) -> tuple[Any, Any]:
-        return self.cupy.zeros(room, np.uint64), self.cupy.zeros(1, np.uint64)
+    def outputs(self, capacity: int) -> tuple[Any, Any]:
+        return self.cupy.zeros(capacity, np.uint64), self.cupy.zeros(1, np.uint64)
 
-    def ways(self, text: Any, size: int, room: int) -> dict[str, Way]:
+    def ways(self, text: Any, size: int, capacity: int) -> dict[str, Way]:
         decoded, schedule = self.cupy.zeros(size, np.uint8), self.schedule(size)
         return {
-            "fused": self.single(fused_decode_scan("base64", self.warmup, schedule), text, size, room),
-            "storage": self.single(storage_program(self.warmup, size, schedule), text, size, room),
-            "two": self.launched([self.pair(text, decoded, 0, size, room)]),
+            "fused": self.single(fused_decode_scan("base64", self.warmup, schedule), text, size, capacity),
+            "storage": self.single(storage_program(self.warmup, size, schedule), text, size, capacity),
+            "two": self.launched([self.pair(text, decoded, 0, size, capacity)]),
             "in L2": self.recorded(
-                [self.chunk(text, decoded, start, size, room) for start in range(0, size, CHUNK)]
+                [self.chunk(text, decoded, start, size, capacity) for start in range(0, size, CHUNK)]
             ),
         }
 
-    def single(self, program: Program, text: Any, size: int, room: int) -> Way:
-        hits, found = self.outputs(room)
+    def single(self, program: Program, text: Any, size: int, capacity: int) -> Way:
+        hits, count = self.outputs(capacity)
         bound = self.gpu.bind(
-            program, [text, *self.tables, hits, found], search_grid(self.schedule(size), size)
+            program, [text, *self.tables, hits, count], search_grid(self.schedule(size), size)
         )
-        return self.launched([([bound], hits, found, 0)])
+        return self.launched([([bound], hits, count, 0)])
 
-    def pair(self, text: Any, decoded: Any, start: int, size: int, room: int) -> tuple[Any, Any, Any, int]:
+    def pair(
+        self, text: Any, decoded: Any, start: int, size: int, capacity: int
+    ) -> tuple[Any, Any, Any, int]:
         """Decode all of `text` into `decoded`, then search that."""
-        hits, found = self.outputs(room)
+        hits, count = self.outputs(capacity)
         first = self.gpu.bind(base64(), [text, decoded], decode_grid(decode_schedule("cuda"), len(text)))
         schedule = self.schedule(size)
         program = fused_decode_scan("raw", self.warmup, schedule)
-        second = self.gpu.bind(program, [decoded, *self.tables, hits, found], search_grid(schedule, size))
-        return [first, second], hits, found, start
+        second = self.gpu.bind(program, [decoded, *self.tables, hits, count], search_grid(schedule, size))
+        return [first, second], hits, count, start
 
-    def chunk(self, text: Any, decoded: Any, start: int, size: int, room: int) -> tuple[Any, Any, Any, int]:
+    def chunk(
+        self, text: Any, decoded: Any, start: int, size: int, capacity: int
+    ) -> tuple[Any, Any, Any, int]:
         """A chunk and what a pattern may need of the next; every chunk is decoded to the same place."""
         end = min(size, start + CHUNK + -(-self.warmup // 48) * 48)
         part = text[start // 3 * 4 : -(-end // 3) * 4]
-        return self.pair(part, decoded[: end - start], start, end - start, room)
+        return self.pair(part, decoded[: end - start], start, end - start, capacity)
 
     def launched(self, steps: Sequence[tuple[Any, Any, Any, int]]) -> Way:
         stream = self.cupy.cuda.get_current_stream()
@@ -135,7 +139,7 @@ class Gpu:
             for bound in launches:
                 bound.run(stream)
 
-        return Way(run, [(hits, found, start) for _, hits, found, start in steps])
+        return Way(run, [(hits, count, start) for _, hits, count, start in steps])
 
     def recorded(self, steps: Sequence[tuple[Any, Any, Any, int]]) -> Way:
         """As one graph, so that many launches cost no more of the host's time than one."""
@@ -147,7 +151,7 @@ class Gpu:
                 for bound in bounds:
                     bound.run(stream)
         current = self.cupy.cuda.get_current_stream()
-        return Way(lambda: graph.replay(current), [(hits, found, start) for _, hits, found, start in steps])
+        return Way(lambda: graph.replay(current), [(hits, count, start) for _, hits, count, start in steps])
 
     def seconds(self, runs: Sequence[Run]) -> float:
         """Seconds of a run, by events around ten that go through `runs` in turn."""
@@ -169,23 +173,23 @@ class Gpu:
     def clear(self, ways: Sequence[Way]) -> None:
         """Counts back to 0, so that the lists have room."""
         for way in ways:
-            for _, found, _ in way.outputs:
-                found.fill(0)
+            for _, count, _ in way.outputs:
+                count.fill(0)
 
     def sample(self, work: Corpus) -> dict[str, Any]:
         sets = max(1, min(8, ROTATED // len(work.encoded)))
-        room = 4096 + 2 * (LAUNCHES + 1) * len(work.expected)
+        capacity = 4096 + 2 * (LAUNCHES + 1) * len(work.expected)
         texts = [self.cupy.asarray(work.encoded) for _ in range(sets)]
-        ways = [self.ways(text, work.size, room) for text in texts]
+        ways = [self.ways(text, work.size, capacity) for text in texts]
         for name, way in ways[0].items():
             way.run()
-            verify(name, work, way.found(self.automaton, self.cupy.asnumpy))
+            verify(name, work, way.matches(self.automaton, self.cupy.asnumpy))
         times: dict[str, list[float]] = {name: [] for name in WAYS}
         for _ in range(ROUNDS):
             for name in WAYS:
-                chosen = [given[name] for given in ways]
-                self.clear(chosen)
-                times[name].append(self.seconds([way.run for way in chosen]))
+                rotation = [by_name[name] for by_name in ways]
+                self.clear(rotation)
+                times[name].append(self.seconds([way.run for way in rotation]))
         medians = {name: median(t) for name, t in times.items()}
         return sample_of(work, self.automaton, self.schedule(work.size), medians)
 
@@ -207,15 +211,15 @@ def cpu_sample(work: Corpus, automaton: Automaton) -> dict[str, Any]:
     }
 
     def search(program: Program, text: np.ndarray) -> Way:
-        room = np.zeros(4096 + 2 * len(work.expected), np.uint64)
-        hits, found = target.dispatch(program, [text, *tables, room, np.zeros(1, np.uint64)], grid)
-        return Way(lambda: None, [(hits, found, 0)])
+        out = np.zeros(4096 + 2 * len(work.expected), np.uint64)
+        hits, count = target.dispatch(program, [text, *tables, out, np.zeros(1, np.uint64)], grid)
+        return Way(lambda: None, [(hits, count, 0)])
 
     def two() -> Way:
-        room = np.zeros(work.size, np.uint8)
+        out = np.zeros(work.size, np.uint8)
         decoding = decode_schedule("cpu")
         blocks = decode_grid(decoding, len(work.encoded))
-        (decoded,) = target.dispatch(base64(decoding), [work.encoded, room], blocks)
+        (decoded,) = target.dispatch(base64(decoding), [work.encoded, out], blocks)
         return search(fused_decode_scan("raw", warmup, schedule), decoded)
 
     runs: dict[str, Callable[[], Way]] = {
@@ -227,21 +231,23 @@ def cpu_sample(work: Corpus, automaton: Automaton) -> dict[str, Any]:
         for name, run in runs.items():
             started = time.perf_counter()
             way = run()
-            taken = time.perf_counter() - started
+            elapsed = time.perf_counter() - started
             if number:
-                times[name].append(taken)
+                times[name].append(elapsed)
             else:
-                verify(f"{name} on the CPU", work, way.found(automaton, np.asarray))
+                verify(f"{name} on the CPU", work, way.matches(automaton, np.asarray))
     return sample_of(work, automaton, schedule, {name: min(t) for name, t in times.items()})
 
 
 # --- the report --------------------------------------------------------------------------------
 
 
-def verify(name: str, work: Corpus, found: list[tuple[int, int]]) -> None:
-    if found != work.expected:
-        wrong = sorted(set(found) ^ set(work.expected))[:3]
-        sys.exit(f"{name}: {len(found)} matches, {work.checked_by} finds {len(work.expected)}; e.g. {wrong}")
+def verify(name: str, work: Corpus, matches: list[tuple[int, int]]) -> None:
+    if matches != work.expected:
+        wrong = sorted(set(matches) ^ set(work.expected))[:3]
+        sys.exit(
+            f"{name}: {len(matches)} matches, {work.checked_by} finds {len(work.expected)}; e.g. {wrong}"
+        )
 
 
 def sample_of(
@@ -257,10 +263,10 @@ def sample_of(
 
 def row(sample: dict[str, Any], bandwidth: float | None) -> list[str]:
     """Text, microseconds, GB/s of text, the others' time over ours, and the limit if there is one."""
-    taken, characters = sample["seconds"], sample["characters"]
-    ours = taken["fused"]
+    seconds, characters = sample["seconds"], sample["characters"]
+    ours = seconds["fused"]
     cells = [f"{characters / MIB:.0f} MiB", f"{ours * 1e6:,.1f}", f"{characters / ours / 1e9:,.1f}"]
-    cells += [f"{taken[name] / ours:.2f}" for name in taken if name != "fused"]
+    cells += [f"{seconds[name] / ours:.2f}" for name in seconds if name != "fused"]
     if bandwidth:
         limit = sample["bytes"]["fused"] / bandwidth
         cells += [f"{limit * 1e6:,.1f}", f"{limit / ours:.2f}"]
@@ -292,7 +298,7 @@ def bytes_table(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def gpu_part(works: list[Corpus], automaton: Automaton, result: dict[str, Any]) -> None:
-    gpu = Gpu(automaton)
+    gpu = GpuWays(automaton)
     bandwidth = gpu.copy_bandwidth(256 * MIB)
     samples = []
     for work in works:
@@ -321,8 +327,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="texts up to 64 MiB; nothing is saved")
     parser.add_argument("--cpu", action="store_true", help="the CPU target as well")
     parser.add_argument("--no-gpu", action="store_true", help="the CPU target alone; nothing is saved")
-    chosen = parser.parse_args()
-    sizes = SIZES[:3] if chosen.quick else SIZES
+    args = parser.parse_args()
+    sizes = SIZES[:3] if args.quick else SIZES
     largest = corpus(sizes[-1] * MIB // 4 * 3)
     works = [largest.first(size * MIB // 4 * 3) for size in sizes]
     automaton = build_automaton(largest.patterns)
@@ -340,16 +346,16 @@ def main() -> None:
         "tables": [],
         "targets": [],
     }
-    if not chosen.no_gpu:
+    if not args.no_gpu:
         gpu_part(works, automaton, result)
-    if chosen.cpu or chosen.no_gpu:
+    if args.cpu or args.no_gpu:
         samples = [cpu_sample(works[-1], automaton)]
         print(" | ".join(["CPU", *row(samples[0], None)]), flush=True)
         result["tables"].append(table("On the CPU target", samples))
         result["cpu_samples"] = samples
     for met in result["targets"]:
         print(f"{'met   ' if met['met'] else 'NOT MET'} {met['what']}: {met['measured']}")
-    if not (chosen.quick or chosen.no_gpu):
+    if not (args.quick or args.no_gpu):
         save(RESULT, result)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from frontend_inputs import CASES, write
-from measure import Sample, interleaved, machine, medians, save, today
+from measure import ProcessCost, interleaved, machine, medians, save, today
 
 RESULT = Path(__file__).parent / "results" / "frontend.json"
 MLIR_NAMES = ("mlir-opt", *(f"mlir-opt-{n}" for n in range(24, 14, -1)))
@@ -34,9 +34,9 @@ def find_tool(*names: str) -> str | None:
         beside = Path(sys.executable).parent / name
         if beside.exists():
             return str(beside)
-        found = shutil.which(name)
-        if found:
-            return found
+        path = shutil.which(name)
+        if path:
+            return path
     return None
 
 
@@ -52,12 +52,12 @@ def tools() -> dict[str, list[str] | None]:
     }
 
 
-def versions(found: dict[str, list[str] | None]) -> dict[str, str]:
+def versions(by_tool: dict[str, list[str] | None]) -> dict[str, str]:
     shown = {"vyre-opt": version("vyre-opt")}
-    if found["xdsl-opt"]:
+    if by_tool["xdsl-opt"]:
         shown["xdsl-opt"] = version("xdsl")
-    if found["mlir-opt"]:
-        said = subprocess.run([found["mlir-opt"][0], "--version"], capture_output=True, text=True).stdout
+    if by_tool["mlir-opt"]:
+        said = subprocess.run([by_tool["mlir-opt"][0], "--version"], capture_output=True, text=True).stdout
         number = re.search(r"version (\S+)", said)
         shown["mlir-opt"] = f"LLVM {number.group(1)}" if number else "unknown"
     return shown
@@ -67,10 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="counted rounds of each case (5)")
     parser.add_argument("--out", type=Path, default=RESULT, help="the JSON file to write")
-    chosen = parser.parse_args(arguments)
-    found = tools()
-    present = {name: command for name, command in found.items() if command}
-    samples: dict[str, dict[str, list[Sample]]] = {}
+    args = parser.parse_args(arguments)
+    by_tool = tools()
+    present = {name: command for name, command in by_tool.items() if command}
+    samples: dict[str, dict[str, list[ProcessCost]]] = {}
     left: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             }
             left[case] = {name: values_printed(command) for name, command in commands.items()}
             print(case, file=sys.stderr)
-            samples[case] = interleaved(commands, chosen.repetitions, say)
+            samples[case] = interleaved(commands, args.repetitions, say)
     result: dict[str, Any] = {
         "name": "frontend",
         "title": "Front end: parse, verify, cse, print",
@@ -89,12 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "Whole processes on a file, output discarded. Each tool reads the same ops in its own language "
             f"({', '.join(' '.join([name, *command[1:]]) for name, command in present.items())}), verifies them, "
             "removes common subexpressions and prints the rest. The tools run in turn within a round. The figures "
-            f"are medians of {chosen.repetitions} rounds after one round that is not counted."
+            f"are medians of {args.repetitions} rounds after one round that is not counted."
         ),
         "date": today(),
         "machine": machine(),
-        "versions": versions(found),
-        "absent": [name for name, command in found.items() if not command],
+        "versions": versions(by_tool),
+        "absent": [name for name, command in by_tool.items() if not command],
         "tables": tables(samples, left, list(present)),
         "targets": targets(samples),
         "samples": {
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for case, row in samples.items()
         },
     }
-    save(chosen.out, result)
+    save(args.out, result)
     for target in result["targets"]:
         print(f"{'met   ' if target['met'] else 'NOT MET'} {target['what']}: {target['measured']}")
 
@@ -121,7 +121,7 @@ def values_printed(command: Sequence[str]) -> int:
         return sum(" = " in line and line.lstrip().startswith("%") for line in child.stdout)
 
 
-Runs = dict[str, dict[str, list[Sample]]]
+Runs = dict[str, dict[str, list[ProcessCost]]]
 
 
 def memory_per_op(samples: Runs, tool: str, case: str = LARGEST) -> float:

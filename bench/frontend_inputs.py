@@ -30,21 +30,21 @@ _NAMES = tuple(_MLIR)
 def _lines(count: int, seed: int) -> list[Line]:
     """`count` ops; op i defines %v{i} and may use %a and %b."""
     choose = random.Random(seed)
-    made: list[Line] = []
+    lines: list[Line] = []
     before, owed = "%a", "%b"  # the last value, and one that still needs a use
     for number in range(count):
         repeats = 1 < number < count - 1 and not owed and choose.randrange(REPEAT) == 0
         if repeats:
-            made.append(made[choose.randrange(max(0, number - WINDOW), number - 1)])
+            lines.append(lines[choose.randrange(max(0, number - WINDOW), number - 1)])
             owed = before
         else:
             other = owed or choose.choice(
                 ["%a", "%b", *(f"%v{i}" for i in range(max(0, number - WINDOW), number))]
             )
-            made.append((choose.choice(_NAMES), before, other))
+            lines.append((choose.choice(_NAMES), before, other))
             owed = ""
         before = f"%v{number}"
-    return made
+    return lines
 
 
 def straight_vyre(count: int) -> str:

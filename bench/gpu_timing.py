@@ -41,7 +41,7 @@ def each_round(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
 
 def in_turn(runs: Mapping[str, Run], rounds: int = 7) -> dict[str, float]:
     """Seconds of each, medians over the rounds."""
-    return {name: median(found) for name, found in each_round(runs, rounds).items()}
+    return {name: median(seconds) for name, seconds in each_round(runs, rounds).items()}
 
 
 def copy_bandwidth(size: int = 1 << 30) -> float:
@@ -63,9 +63,9 @@ def multiply_add_rate(order: int = 8192) -> float:
     return order**3 / seconds(lambda: torch.mm(x, y, out=out), 3)
 
 
-def relative_error(found: Any, wanted: Any) -> float:
+def relative_error(actual: Any, expected: Any) -> float:
     """Of two tensors, in the 2-norm; NaN counts as infinite."""
-    error = ((found.double() - wanted.double()).norm() / wanted.double().norm()).item()
+    error = ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
     return math.inf if math.isnan(error) else float(error)
 
 

@@ -102,17 +102,17 @@ def runs(size: int, stages: int) -> tuple[dict[str, Run], int]:
     PassManager("default", target="sm_90").run(fused)
     ways = {"unfused": launches(gpu, plain, arrays), "fused": launches(gpu, fused, arrays)}
     stream = torch.cuda.current_stream()
-    wanted = expected(arrays["x0"].double(), stages)
-    found: dict[str, Run] = {}
+    reference = expected(arrays["x0"].double(), stages)
+    runs: dict[str, Run] = {}
     for name, bound in ways.items():
-        found[name] = partial(run_all, bound, stream)
-        found[f"{name} graph"] = partial(graph_of(gpu, bound).replay, stream)
-        for run in (found[name], found[f"{name} graph"]):
+        runs[name] = partial(run_all, bound, stream)
+        runs[f"{name} graph"] = partial(graph_of(gpu, bound).replay, stream)
+        for run in (runs[name], runs[f"{name} graph"]):
             arrays[f"x{stages}"].fill_(float("nan"))
             run()
-            if not torch.allclose(arrays[f"x{stages}"].double(), wanted, rtol=1e-4, atol=1e-3):
+            if not torch.allclose(arrays[f"x{stages}"].double(), reference, rtol=1e-4, atol=1e-3):
                 sys.exit(f"wrong results: {stages} stages, {name}")
-    return found, len(ways["fused"])
+    return runs, len(ways["fused"])
 
 
 def samples(bandwidth: float) -> Iterator[dict[str, Any]]:
@@ -130,35 +130,35 @@ def samples(bandwidth: float) -> Iterator[dict[str, Any]]:
 
 
 def row(sample: dict[str, Any]) -> list[str]:
-    taken = sample["seconds"]
+    seconds = sample["seconds"]
     names = ("unfused", "unfused graph", "fused", "fused graph")
-    best = min(taken["fused"], taken["fused graph"])
+    best = min(seconds["fused"], seconds["fused graph"])
     return [
         f"{sample['stages']} x {sample['bytes'] >> 10:,} KiB",
         str(sample["launches"]),
-        *(f"{taken[name] * 1e6:.1f}" for name in names),
+        *(f"{seconds[name] * 1e6:.1f}" for name in names),
         f"{sample['limit'] * 1e6:.1f}",
-        f"{taken['unfused graph'] / best:.2f}",
+        f"{seconds['unfused graph'] / best:.2f}",
         f"{sample['moved']['unfused'] / sample['moved']['fused']:.1f}",
     ]
 
 
 def speedup(sample: dict[str, Any]) -> float:
-    taken = sample["seconds"]
-    return float(taken["unfused graph"] / min(taken["fused"], taken["fused graph"]))
+    seconds = sample["seconds"]
+    return float(seconds["unfused graph"] / min(seconds["fused"], seconds["fused graph"]))
 
 
 def main() -> None:
     import torch
 
     bandwidth = copy_bandwidth()
-    found = []
+    results = []
     for sample in samples(bandwidth):
-        found.append(sample)
+        results.append(sample)
         print(" | ".join(row(sample)), flush=True)
-    longest = [speedup(s) for s in found if s["bytes"] == SMALL and s["stages"] == 64]
+    longest = [speedup(s) for s in results if s["bytes"] == SMALL and s["stages"] == 64]
     byte_share = [
-        speedup(s) * s["moved"]["fused"] / s["moved"]["unfused"] for s in found if s["bytes"] == LARGE
+        speedup(s) * s["moved"]["fused"] / s["moved"]["unfused"] for s in results if s["bytes"] == LARGE
     ]
     result: dict[str, Any] = {
         "name": "launch_fusion_gpu",
@@ -175,14 +175,14 @@ def main() -> None:
                 "caption": "Microseconds; launches left by fusion; the graph's time over the fused one; bytes likewise",
                 "columns": "stages|launches left|launches us|graph us|fused us|fused graph us|limit us|graph / fused|"
                 "bytes / fused bytes".split("|"),
-                "rows": [row(sample) for sample in found],
+                "rows": [row(sample) for sample in results],
             }
         ],
         "targets": [
             target("64 stages of 64 KiB: 5 times over the graph", longest, 5),
             target("256 MiB: the byte ratio in time, as a share", byte_share, 0.9),
         ],
-        "samples": found,
+        "samples": results,
     }
     save(RESULT, result)
 

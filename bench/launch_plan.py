@@ -43,15 +43,15 @@ def textbook(stages: Sequence[LaunchFusionStage], budget: int) -> tuple[int, int
     """
     best = [(0, 0)]
     for end in range(1, len(stages) + 1):
-        found, held, scratch = (len(stages) + 1, 0), 0, 0
+        least, held, scratch = (len(stages) + 1, 0), 0, 0
         for start in range(end - 1, -1, -1):
             held += stages[start].output_bytes
             scratch = max(scratch, stages[start].scratch_bytes)
             if stages[start].input_bytes + held + scratch > budget:
                 break
             launches, cut = best[start]
-            found = min(found, (launches + 1, cut + (stages[start].input_bytes if start else 0)))
-        best.append(found)
+            least = min(least, (launches + 1, cut + (stages[start].input_bytes if start else 0)))
+        best.append(least)
     return best[-1]
 
 
@@ -114,8 +114,8 @@ def tables(times: Times, peaks: dict[str, int], plans: list[list[str]]) -> list[
     rows = []
     for name in BUDGETS:
         for count in COUNTS:
-            found = [times.get((planner, name, count)) for planner in planners]
-            rows.append([name, f"{count:,}", *(f"{1000 * median(t):,.1f}" if t else "" for t in found)])
+            timings = [times.get((planner, name, count)) for planner in planners]
+            rows.append([name, f"{count:,}", *(f"{1000 * median(t):,.1f}" if t else "" for t in timings)])
     return [
         {
             "caption": "Processor time in milliseconds",
@@ -156,11 +156,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=5, help="counted rounds (5)")
     parser.add_argument("--out", type=Path, default=RESULT, help="the JSON file to write")
     parser.add_argument("--once", nargs=2, metavar=("STRATEGY", "COUNT"), help="plan once, print nothing")
-    chosen = parser.parse_args(arguments)
-    if chosen.once:
-        plan_launch_fusion(line(int(chosen.once[1])), BUDGETS["512 KiB"], chosen.once[0])
+    args = parser.parse_args(arguments)
+    if args.once:
+        plan_launch_fusion(line(int(args.once[1])), BUDGETS["512 KiB"], args.once[0])
         return
-    times = measured(chosen.repetitions)
+    times = measured(args.repetitions)
     peaks = {how: memory(how, COUNTS[-1]) for how in STRATEGIES}
     plans = agreement()
     result: dict[str, Any] = {
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "about": (
             "plan_launch_fusion on chains whose hand-offs are of random size, by both strategies, beside the "
             "interval DP as a textbook has it, which weighs every group of every window (in this script, checked "
-            f"to the same launches and bytes). Medians of {chosen.repetitions} rounds, planners in turn."
+            f"to the same launches and bytes). Medians of {args.repetitions} rounds, planners in turn."
         ),
         "date": today(),
         "machine": machine(),
@@ -177,9 +177,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "absent": [],
         "tables": tables(times, peaks, plans),
         "targets": targets(times, peaks, plans),
-        "samples": {" / ".join(map(str, key)): [round(t, 5) for t in found] for key, found in times.items()},
+        "samples": {
+            " / ".join(map(str, key)): [round(t, 5) for t in seconds] for key, seconds in times.items()
+        },
     }
-    save(chosen.out, result)
+    save(args.out, result)
     for target in result["targets"]:
         print(f"{'met   ' if target['met'] else 'NOT MET'} {target['what']}: {target['measured']}")
 

@@ -18,7 +18,7 @@ LAUNCH = Path(__file__).with_name("launch.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ProcessCost:
     """One run.  `seconds` of wall time, `cpu` of user and system time, `rss` in bytes at its highest."""
 
     seconds: float
@@ -30,25 +30,25 @@ class CommandFailed(Exception):
     """A measured command did not exit with 0."""
 
 
-def run_once(command: Sequence[str]) -> Sample:
+def run_once(command: Sequence[str]) -> ProcessCost:
     """Run `command` with its output discarded.  Raises CommandFailed."""
     ran = subprocess.run([sys.executable, "-I", "-S", str(LAUNCH), *command], capture_output=True, text=True)
     figures = ran.stdout.split()
     if len(figures) != 4 or figures[3] != "0":
         raise CommandFailed(f"{' '.join(command)}: exit {figures[3:]}\n{ran.stderr[-2000:]}")
     unit = 1 if platform.system() == "Darwin" else 1024
-    return Sample(float(figures[0]), float(figures[1]), int(figures[2]) * unit)
+    return ProcessCost(float(figures[0]), float(figures[1]), int(figures[2]) * unit)
 
 
 def interleaved(
     commands: Mapping[str, Sequence[str]], repetitions: int, report: Callable[[str], None]
-) -> dict[str, list[Sample]]:
+) -> dict[str, list[ProcessCost]]:
     """`repetitions` rounds; each runs every command once, after one round that is not counted.
 
     A slow spell of the machine therefore falls on all commands alike.  The first round
     fills caches: of the file system, of Python's byte code, of the grammar's tables.
     """
-    samples: dict[str, list[Sample]] = {name: [] for name in commands}
+    samples: dict[str, list[ProcessCost]] = {name: [] for name in commands}
     for number in range(repetitions + 1):
         for name, command in commands.items():
             sample = run_once(command)
@@ -58,9 +58,9 @@ def interleaved(
     return samples
 
 
-def medians(samples: Sequence[Sample]) -> Sample:
+def medians(samples: Sequence[ProcessCost]) -> ProcessCost:
     """The median of each figure."""
-    return Sample(
+    return ProcessCost(
         median(s.seconds for s in samples),
         median(s.cpu for s in samples),
         int(median(s.rss for s in samples)),

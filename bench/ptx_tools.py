@@ -64,7 +64,7 @@ class Vyre:
 
         llvmlite.binding.initialize_all_targets()
 
-    def module(self, columns: int, clock: Clock) -> Any:
+    def module(self, columns: int, clock: LapTimer) -> Any:
         from vyre_opt import PassManager, parse, verify
 
         module = parse(vyre_text(columns))
@@ -81,14 +81,14 @@ class Vyre:
         from vyre_opt.lowering.nvptx.ptx import emit_ptx
         from vyre_opt.lowering.nvptx.targets import gpu
 
-        clock = Clock()
+        clock = LapTimer()
         module = self.module(columns, clock)
         target = gpu(f"sm_{ARCHITECTURE}")
         lowered = lower([Unit(module.programs["softmax"], module)], target)
         clock.lap("lower")
-        made = emit_ptx(lowered, target)
+        ptx = emit_ptx(lowered, target)
         clock.lap("LLVM")
-        return made, clock.laps
+        return ptx, clock.laps
 
     def open(self) -> None:
         from vyre_opt.cuda import CudaDispatcher
@@ -98,12 +98,12 @@ class Vyre:
 
     def result(self, columns: int, x: Any) -> Callable[[], tuple[float, Any]]:
         with self.gpu.device:
-            given, out = arrays(x)
+            device_x, out = arrays(x)
 
         def run() -> tuple[float, Any]:
-            program = self.module(columns, Clock()).programs["softmax"]
+            program = self.module(columns, LapTimer()).programs["softmax"]
             with self.gpu.device as device:
-                self.gpu.launch(program, [given, out], ROWS)
+                self.gpu.launch(program, [device_x, out], ROWS)
                 device.cuda.Context.synchronize()
                 return time.monotonic(), out.get()
 
@@ -178,9 +178,9 @@ class Nvrtc:
 
     def compiled(self, columns: int, architecture: str) -> Any:
         options = [f"--gpu-architecture={architecture}", f"-DCOLUMNS={columns}", f"-DTHREADS={THREADS}"]
-        given = [option.encode() for option in options]
+        flags = [option.encode() for option in options]
         program = self.done(self.nvrtc.nvrtcCreateProgram(CUDA_TEXT.encode(), b"softmax.cu", 0, [], []))
-        self.done(self.nvrtc.nvrtcCompileProgram(program, len(given), given))
+        self.done(self.nvrtc.nvrtcCompileProgram(program, len(flags), flags))
         return program
 
     def ptx(self, columns: int) -> tuple[str, Split]:
@@ -198,14 +198,14 @@ class Nvrtc:
         atexit.register(cuda.Context.pop)  # PyCUDA ends the process in error where one is left
 
     def result(self, columns: int, x: Any) -> Callable[[], tuple[float, Any]]:
-        given, out = arrays(x)
+        device_x, out = arrays(x)
 
         def run() -> tuple[float, Any]:
             program = self.compiled(columns, f"sm_{ARCHITECTURE}")
             code = b" " * self.done(self.nvrtc.nvrtcGetCUBINSize(program))
             self.done(self.nvrtc.nvrtcGetCUBIN(program, code))
             module = self.cuda.module_from_buffer(code)
-            module.get_function("softmax")(given, out, block=(THREADS, 1, 1), grid=(ROWS, 1))
+            module.get_function("softmax")(device_x, out, block=(THREADS, 1, 1), grid=(ROWS, 1))
             self.cuda.Context.synchronize()
             return time.monotonic(), out.get()
 
@@ -235,13 +235,13 @@ class Cupy:
         self.cupy.zeros(1)
 
     def result(self, columns: int, x: Any) -> Callable[[], tuple[float, Any]]:
-        given = self.cupy.asarray(x)
-        out = self.cupy.zeros_like(given)
+        device_x = self.cupy.asarray(x)
+        out = self.cupy.zeros_like(device_x)
         self.cupy.cuda.get_current_stream().synchronize()
 
         def run() -> tuple[float, Any]:
             module = self.cupy.RawModule(code=CUDA_TEXT, options=self.options(columns))
-            module.get_function("softmax")((ROWS,), (THREADS,), (given, out))
+            module.get_function("softmax")((ROWS,), (THREADS,), (device_x, out))
             self.cupy.cuda.get_current_stream().synchronize()
             return time.monotonic(), out.get()
 
@@ -264,7 +264,7 @@ class Triton:
         assemble = CUDABackend.make_cubin
 
         def noted(backend: Any, text: Any, *rest: Any, **named: Any) -> Any:
-            self.made, self.at = text, time.perf_counter()
+            self.text, self.at = text, time.perf_counter()
             return assemble(backend, text, *rest, **named)
 
         CUDABackend.make_cubin = noted
@@ -273,18 +273,18 @@ class Triton:
         started = time.perf_counter()
         dtype = self.torch.float32
         self.kernel.warmup(dtype, dtype, **constants(columns), grid=(ROWS,))
-        return str(self.made), {"to PTX": self.at - started}
+        return str(self.text), {"to PTX": self.at - started}
 
     def open(self) -> None:
         self.torch.zeros(1, device="cuda")
 
     def result(self, columns: int, x: Any) -> Callable[[], tuple[float, Any]]:
-        given = self.torch.from_numpy(x).cuda()
-        out = self.torch.empty_like(given)
+        device_x = self.torch.from_numpy(x).cuda()
+        out = self.torch.empty_like(device_x)
         self.torch.cuda.synchronize()
 
         def run() -> tuple[float, Any]:
-            self.kernel[(ROWS,)](given, out, **constants(columns))
+            self.kernel[(ROWS,)](device_x, out, **constants(columns))
             self.torch.cuda.synchronize()
             return time.monotonic(), out.cpu().numpy()
 
@@ -301,7 +301,7 @@ def constants(columns: int) -> dict[str, int]:
 TOOLS: dict[str, Callable[[], Tool]] = {"vyre-opt": Vyre, "NVRTC": Nvrtc, "CuPy": Cupy, "Triton": Triton}
 
 
-class Clock:
+class LapTimer:
     """Seconds between laps, by name."""
 
     def __init__(self) -> None:
@@ -323,16 +323,16 @@ def arrays(x: Any) -> tuple[Any, Any]:
 
 def compile_all(tool: Tool) -> dict[str, Any]:
     """Seconds to PTX for each number of columns; `ready`: when the first was there, by the system's clock."""
-    taken, splits, ready = [], [], 0.0
+    seconds, splits, ready = [], [], 0.0
     for columns in COLUMNS:
         started = time.perf_counter()
         text, split = tool.ptx(columns)
-        taken.append(split.pop("to PTX", time.perf_counter() - started))
+        seconds.append(split.pop("to PTX", time.perf_counter() - started))
         ready = ready or time.monotonic()
         splits.append(split)
         if ".entry softmax" not in text:
             sys.exit("this is no PTX of the softmax")
-    return {"ready": ready, "ptx": taken, "splits": splits}
+    return {"ready": ready, "ptx": seconds, "splits": splits}
 
 
 def launch_all(tool: Tool) -> dict[str, Any]:
@@ -340,18 +340,18 @@ def launch_all(tool: Tool) -> dict[str, Any]:
     import numpy as np
 
     tool.open()
-    taken, errors = [], []
+    seconds, errors = [], []
     draw = np.random.default_rng(1)
     for columns in LAUNCHED:
         x = draw.standard_normal((ROWS, columns), np.float32)
         run = tool.result(columns, x)
         started = time.monotonic()
         done, y = run()
-        taken.append(done - started)
+        seconds.append(done - started)
         powers = np.exp(x.astype(np.float64))
-        wanted = powers / powers.sum(axis=1, keepdims=True)
-        errors.append(float(np.abs(y.reshape(x.shape) / wanted - 1).max()))
-    return {"launch": taken, "error": max(errors)}
+        expected = powers / powers.sum(axis=1, keepdims=True)
+        errors.append(float(np.abs(y.reshape(x.shape) / expected - 1).max()))
+    return {"launch": seconds, "error": max(errors)}
 
 
 def main() -> None:
@@ -359,10 +359,10 @@ def main() -> None:
     tool = TOOLS[sys.argv[1]]()
     tool.prepare()
     imported = time.monotonic()
-    found = {"imported": imported, **compile_all(tool)}
+    result = {"imported": imported, **compile_all(tool)}
     if "--launch" in sys.argv:
-        found |= launch_all(tool)
-    print(json.dumps(found))
+        result |= launch_all(tool)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

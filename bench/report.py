@@ -33,9 +33,9 @@ all tools of a table ran on the same machine in the same minutes.
 
 def page(results: Path = BENCH / "results") -> str:
     """The whole page, one section a result, by name."""
-    found = sorted(results.glob("*.json"))
+    paths = sorted(results.glob("*.json"))
     return (
-        "\n".join([_INTRO, *(line for path in found for line in section(json.loads(path.read_text())))])
+        "\n".join([_INTRO, *(line for path in paths for line in section(json.loads(path.read_text())))])
         + "\n"
     )
 
@@ -71,12 +71,12 @@ def _table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
 
 
 def main() -> None:
-    wanted = page()
+    text = page()
     if "--check" in sys.argv[1:]:
-        if PAGE.read_text(encoding="utf-8") != wanted:
+        if PAGE.read_text(encoding="utf-8") != text:
             sys.exit("docs/benchmarks.md is out of date: run python bench/report.py")
         return
-    PAGE.write_text(wanted, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

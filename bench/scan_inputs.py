@@ -31,8 +31,8 @@ class Corpus:
 
     def first(self, size: int) -> Corpus:
         """Of the first `size` bytes, a multiple of 3."""
-        kept = [match for match in self.expected if match[0] < size]
-        return Corpus(self.patterns, size, self.encoded[: size // 3 * 4], kept, self.checked_by)
+        matches = [match for match in self.expected if match[0] < size]
+        return Corpus(self.patterns, size, self.encoded[: size // 3 * 4], matches, self.checked_by)
 
 
 def corpus(size: int) -> Corpus:

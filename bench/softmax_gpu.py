@@ -58,19 +58,19 @@ def compiled_softmax() -> Bind:
     import torch
     import torch._dynamo
 
-    made: dict[Any, Callable[[Any, Any], Any]] = {}
+    cache: dict[Any, Callable[[Any, Any], Any]] = {}
 
     def into(x: Any, y: Any) -> None:
         y.copy_(torch.softmax(x, dim=1))
 
     def bind(x: Any, y: Any) -> Callable[[], None]:
         key = (x.shape, x.dtype)
-        if key not in made:
+        if key not in cache:
             torch._dynamo.reset()  # it stops to compile a function after a few shapes
-            made.clear()
-            made[key] = torch.compile(into, dynamic=False)
-            made[key](x, y)
-        return lambda: made[key](x, y)
+            cache.clear()
+            cache[key] = torch.compile(into, dynamic=False)
+            cache[key](x, y)
+        return lambda: cache[key](x, y)
 
     return bind
 
@@ -126,8 +126,8 @@ def check(name: str, kernel: Bind, pairs: list[tuple[Any, Any]], tolerance: floa
     for x, y in pairs:
         y.fill_(math.nan)
         kernel(x, y)()
-        wanted = torch.softmax(x.double(), dim=1)
-        error = ((y.double() - wanted).norm() / wanted.norm()).item()
+        expected = torch.softmax(x.double(), dim=1)
+        error = ((y.double() - expected).norm() / expected.norm()).item()
         if not error < tolerance:
             sys.exit(f"{name}: wrong softmax at {tuple(x.shape)} {x.dtype}: relative error {error}")
 
@@ -152,27 +152,27 @@ def samples(shapes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     for dtype, name, tolerance in ((torch.float32, "f32", 1e-5), (torch.bfloat16, "bf16", 4e-3)):
         for rows, columns in shapes:
             pairs = tensors(rows, columns, dtype)
-            chosen = {**kernels, "compiled": compiled} if (rows, columns) in COMPILED else kernels
+            bindings = {**kernels, "compiled": compiled} if (rows, columns) in COMPILED else kernels
             for checked in ("ours", "compiled"):
-                if checked in chosen:
-                    check(checked, chosen[checked], pairs, tolerance)
+                if checked in bindings:
+                    check(checked, bindings[checked], pairs, tolerance)
             size = rows * columns * dtype.itemsize
-            times = each_round({kernel: rotating(bind, pairs) for kernel, bind in chosen.items()}, ROUNDS)
+            times = each_round({kernel: rotating(bind, pairs) for kernel, bind in bindings.items()}, ROUNDS)
             yield {
                 "shape": [rows, columns],
                 "dtype": name,
                 "bytes": size,
-                "seconds": {kernel: median(found) for kernel, found in times.items()},
+                "seconds": {kernel: median(seconds) for kernel, seconds in times.items()},
                 "slower than Triton": is_slower(times, "triton"),
             }
 
 
 def row(sample: dict[str, Any]) -> list[str]:
-    taken = sample["seconds"]
+    seconds = sample["seconds"]
     rows, columns = sample["shape"]
-    ratios = [f"{taken[peer] / taken['ours']:.2f}" if peer in taken else "" for peer in PEERS]
-    speed = f"{2 * sample['bytes'] / taken['ours'] / 1e12:.2f}"
-    return [f"{rows} x {columns} {sample['dtype']}", f"{taken['ours'] * 1e6:.1f}", speed, *ratios]
+    ratios = [f"{seconds[peer] / seconds['ours']:.2f}" if peer in seconds else "" for peer in PEERS]
+    speed = f"{2 * sample['bytes'] / seconds['ours'] / 1e12:.2f}"
+    return [f"{rows} x {columns} {sample['dtype']}", f"{seconds['ours'] * 1e6:.1f}", speed, *ratios]
 
 
 def main() -> None:
@@ -181,13 +181,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two shapes; nothing is saved")
     quick = parser.parse_args().quick
-    found = []
+    results = []
     for sample in samples(QUICK if quick else SHAPES):
-        found.append(sample)
+        results.append(sample)
         print(" | ".join(row(sample)), flush=True)
-    ratio = {peer: [s["seconds"][peer] / s["seconds"]["ours"] for s in found] for peer in ("triton", "copy")}
-    lost = [s for s in found if s["slower than Triton"]]
-    big = [r for r, s in zip(ratio["copy"], found, strict=True) if s["bytes"] >= BIG_BYTES]
+    ratio = {
+        peer: [s["seconds"][peer] / s["seconds"]["ours"] for s in results] for peer in ("triton", "copy")
+    }
+    lost = [s for s in results if s["slower than Triton"]]
+    big = [r for r, s in zip(ratio["copy"], results, strict=True) if s["bytes"] >= BIG_BYTES]
     if quick:
         return
     columns = ["rows x columns", "ours us", "ours TB/s"]
@@ -207,19 +209,19 @@ def main() -> None:
             {
                 "caption": "Microseconds and TB/s of ours, and ratios",
                 "columns": columns,
-                "rows": [row(sample) for sample in found],
+                "rows": [row(sample) for sample in results],
             }
         ],
         "targets": [
             {
                 "what": "at least Triton's speed at every shape; a shape is lost in three of four rounds or more",
-                "measured": f"{len(lost)} of {len(found)} shapes lost; the medians {min(ratio['triton']):.3f} at "
+                "measured": f"{len(lost)} of {len(results)} shapes lost; the medians {min(ratio['triton']):.3f} at "
                 f"worst, {geometric_mean(ratio['triton']):.2f} in the mean",
                 "met": not lost,
             },
             target("0.95 of copy bandwidth from 64 MiB up", big, 0.95),
         ],
-        "samples": found,
+        "samples": results,
     }
     save(RESULT, result)
 

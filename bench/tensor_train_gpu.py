@@ -36,8 +36,8 @@ def gathered(cores: list[Any], indices: Any) -> Any:
     return rows.view(count, -1)
 
 
-def stop_if_wrong(what: str, found: Any, wanted: Any, tolerance: float) -> None:
-    error = relative_error(found, wanted)
+def stop_if_wrong(what: str, actual: Any, expected: Any, tolerance: float) -> None:
+    error = relative_error(actual, expected)
     if not error < tolerance:
         sys.exit(f"wrong {what}: relative error {error}")
 
@@ -120,9 +120,9 @@ def embedding_samples(bandwidth: float, rate: float) -> Iterator[dict[str, Any]]
             moved = (size + LOOKUPS * math.prod(Q)) * dtype.itemsize + LOOKUPS * 4
             sums = LOOKUPS * (Q[0] * Q[1] * rank**2 + math.prod(Q) * rank)
             torch.compiler.reset()
-            taken = in_turn(embedding_runs(rank, dtype), 5)
+            seconds = in_turn(embedding_runs(rank, dtype), 5)
             limits = {"bytes": moved / bandwidth, "sums": sums / rate}
-            yield {"rank": rank, "dtype": name, "seconds": taken, "limits": limits}
+            yield {"rank": rank, "dtype": name, "seconds": seconds, "limits": limits}
 
 
 def chain_samples(bandwidth: float) -> Iterator[dict[str, Any]]:
@@ -132,13 +132,13 @@ def chain_samples(bandwidth: float) -> Iterator[dict[str, Any]]:
 
 
 def row(sample: dict[str, Any], peers: tuple[str, ...]) -> list[str]:
-    taken = sample["seconds"]
+    seconds = sample["seconds"]
     return [
         f"{sample['rank']} {sample['dtype']}",
-        f"{taken['ours'] * 1e6:.1f}",
+        f"{seconds['ours'] * 1e6:.1f}",
         *(f"{limit * 1e6:.1f}" for limit in sample["limits"].values()),
-        *(f"{taken[peer] * 1e6:.1f}" for peer in peers),
-        *(f"{taken[peer] / taken['ours']:.2f}" for peer in peers),
+        *(f"{seconds[peer] * 1e6:.1f}" for peer in peers),
+        *(f"{seconds[peer] / seconds['ours']:.2f}" for peer in peers),
     ]
 
 
@@ -153,7 +153,7 @@ def main() -> None:
     chains = list(chain_samples(bandwidth))
     lookups = list(embedding_samples(bandwidth, rate))
     single = [sample for sample in lookups if sample["dtype"] == "f32"]
-    asked = [sample for sample in chains if sample["rank"] in (64, 256)]
+    target_chains = [sample for sample in chains if sample["rank"] in (64, 256)]
     result: dict[str, Any] = {
         "name": "tensor_train_gpu",
         "title": "Tensor trains on a GPU",
@@ -182,7 +182,9 @@ def main() -> None:
         "targets": [
             target("embedding, f32: 8 times torch's gathered bmm", ratios(single, "torch"), 8),
             target("embedding, f32: 8 times torch.compile", ratios(single, "compiled"), 8),
-            target("chain of rank 64 and 256: 3 times torch's graph", ratios(asked, "torch graph"), 3),
+            target(
+                "chain of rank 64 and 256: 3 times torch's graph", ratios(target_chains, "torch graph"), 3
+            ),
         ],
         "samples": [*lookups, *chains],
     }

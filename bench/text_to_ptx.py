@@ -65,10 +65,10 @@ def one_process(tool: str, launch: bool, tables: Path) -> dict[str, Any]:
         ran = subprocess.run(command, env=known, capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError((ran.stderr.strip() or ran.stdout).splitlines()[-1])
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    found["ready"] -= started
-    found["imported"] -= started
-    return found
+    report: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    report["ready"] -= started
+    report["imported"] -= started
+    return report
 
 
 def measure(
@@ -85,17 +85,17 @@ def measure(
                 if tool in absent:
                     continue
                 try:
-                    found = one_process(tool, launch, tables)
+                    run = one_process(tool, launch, tables)
                 except RuntimeError as wrong:
                     absent[tool] = str(wrong)
                     print(f"{tool} is left out: {wrong}", file=sys.stderr)
                     continue
-                if found.get("error", 0.0) > 1e-4:
-                    sys.exit(f"{tool}: wrong softmax, relative error {found['error']}")
+                if run.get("error", 0.0) > 1e-4:
+                    sys.exit(f"{tool}: wrong softmax, relative error {run['error']}")
                 if number:
-                    runs[tool].append(found)
+                    runs[tool].append(run)
             print(f"round {number} of {rounds}", file=sys.stderr)
-    return {tool: given for tool, given in runs.items() if given}, absent
+    return {tool: tool_runs for tool, tool_runs in runs.items() if tool_runs}, absent
 
 
 def figures(runs: list[dict[str, Any]]) -> dict[str, float]:
@@ -104,15 +104,15 @@ def figures(runs: list[dict[str, Any]]) -> dict[str, float]:
     def middle(values: list[float]) -> float:
         return median(values) * 1e3
 
-    found = {
+    times = {
         "process to PTX": middle([run["ready"] for run in runs]),
         "first text to PTX": middle([run["ptx"][0] for run in runs]),
         "next text to PTX": middle([seconds for run in runs for seconds in run["ptx"][1:]]),
     }
     if "launch" in runs[0]:
-        found["first text to result"] = middle([run["launch"][0] for run in runs])
-        found["next text to result"] = middle([seconds for run in runs for seconds in run["launch"][1:]])
-    return found
+        times["first text to result"] = middle([run["launch"][0] for run in runs])
+        times["next text to result"] = middle([seconds for run in runs for seconds in run["launch"][1:]])
+    return times
 
 
 def splits(runs: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
@@ -127,9 +127,9 @@ def splits(runs: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
     }
 
 
-def tables(found: dict[str, dict[str, float]], ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    stages = list(found["vyre-opt"])
-    rows = [[tool, *(f"{taken[stage]:.1f}" for stage in stages)] for tool, taken in found.items()]
+def tables(milliseconds: dict[str, dict[str, float]], ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    stages = list(milliseconds["vyre-opt"])
+    rows = [[tool, *(f"{times[stage]:.1f}" for stage in stages)] for tool, times in milliseconds.items()]
     parts = splits(ours)
     return [
         {"caption": "Milliseconds", "columns": ["", *stages], "rows": rows},
@@ -144,11 +144,11 @@ def tables(found: dict[str, dict[str, float]], ours: list[dict[str, Any]]) -> li
     ]
 
 
-def targets(found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+def targets(milliseconds: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
     rows = []
     for peer, shown in (("CuPy", "NVRTC's through CuPy"), ("NVRTC", "bare NVRTC's")):
-        for stage in found.get(peer, ()):
-            ratio = found["vyre-opt"][stage] / found[peer][stage]
+        for stage in milliseconds.get(peer, ()):
+            ratio = milliseconds["vyre-opt"][stage] / milliseconds[peer][stage]
             what = f"{stage} in a quarter of {shown} time"
             rows.append({"what": what, "measured": f"{ratio:.2f} of it", "met": ratio <= SHARE})
     return rows
@@ -156,11 +156,11 @@ def targets(found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 def versions(tools: list[str]) -> dict[str, str]:
     """Of the packages that are there under one of their names."""
-    found = {}
+    releases = {}
     for package in (package for tool in tools for package in PACKAGES[tool]):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+            releases[package] = importlib.metadata.version(package)
+    return releases
 
 
 def main() -> None:
@@ -168,12 +168,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two rounds; nothing is saved")
     parser.add_argument("--no-gpu", action="store_true", help="PTX alone, without Triton; nothing is saved")
     parser.add_argument("--rounds", type=int, default=5, help="counted processes of each tool (5)")
-    chosen = parser.parse_args()
-    tools = ["vyre-opt", "NVRTC"] if chosen.no_gpu else list(PACKAGES)
-    runs, absent = measure(tools, 2 if chosen.quick else chosen.rounds, not chosen.no_gpu)
+    args = parser.parse_args()
+    tools = ["vyre-opt", "NVRTC"] if args.no_gpu else list(PACKAGES)
+    runs, absent = measure(tools, 2 if args.quick else args.rounds, not args.no_gpu)
     if "vyre-opt" not in runs:
         sys.exit("vyre-opt itself did not run")
-    found = {tool: figures(given) for tool, given in runs.items()}
+    milliseconds = {tool: figures(tool_runs) for tool, tool_runs in runs.items()}
     result: dict[str, Any] = {
         "name": "text_to_ptx",
         "title": "From text to PTX, and to a result",
@@ -187,17 +187,17 @@ def main() -> None:
         "vyre-opt's grammar.  The figures are medians.",
         "date": today(),
         "machine": machine(),
-        "versions": versions(list(found)),
+        "versions": versions(list(milliseconds)),
         "absent": list(absent),
-        "tables": tables(found, runs["vyre-opt"]),
-        "targets": targets(found),
+        "tables": tables(milliseconds, runs["vyre-opt"]),
+        "targets": targets(milliseconds),
         "samples": runs,
     }
-    for tool, taken in found.items():
-        print(f"{tool:9}", " | ".join(f"{stage} {ms:.1f} ms" for stage, ms in taken.items()))
+    for tool, times in milliseconds.items():
+        print(f"{tool:9}", " | ".join(f"{stage} {ms:.1f} ms" for stage, ms in times.items()))
     for met in result["targets"]:
         print(f"{'met   ' if met['met'] else 'NOT MET'} {met['what']}: {met['measured']}")
-    if not (chosen.quick or chosen.no_gpu):
+    if not (args.quick or args.no_gpu):
         result["machine"]["gpu"] = gpu_name()
         save(RESULT, result)
 

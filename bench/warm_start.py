@@ -64,7 +64,7 @@ def prepare(folder: Path) -> Any:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def run_once(tool: str, folder: Path, caches: Path, wanted: Any) -> float:
+def run_once(tool: str, folder: Path, caches: Path, expected: Any) -> float:
     """Seconds of the process.  Stops the benchmark if it fails or its result is wrong."""
     import numpy as np
 
@@ -80,29 +80,31 @@ def run_once(tool: str, folder: Path, caches: Path, wanted: Any) -> float:
     result.unlink(missing_ok=True)
     started = time.perf_counter()
     ran = subprocess.run(COMMANDS[tool], cwd=folder, env=known, capture_output=True, text=True)
-    taken = time.perf_counter() - started
+    elapsed = time.perf_counter() - started
     if ran.returncode:
         sys.exit(f"{tool} failed: {ran.stderr[-2000:]}")
-    error = np.abs(np.load(result).reshape(wanted.shape) / wanted - 1).max()
+    error = np.abs(np.load(result).reshape(expected.shape) / expected - 1).max()
     if not error < 1e-4:
         sys.exit(f"{tool}: wrong softmax, relative error {error}")
-    return taken
+    return elapsed
 
 
 def main() -> None:
-    taken: dict[str, dict[str, list[float]]] = {tool: {"cold": [], "warm": []} for tool in COMMANDS}
+    seconds: dict[str, dict[str, list[float]]] = {tool: {"cold": [], "warm": []} for tool in COMMANDS}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        wanted = prepare(folder)
+        expected = prepare(folder)
         for tool in COMMANDS:  # imports its packages' byte code
-            run_once(tool, folder, folder / "first", wanted)
+            run_once(tool, folder, folder / "first", expected)
         for number in range(ROUNDS):
             for tool in COMMANDS:
                 caches = folder / f"caches{number}"
-                taken[tool]["cold"].append(run_once(tool, folder, caches, wanted))
-                taken[tool]["warm"].append(run_once(tool, folder, caches, wanted))
+                seconds[tool]["cold"].append(run_once(tool, folder, caches, expected))
+                seconds[tool]["warm"].append(run_once(tool, folder, caches, expected))
             shutil.rmtree(folder / f"caches{number}")
-    figures = {tool: {kind: median(times) for kind, times in found.items()} for tool, found in taken.items()}
+    figures = {
+        tool: {kind: median(times) for kind, times in by_kind.items()} for tool, by_kind in seconds.items()
+    }
     ours = figures["vyre-run"]["warm"]
     ratios = {tool: figures[tool]["warm"] / ours for tool in COMMANDS if tool != "vyre-run"}
     result = {
@@ -120,8 +122,13 @@ def main() -> None:
                 "caption": "Seconds of a process, and the peer's warm time over ours",
                 "columns": ["", "cold", "warm", "warm / ours"],
                 "rows": [
-                    [tool, f"{found['cold']:.2f}", f"{found['warm']:.2f}", f"{found['warm'] / ours:.2f}"]
-                    for tool, found in figures.items()
+                    [
+                        tool,
+                        f"{by_kind['cold']:.2f}",
+                        f"{by_kind['warm']:.2f}",
+                        f"{by_kind['warm'] / ours:.2f}",
+                    ]
+                    for tool, by_kind in figures.items()
                 ],
             }
         ],
@@ -133,7 +140,7 @@ def main() -> None:
             }
             for tool, ratio in ratios.items()
         ],
-        "samples": taken,
+        "samples": seconds,
     }
     print(figures)
     save(RESULT, result)

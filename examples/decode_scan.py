@@ -99,20 +99,20 @@ def run(
     handoff = program.buffers[encoding.handoff]
     workgroups = -(-size // encoding.tile)
     if not handoff.is_workgroup and workgroups * encoding.slab > (handoff.count or 0):
-        room = (handoff.count or 0) // encoding.slab * encoding.tile
+        capacity = (handoff.count or 0) // encoding.slab * encoding.tile
         raise ValueError(
-            f"{size} decoded bytes are more than the {room} that @{handoff.name} has slabs for in storage; "
+            f"{size} decoded bytes are more than the {capacity} that @{handoff.name} has slabs for in storage; "
             f"raise its count in {encoding.program}.vyre"
         )
     backend = dispatcher(target)
     started = time.perf_counter()
-    found = np.zeros(0, np.uint32)
+    hits = np.zeros(0, np.uint32)
     if workgroups:
         inputs = [encoded, automaton.table, automaton.accept, np.zeros(size, np.uint32)]
-        (found,) = backend.dispatch(program, inputs, (workgroups, 1, 1), module=module)
+        (hits,) = backend.dispatch(program, inputs, (workgroups, 1, 1), module=module)
     seconds = time.perf_counter() - started
     return Run(
-        matches_of(found, automaton),
+        matches_of(hits, automaton),
         str(handoff.access),
         handoff.size_bytes or 0,
         workgroups,

@@ -88,9 +88,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.share:
         number, count = _share(config.option.share)
         # by a hash of the name: a new test moves no other from share to share
-        chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number - 1]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-        items[:] = chosen
+        selected = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number - 1]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+        items[:] = selected
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_items and no_gpu():
         config.stash[_LEFT_OUT] = len(gpu_items)

@@ -180,28 +180,30 @@ def notices(mutant: Mutant) -> bool:
         if text.count(mutant.old) != 1:
             raise SystemExit(f"{mutant.path} has {mutant.old!r} {text.count(mutant.old)} times, not once")
         source.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-        given = {**os.environ, "PYTHONPATH": folder}
+        environment = {**os.environ, "PYTHONPATH": folder}
         where = subprocess.run(
             [sys.executable, "-c", "import vyre_opt; print(vyre_opt.__file__)"],
-            env=given, cwd=folder, capture_output=True, text=True, check=True,
+            env=environment, cwd=folder, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         if not where.startswith(folder):
             raise SystemExit(f"the copy is not what runs, but {where.strip()}")
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.test]
-        ran = subprocess.run(command, env=given, cwd=folder, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+        )
         if ran.returncode not in (0, 1):
             raise SystemExit(f"{mutant.test}: pytest ended with {ran.returncode}\n{ran.stdout}{ran.stderr}")
         return ran.returncode == 1
 
 
 def main(words: list[str]) -> int:
-    chosen = [mutant for mutant in MUTANTS if all(word in mutant.title for word in words)]
+    selected = [mutant for mutant in MUTANTS if all(word in mutant.title for word in words)]
     missed = 0
-    for mutant in chosen:
+    for mutant in selected:
         noticed = notices(mutant)
         missed += not noticed
         print(f"{'noticed' if noticed else 'MISSED '}  {mutant.title}", flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} mistakes are noticed")
+    print(f"{len(selected) - missed} of {len(selected)} mistakes are noticed")
     return int(missed > 0)
 
 

@@ -107,6 +107,6 @@ def test_usage(run_cache: Callable, environment: dict) -> None:
 
 def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: dict) -> None:
     """VYRE_CACHE_SIZE bounds it; 0 keeps nothing."""
-    for size, kept in (("0", "total    0 entries"), ("64M", "total    1 entry")):
+    for size, total in (("0", "total    0 entries"), ("64M", "total    1 entry")):
         run_run("-", "--grid=1", text=PROGRAM, env={**environment, "VYRE_CACHE_SIZE": size})
-        assert kept in run_cache("info", env=environment).stdout
+        assert total in run_cache("info", env=environment).stdout

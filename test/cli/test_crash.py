@@ -92,25 +92,25 @@ def test_crash_report(plugin, run_opt, tmp_path):
 
 
 def test_reproducer_round_trip(plugin, run_opt, tmp_path):
-    kept = tmp_path / "crash.vyre"
+    reproducer = tmp_path / "crash.vyre"
     spec = "{\n  spec @k : u32"
     text = FINE.replace("{", spec) + "// -----\n" + BOOM.replace("{", spec)
-    args = ["--split-input-file", "--spec=k=3", "--pass=cse,crash", "--crash-reproducer", kept]
+    args = ["--split-input-file", "--spec=k=3", "--pass=cse,crash", "--crash-reproducer", reproducer]
     first = run_opt(plugin, *args, text=text)
     assert first.returncode == 1
-    assert first.stderr.startswith(f"note: see this again with vyre-opt --run-reproducer {kept}\n")
-    written = kept.read_text()
+    assert first.stderr.startswith(f"note: see this again with vyre-opt --run-reproducer {reproducer}\n")
+    written = reproducer.read_text()
     assert written.startswith("// vyre-opt --pass-pipeline=cse,crash --spec=k=3\nvyre 1\n")
     assert "@fine" not in written
-    again = run_opt(plugin, "--run-reproducer", kept)
+    again = run_opt(plugin, "--run-reproducer", reproducer)
     assert again.returncode == 1
     assert first.stderr.splitlines()[1] == again.stderr.splitlines()[0]
 
 
 def test_no_reproducer_without_a_crash(plugin, run_opt, tmp_path):
-    kept = tmp_path / "crash.vyre"
-    assert run_opt(plugin, "--pass=crash", "--crash-reproducer", kept, text=FINE).returncode == 0
-    assert not kept.exists()
+    reproducer = tmp_path / "crash.vyre"
+    assert run_opt(plugin, "--pass=crash", "--crash-reproducer", reproducer, text=FINE).returncode == 0
+    assert not reproducer.exists()
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_no_reproducer_without_a_crash(plugin, run_opt, tmp_path):
     ],
 )
 def test_pass_failure(name, message, plugin, run_opt, tmp_path):
-    kept = tmp_path / "kept.vyre"
-    ran = run_opt(plugin, f"--pass={name}", "--crash-reproducer", kept, text=FINE)
+    reproducer = tmp_path / "kept.vyre"
+    ran = run_opt(plugin, f"--pass={name}", "--crash-reproducer", reproducer, text=FINE)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert message in ran.stderr.splitlines()
-    assert kept.read_text() == f"// vyre-opt --pass-pipeline={name}\n{FINE}"
-    assert run_opt(plugin, "--run-reproducer", kept).stderr.splitlines()[0] == message
+    assert reproducer.read_text() == f"// vyre-opt --pass-pipeline={name}\n{FINE}"
+    assert run_opt(plugin, "--run-reproducer", reproducer).stderr.splitlines()[0] == message
     assert run_opt(plugin, f"--pass={name}", "--no-verify-each", text=FINE).returncode == 0
 
 

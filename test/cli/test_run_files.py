@@ -71,8 +71,8 @@ def test_mistakes(args, message, run_run, tmp_path):
     np.save(tmp_path / "ints.npy", np.arange(4))
     (tmp_path / "three.bin").write_bytes(b"abc")
     np.arange(4, dtype="f4").tofile(tmp_path / "x.bin")
-    given = [arg.replace("DIR", str(tmp_path)) for arg in args]
-    ran = run_run("-", *given, text=PROGRAM.format("f32"))
+    paths = [arg.replace("DIR", str(tmp_path)) for arg in args]
+    ran = run_run("-", *paths, text=PROGRAM.format("f32"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert message.replace("DIR", str(tmp_path)) in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -84,12 +84,12 @@ def test_comparison_shows_the_first_difference():
     from vyre_opt.cli.run_report import compare
 
     outputs = [parse(PROGRAM.format("f32")).programs["copy"].buffers["y"]]
-    got, wanted = np.array([1, 2, np.nan, 4], "f4"), np.array([1, 2.001, np.nan, 5], "f4")
+    got, expected = np.array([1, 2, np.nan, 4], "f4"), np.array([1, 2.001, np.nan, 5], "f4")
     with pytest.raises(ToolError, match=r"2 of 4 values differ, first \[1\]: 2.0 here, 2.001 there"):
-        compare(outputs, [got], [wanted], 0.0)
+        compare(outputs, [got], [expected], 0.0)
     with pytest.raises(ToolError, match=r"1 of 4 values differ, first \[3\]"):
-        compare(outputs, [got], [wanted], 0.01)
-    compare(outputs, [got], [wanted], 0.5)
+        compare(outputs, [got], [expected], 0.01)
+    compare(outputs, [got], [expected], 0.5)
 
 
 class Terminal(io.StringIO):

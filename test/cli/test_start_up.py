@@ -42,12 +42,12 @@ def test_every_installed_option_completes(run_opt):
     """The completion protocol of click answers for options, passes and the forms of --emit."""
 
     def complete(*words: str) -> set[str]:
-        given = {
+        variables = {
             "_VYRE_OPT_COMPLETE": "bash_complete",
             "COMP_WORDS": " ".join(words),
             "COMP_CWORD": str(len(words) - 1),
         }
-        ran = run_opt(env={**os.environ, **given})
+        ran = run_opt(env={**os.environ, **variables})
         assert ran.stderr == ""
         return {line.split(",", 1)[1] for line in ran.stdout.splitlines()}
 

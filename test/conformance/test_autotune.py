@@ -49,17 +49,17 @@ class Recorder:
 @pytest.mark.parametrize("as_array", [False, True], ids=["ints", "u32"])
 @pytest.mark.parametrize("case", CASES["pick_config_pre_exp_fixed"], ids=lambda c: str(c["pre_exp"]))
 def test_probabilities(case: dict[str, Any], as_array: bool, target: Any) -> None:
-    given = np.array(case["pre_exp"], np.uint32) if as_array else case["pre_exp"]
+    weights = np.array(case["pre_exp"], np.uint32) if as_array else case["pre_exp"]
     for compute in (pick_config_pre_exp_fixed, config_gradient_magnitude_pre_exp_fixed):
         if "error" in case:
             with pytest.raises(BadInputs, match=case["error"]):
-                compute(given, dispatcher=target)
+                compute(weights, dispatcher=target)
             continue
-        found = compute(given, dispatcher=target)
-        assert list(found) == case["out"]
+        result = compute(weights, dispatcher=target)
+        assert list(result) == case["out"]
         # in kind: ints for ints, a u32 array for an array
-        assert type(found) is (np.ndarray if as_array else list)
-        assert not as_array or found.dtype == np.uint32
+        assert type(result) is (np.ndarray if as_array else list)
+        assert not as_array or result.dtype == np.uint32
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -82,8 +82,8 @@ def test_floats() -> None:
     assert all(abs(each - 1 / 3) < 0.01 for each in pick_config(hot["costs"], hot["temperature"]))
     (slope,) = CASES["config_gradient"]
     for target in (None, "cpu", "ref"):
-        found = config_gradient(slope["costs"], slope["temperature"], dispatcher=target)
-        assert sum(found) == pytest.approx(-1, abs=1e-4)
+        gradient = config_gradient(slope["costs"], slope["temperature"], dispatcher=target)
+        assert sum(gradient) == pytest.approx(-1, abs=1e-4)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -102,11 +102,11 @@ def test_signed_matrix(target: str) -> None:
     weights = [1, 2, 3]
     p = [(w << 16) // 6 for w in weights]
     rows = [[-1, 3 << 16, -(1 << 31)], [1 << 30, 1 << 30, 1 << 30], [65536, -65536, 5]]
-    wanted = [sum((m * q) >> 16 for m, q in zip(row, p, strict=True)) % 2**32 for row in rows]
+    expected = [sum((m * q) >> 16 for m, q in zip(row, p, strict=True)) % 2**32 for row in rows]
     flat = [cell for row in rows for cell in row]
     forms = (rows, flat, [c % 2**32 for c in flat], np.array(rows, np.int32), np.array(rows, np.int64))
     for form in forms:
-        assert natural_config_gradient_pre_exp_fixed(weights, form, dispatcher=target) == wanted
+        assert natural_config_gradient_pre_exp_fixed(weights, form, dispatcher=target) == expected
 
 
 def test_computes_by_dispatch_of_the_compilers_kernels() -> None:
@@ -121,7 +121,7 @@ def test_computes_by_dispatch_of_the_compilers_kernels() -> None:
     assert [grid for _, _, grid in recorder.calls] == [(2, 1, 1), (1, 1, 1), (1, 1, 1)]
     _, inputs, _ = recorder.calls[2]
     assert [a.tolist() for a in inputs[:2]] == [[1, 2, 3, 4], [21845, 43690]]
-    assert all(a.dtype == np.uint32 for _, given, _ in recorder.calls for a in given)
+    assert all(a.dtype == np.uint32 for _, arrays, _ in recorder.calls for a in arrays)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +167,10 @@ def test_scratch_is_reused() -> None:
     scratch = Scratch()
     for count in (5, 3, 700, 1):
         weights = list(range(1, count + 1))
-        kept = pick_config_pre_exp_fixed(weights, scratch=scratch)
-        assert kept == pick_config_pre_exp_fixed(weights)
+        reused = pick_config_pre_exp_fixed(weights, scratch=scratch)
+        assert reused == pick_config_pre_exp_fixed(weights)
         matrix = [65536 * (r == c) for r in range(count) for c in range(count)]
-        assert natural_config_gradient_pre_exp_fixed(weights, matrix, scratch=scratch) == kept
+        assert natural_config_gradient_pre_exp_fixed(weights, matrix, scratch=scratch) == reused
     held = [a for a in scratch.storage.values() if isinstance(a, np.ndarray)]
     assert max(len(a) for a in held) >= 700
 

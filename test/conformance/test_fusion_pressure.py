@@ -43,9 +43,9 @@ def test_pressure(case: dict[str, Any], as_array: bool) -> None:
         return
     for target in ("cpu", "ref", dispatcher("cpu")):
         assert fusion_pressure(ranks, dispatcher=target) == case["pressure"]
-    found = fusion_pressure(ranks)
-    assert isinstance(found, float)
-    assert found == case["pressure"] == pressure_of(ranks)
+    pressure = fusion_pressure(ranks)
+    assert isinstance(pressure, float)
+    assert pressure == case["pressure"] == pressure_of(ranks)
     if "dispatches" in case:
         fusion_pressure(ranks, dispatcher=recorder)
         assert len(recorder.calls) == case["dispatches"]
@@ -54,8 +54,8 @@ def test_pressure(case: dict[str, Any], as_array: bool) -> None:
 @pytest.mark.parametrize("case", CASES["should_fuse_chain"], ids=lambda c: f"{c['threshold_per_link']}")
 def test_should_fuse_chain(case: dict[str, Any]) -> None:
     for target in (None, "ref", Recorder()):
-        found = should_fuse_chain(case["ranks"], case["threshold_per_link"], dispatcher=target)
-        assert found is case["fuse"]
+        decision = should_fuse_chain(case["ranks"], case["threshold_per_link"], dispatcher=target)
+        assert decision is case["fuse"]
 
 
 @pytest.mark.parametrize("ranks", [[], [0], [0, 0], [7], [0, 3, 0, 300, 1], [257, 256, 1025]])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.calls import count_calls
 from support.quick import quick
 
 from vyre_opt import LaunchFusionError, LaunchFusionPlan, LaunchFusionStage, plan_launch_fusion
@@ -162,19 +162,10 @@ def test_work_grows_with_the_stages(strategy: str, budget: int) -> None:
 
     def calls(count: int) -> int:
         stages = [stage(number, 16, 16, 4) for number in range(count)]
-        made = 0
-
-        def note(frame: object, event: str, argument: object) -> None:
-            nonlocal made
-            made += event in ("call", "c_call")
-
-        sys.setprofile(note)
-        try:
-            plan = plan_launch_fusion(stages, budget, strategy)
-        finally:
-            sys.setprofile(None)
-        check_plan(plan, stages, budget)
-        return made
+        plans = []
+        work = count_calls(lambda: plans.append(plan_launch_fusion(stages, budget, strategy)))
+        check_plan(plans[0], stages, budget)
+        return work
 
     assert calls(65536) < 9 * calls(8192)
 

@@ -41,8 +41,8 @@ def test_every_file_is_here() -> None:
 def test_outputs(name: str, target: str) -> None:
     inputs = {buffer: np.array(values, np.uint32) for buffer, values in GIVEN[name].items()}
     for passes in (None, "default"):
-        made = vyre_opt.run(FOLDER / f"{name}.vyre", inputs, target=target, passes=passes)
-        assert made["y"].tolist() == WANTED[name]
+        outputs = vyre_opt.run(FOLDER / f"{name}.vyre", inputs, target=target, passes=passes)
+        assert outputs["y"].tolist() == WANTED[name]
 
 
 @pytest.mark.parametrize("name", GIVEN)

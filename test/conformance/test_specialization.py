@@ -76,8 +76,8 @@ def vsa_halves() -> None:
 
 def lengths_in_artifact_key() -> None:
     keys = {
-        versioned_specialization_artifact_key(*given)
-        for given in ((1, "ab", "cd"), (1, "abc", "d"), (2, "ab", "cd"), (1, "", "abcd"))
+        versioned_specialization_artifact_key(*fields)
+        for fields in ((1, "ab", "cd"), (1, "abc", "d"), (2, "ab", "cd"), (1, "", "abcd"))
     }
     assert len(keys) == 4
 
@@ -132,10 +132,10 @@ def test_value_hash(value: SpecValue, tag: int, payload: int, number: float) -> 
 
 
 def fnv(content: bytes) -> int:
-    found = 0xCBF29CE484222325
+    digest = 0xCBF29CE484222325
     for byte in content:
-        found = (found ^ byte) * 0x100000001B3 % (1 << 64)
-    return found
+        digest = (digest ^ byte) * 0x100000001B3 % (1 << 64)
+    return digest
 
 
 def test_map_hash() -> None:

@@ -58,13 +58,13 @@ def programs() -> Iterator[tuple[str, Any, Any, Any, Any]]:
     for case in kernel_cases():
         use = case.make()
         yield case.name, use.program, None, use.grid, use.inputs
-    for made in (*filter(_is_new, op_programs()), *random_cases(range(RANDOM_PROGRAMS))):
-        yield made.name, made.program, made.module, made.grid, made.inputs(1)
+    for sample in (*filter(_is_new, op_programs()), *random_cases(range(RANDOM_PROGRAMS))):
+        yield sample.name, sample.program, sample.module, sample.grid, sample.inputs(1)
 
 
-def _is_new(made: Any) -> bool:
+def _is_new(sample: Any) -> bool:
     """Leaves out the many programs that touch memory as others do: casts, and half of plain arithmetic."""
-    name = made.name
+    name = sample.name
     return not name.startswith(("cast ", "bitcast ")) and (" " not in name or sum(name.encode()) % 2 == 0)
 
 

@@ -27,11 +27,11 @@ def test_fixed_point_agrees_with_ref(cuda):
 
 def test_same_path_as_ref(cuda):
     space = Space({"a": tuple(range(12)), "b": tuple(range(8))})
-    found = [
+    tunings = [
         autotune("bowl", space, lambda c: 1 + (c["a"] - 4) ** 2 + abs(c["b"] - 5), dispatcher=d, store=None)
         for d in (cuda(), dispatcher("ref"))
     ]
-    assert replace(found[0], device="") == replace(found[1], device="")
+    assert replace(tunings[0], device="") == replace(tunings[1], device="")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_same_path_as_ref(cuda):
 def test_tunes_in_place(cuda, workload):
     """The default and a few others run, are right (the look-back's state is cleared), and are timed."""
     gpu = cuda(bounds="none")
-    found = autotune(workload, dispatcher=gpu, rounds=3, budget=6, store=None)
-    assert not any("wrong" in m.failure for m in found.measured)
-    assert 0 < found.cost <= found.default_cost
+    tuning = autotune(workload, dispatcher=gpu, rounds=3, budget=6, store=None)
+    assert not any("wrong" in m.failure for m in tuning.measured)
+    assert 0 < tuning.cost <= tuning.default_cost
     space = workload.space("cuda")
     bench = DispatchBench(workload, space, gpu)
-    place = space.find(found.config)
+    place = space.find(tuning.config)
     (samples,) = bench.samples([place], 3)
     assert all(0 < sample < 1 for sample in samples)
     assert isinstance(bench._runners[place], CudaRunner)

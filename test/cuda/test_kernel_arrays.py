@@ -38,14 +38,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def check(found: np.ndarray, expected: np.ndarray, name: str) -> None:
-    assert found.shape == expected.shape, name
-    assert found.dtype == expected.dtype, name
+def check(actual: np.ndarray, expected: np.ndarray, name: str) -> None:
+    assert actual.shape == expected.shape, name
+    assert actual.dtype == expected.dtype, name
     if expected.dtype.kind == "f":
         tolerance = 2e-3 if expected.dtype == np.float16 else 1e-4
-        assert np.allclose(found.astype(np.float64), expected.astype(np.float64), tolerance, 1e-5), name
+        assert np.allclose(actual.astype(np.float64), expected.astype(np.float64), tolerance, 1e-5), name
     else:
-        assert np.array_equal(found, expected), name
+        assert np.array_equal(actual, expected), name
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ def expected() -> dict[str, np.ndarray]:
 def test_torch_in_main_memory(name: str, expected: dict[str, np.ndarray]) -> None:
     """Tensors in, tensors out, whatever computes it."""
     torch = pytest.importorskip("torch")
-    found = CALLS[name](torch.from_numpy)
-    assert isinstance(found, torch.Tensor)
-    check(found.numpy(), expected[name], name)
+    result = CALLS[name](torch.from_numpy)
+    assert isinstance(result, torch.Tensor)
+    check(result.numpy(), expected[name], name)
 
 
 def test_torch_bf16_in_main_memory() -> None:
@@ -102,7 +102,7 @@ class Late:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         self.slow = torch.randn(4096, 4096, device="cuda")
-        self.made: list[tuple[Any, np.ndarray]] = []
+        self.uploads: list[tuple[Any, np.ndarray]] = []
         torch.cuda.synchronize()
 
     def __call__(self, array: np.ndarray) -> Any:
@@ -111,7 +111,7 @@ class Late:
         for _ in range(5):
             self.slow @ self.slow
         late.copy_(there)
-        self.made.append((late, array))
+        self.uploads.append((late, array))
         return late
 
 
@@ -123,10 +123,10 @@ def test_torch(name: str, expected: dict[str, np.ndarray]) -> None:
     for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
         put = Late(torch)
         with torch.cuda.stream(stream):
-            found = CALLS[name](put)
-            assert found.is_cuda
-            check(found.cpu().numpy(), expected[name], name)
-            assert all(np.array_equal(tensor.cpu().numpy(), array) for tensor, array in put.made)
+            result = CALLS[name](put)
+            assert result.is_cuda
+            check(result.cpu().numpy(), expected[name], name)
+            assert all(np.array_equal(tensor.cpu().numpy(), array) for tensor, array in put.uploads)
 
 
 @pytest.mark.gpu
@@ -178,9 +178,9 @@ def test_torch_on_another_gpu(expected: dict[str, np.ndarray]) -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip("this machine has one GPU")
     for name, call in CALLS.items():
-        found = call(lambda array: torch.from_numpy(array).to("cuda:1"))
-        assert found.device.index == 1
-        check(found.cpu().numpy(), expected[name], name)
+        result = call(lambda array: torch.from_numpy(array).to("cuda:1"))
+        assert result.device.index == 1
+        check(result.cpu().numpy(), expected[name], name)
 
 
 @pytest.mark.gpu
@@ -189,9 +189,9 @@ def test_cupy(name: str, expected: dict[str, np.ndarray]) -> None:
     cupy = pytest.importorskip("cupy")
     for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
         with stream:
-            found = CALLS[name](cupy.asarray)
-            assert isinstance(found, cupy.ndarray)
-            check(found.get(stream=stream), expected[name], name)
+            result = CALLS[name](cupy.asarray)
+            assert isinstance(result, cupy.ndarray)
+            check(result.get(stream=stream), expected[name], name)
 
 
 @pytest.mark.gpu
@@ -202,10 +202,10 @@ def test_two_libraries_on_two_streams(cuda: Any) -> None:
     ones = np.ones(2000, np.float32)
     put = Late(torch)
     with torch.cuda.stream(torch.cuda.Stream()):
-        (found,) = cuda().dispatch(program, [cupy.asarray(ones[:500]), put(3 * ones)], 4)
-        assert found.tolist() == [2.0] * 500 + [3.0] * 1500
-        (found,) = cuda().dispatch(program, [put(3 * ones[:500]), cupy.asarray(ones)], 4)
-        assert found.tolist() == [6.0] * 500 + [1.0] * 1500
+        (out,) = cuda().dispatch(program, [cupy.asarray(ones[:500]), put(3 * ones)], 4)
+        assert out.tolist() == [2.0] * 500 + [3.0] * 1500
+        (out,) = cuda().dispatch(program, [put(3 * ones[:500]), cupy.asarray(ones)], 4)
+        assert out.tolist() == [6.0] * 500 + [1.0] * 1500
 
 
 @pytest.mark.gpu
@@ -214,9 +214,9 @@ def test_gpuarray(name: str, cuda: Any, expected: dict[str, np.ndarray]) -> None
     with cuda().device:
         from pycuda import gpuarray
 
-        found = CALLS[name](gpuarray.to_gpu)
-        assert isinstance(found, gpuarray.GPUArray)
-        check(found.get(), expected[name], name)
+        result = CALLS[name](gpuarray.to_gpu)
+        assert isinstance(result, gpuarray.GPUArray)
+        check(result.get(), expected[name], name)
         assert kernels.softmax(gpuarray.to_gpu(X)[:0]).shape == (0, 300)
 
 
@@ -237,8 +237,8 @@ def test_arrays_of_nobody(expected: dict[str, np.ndarray]) -> None:
             return self.tensor.__dlpack_device__()
 
     for name, call in CALLS.items():
-        found = call(OnlyDlpack)
-        check(found.to_host(), expected[name], name)
+        result = call(OnlyDlpack)
+        check(result.to_host(), expected[name], name)
     assert np.allclose(kernels.softmax(kernels.softmax(OnlyDlpack(X))).to_host().sum(), 37, 1e-4)
 
 
@@ -249,10 +249,10 @@ def test_decode_scan(encoding: str) -> None:
     text = {"base64": TEXT.tobytes(), "hex": DATA.hex().encode(), "raw": DATA}[encoding]
     patterns = [DATA[500:504], DATA[-3:], b"\0\1"]
     there = torch.from_numpy(np.frombuffer(text, np.uint8).copy()).cuda()
-    found = kernels.decode_scan(there, patterns, encoding)
-    assert found == kernels.decode_scan(text, patterns, encoding)
-    assert (503, 0) in found
-    assert (len(DATA) - 1, 1) in found
+    matches = kernels.decode_scan(there, patterns, encoding)
+    assert matches == kernels.decode_scan(text, patterns, encoding)
+    assert (503, 0) in matches
+    assert (len(DATA) - 1, 1) in matches
 
 
 @pytest.mark.gpu
@@ -264,11 +264,11 @@ def test_compile_and_run() -> None:
     for _ in range(3):
         y = double([x], 44, lengths={"y": x.numel()})["y"]
         assert torch.equal(y, 2 * x.reshape(-1))
-    given = torch.full((2, x.numel()), 5.0, device="cuda")
-    y = double({"x": x, "y": given}, 44)["y"]
+    template = torch.full((2, x.numel()), 5.0, device="cuda")
+    y = double({"x": x, "y": template}, 44)["y"]
     assert torch.equal(y[0], 2 * x.reshape(-1))
     assert (y[1] == 5).all()
-    assert (given == 5).all()
+    assert (template == 5).all()
     assert np.array_equal(double([X], 44, lengths={"y": X.size})["y"], 2 * X.reshape(-1))
     assert f".target {vyre_opt.dispatcher('cuda').facts.target.name}" in double.ptx()
 

@@ -32,9 +32,9 @@ def test_example(path, cuda):
 def test_kind(kind, cuda):
     """Joined for a GPU, which has more workgroup memory, the results are those of ref."""
     inputs = any_inputs(kind.text, 3)
-    wanted = observe(kind.text, "ref", inputs)
+    expected = observe(kind.text, "ref", inputs)
     for passes in ("", PASSES):
-        assert difference(wanted, observe(kind.text, cuda(), inputs, passes)) == ""
+        assert difference(expected, observe(kind.text, cuda(), inputs, passes)) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_kind(kind, cuda):
 def test_soundness(name, inputs, cuda):
     """Pipelines that were once miscompiled; test/conformance has what they give."""
     text = (SOUNDNESS / f"{name}.vyre").read_text()
-    given = {buffer: np.array(values, np.uint32) for buffer, values in inputs.items()}
-    wanted = observe(text, "ref", given)
+    arrays = {buffer: np.array(values, np.uint32) for buffer, values in inputs.items()}
+    expected = observe(text, "ref", arrays)
     for passes in ("", PASSES):
-        assert difference(wanted, observe(text, cuda(), given, passes)) == ""
+        assert difference(expected, observe(text, cuda(), arrays, passes)) == ""
 
 
 def test_adversarial_pipelines():

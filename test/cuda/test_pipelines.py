@@ -76,12 +76,12 @@ def test_numpy_in_and_out(cuda):
     expected = vyre_opt.run(PIPELINE, [X, np.zeros(1, np.uint32)], target="cpu", lengths=LENGTHS)
     seen = []
     for _ in range(3):
-        made = compiled(
+        outputs = compiled(
             [X, np.zeros(1, np.uint32)], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array)
         )
-        assert list(made) == list(expected) == ["a", "n", "y"]
+        assert list(outputs) == list(expected) == ["a", "n", "y"]
         for name, array in expected.items():
-            assert np.array_equal(made[name], array), name
+            assert np.array_equal(outputs[name], array), name
     assert len(seen) == 3
     assert all(np.array_equal(array, expected["a"]) for array in seen)
     for recording in runner_of(compiled).owned.recordings.values():
@@ -100,11 +100,11 @@ def test_torch_stays_on_the_gpu(cuda):
         with torch.cuda.stream(stream):
             n = torch.zeros(1, dtype=torch.int32, device="cuda").view(torch.uint32)
             seen.clear()
-            made = compiled([x, n], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array))
-            assert all(array.is_cuda for array in (*made.values(), *seen))
-            assert np.array_equal(made["y"].cpu().numpy(), X << 10)
+            outputs = compiled([x, n], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array))
+            assert all(array.is_cuda for array in (*outputs.values(), *seen))
+            assert np.array_equal(outputs["y"].cpu().numpy(), X << 10)
             assert np.array_equal(seen[0].cpu().numpy(), X << 9)
-            assert made["n"].item() == 4 * N
+            assert outputs["n"].item() == 4 * N
             assert n.item() == 0
     assert np.array_equal(x.cpu().numpy(), X)
 
@@ -112,15 +112,15 @@ def test_torch_stays_on_the_gpu(cuda):
 def test_cupy_and_gpuarray(cuda):
     cupy = pytest.importorskip("cupy")
     compiled = vyre_opt.compile(PIPELINE, target=cuda())
-    made = compiled([cupy.asarray(X), cupy.zeros(1, cupy.uint32)], lengths=LENGTHS)
-    assert isinstance(made["y"], cupy.ndarray)
-    assert np.array_equal(made["y"].get(), X << 10)
+    outputs = compiled([cupy.asarray(X), cupy.zeros(1, cupy.uint32)], lengths=LENGTHS)
+    assert isinstance(outputs["y"], cupy.ndarray)
+    assert np.array_equal(outputs["y"].get(), X << 10)
     from pycuda import gpuarray
 
     with compiled.dispatcher.device:
         arrays = [gpuarray.to_gpu(X), gpuarray.to_gpu(np.zeros(1, np.uint32))]
-        made = compiled(arrays, lengths=LENGTHS)
-        assert np.array_equal(made["y"].get(), X << 10)
+        outputs = compiled(arrays, lengths=LENGTHS)
+        assert np.array_equal(outputs["y"].get(), X << 10)
 
 
 BARRIER = """vyre 1
@@ -156,8 +156,8 @@ def test_grid_barriers_within_a_graph(cuda):
     compiled = vyre_opt.compile(BARRIER, target=cuda())
     x = np.arange(1024, dtype=np.uint32)
     for _ in range(2):
-        made = compiled([x], lengths={"t": 1024, "y": 1024})
-        assert np.array_equal(made["x"], np.roll(x, -10))
+        outputs = compiled([x], lengths={"t": 1024, "y": 1024})
+        assert np.array_equal(outputs["x"], np.roll(x, -10))
     (recording,) = list(runner_of(compiled).owned.recordings.values())[:1]
     print("graph of cooperative launches:", "yes" if recording.graphs else recording.notes)
 
@@ -221,8 +221,8 @@ def test_kernels_as_stages(cuda):
             "accept": automaton.accept,
         }
         lengths = {"bytes": size, "hits": size, "sums": size}
-        made = compiled(inputs, lengths=lengths)
-        assert np.array_equal(made["sums"], vyre_opt.run(text, inputs, lengths=lengths)["sums"])
+        outputs = compiled(inputs, lengths=lengths)
+        assert np.array_equal(outputs["sums"], vyre_opt.run(text, inputs, lengths=lengths)["sums"])
 
 
 def test_long_pipelines(cuda):
@@ -259,6 +259,6 @@ def test_runners_give_their_memory_back(cuda):
     compiled = vyre_opt.compile(PIPELINE, target=cuda())
     for size in range(1000, 20_000, 1000):
         x = np.arange(size, dtype=np.uint32)
-        made = compiled([x, np.zeros(1, np.uint32)], lengths={"a": size, "b": size, "y": size})
-        assert np.array_equal(made["y"], x << 10)
+        outputs = compiled([x, np.zeros(1, np.uint32)], lengths={"a": size, "b": size, "y": size})
+        assert np.array_equal(outputs["y"], x << 10)
     assert len(compiled._runners) <= 4

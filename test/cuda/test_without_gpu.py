@@ -90,13 +90,13 @@ def test_a_fault_record_becomes_a_located_error():
     assert read_record(bytes(64)) is None
     fault = read_record(record(2, (1 << 64) - 7, 10))
     assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10)
-    found = program_error(kernel, fault)
-    assert found.kind == "bounds"
-    assert found.diagnostic.loc.line == 8
+    error = program_error(kernel, fault)
+    assert error.kind == "bounds"
+    assert error.diagnostic.loc.line == 8
     assert "load out of bounds of @x: index -7, length 10, by workgroup (3,0,0) local id (5,0,0)" in str(
-        found
+        error
     )
-    assert "@x is declared here" in str(found)
+    assert "@x is declared here" in str(error)
 
 
 def test_a_snapshot_sees_every_change():

@@ -18,5 +18,5 @@ def root() -> Path:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `document` runs for every Markdown file of the project."""
     if "document" in metafunc.fixturenames:
-        found = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-        metafunc.parametrize("document", found, ids=lambda path: path.name)
+        paths = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+        metafunc.parametrize("document", paths, ids=lambda path: path.name)

@@ -18,8 +18,8 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 def blocks(document: Path, language: str) -> list[str]:
     """The fenced blocks of a language."""
-    found = BLOCK.findall(document.read_text(encoding="utf-8"))
-    return [text for name, text in found if name == language]
+    matches = BLOCK.findall(document.read_text(encoding="utf-8"))
+    return [text for name, text in matches if name == language]
 
 
 def test_programs_verify_without_a_warning(document: Path) -> None:

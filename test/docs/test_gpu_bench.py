@@ -49,8 +49,8 @@ def test_our_share_of_text_to_ptx(root: Path) -> None:
     """It compiles each text in a process of its own kind, and says where the time goes."""
     command = [sys.executable, str(root / "bench" / "ptx_tools.py"), "vyre-opt"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(ran.stdout)
-    assert len(found["ptx"]) == len(found["splits"]) > 3
-    for taken, split in zip(found["ptx"], found["splits"], strict=True):
+    result = json.loads(ran.stdout)
+    assert len(result["ptx"]) == len(result["splits"]) > 3
+    for total, split in zip(result["ptx"], result["splits"], strict=True):
         assert {"parse", "expand", "lower", "LLVM"} <= set(split)
-        assert sum(split.values()) <= taken
+        assert sum(split.values()) <= total

@@ -34,8 +34,10 @@ def test_every_mistake_has_its_place_and_its_test(root: Path, mutants: ModuleTyp
 def test_the_page_lists_them(root: Path, mutants: ModuleType) -> None:
     page = (root / "docs" / "footprints.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*) \| `(.*\.py)` \| `(\w+)` \|$", page, re.MULTILINE)
-    told = [(m.title, m.path.removeprefix("vyre_opt/"), m.test.partition("::")[2]) for m in mutants.MUTANTS]
-    assert rows == told
+    expected = [
+        (m.title, m.path.removeprefix("vyre_opt/"), m.test.partition("::")[2]) for m in mutants.MUTANTS
+    ]
+    assert rows == expected
 
 
 def test_a_mistake_is_noticed(mutants: ModuleType) -> None:

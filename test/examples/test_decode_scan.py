@@ -65,8 +65,8 @@ class TestAgainstPyahocorasick:
             text = bytearray(4 * TILE)
             for edge in (108, 5 * 108, TILE, 2 * TILE, 3 * TILE):
                 text[edge - over : edge - over + 65] = pattern
-            found = _search(name, bytes(text), [pattern], passes)
-            assert [end for end, _ in found] == [
+            matches = _search(name, bytes(text), [pattern], passes)
+            assert [end for end, _ in matches] == [
                 edge - over + 64 for edge in (108, 540, TILE, 2 * TILE, 3 * TILE)
             ]
 
@@ -83,9 +83,9 @@ class TestAgainstPyahocorasick:
     def test_every_byte_is_decoded(self, name: str, passes: str) -> None:
         """With a pattern for each byte, the matches spell the decoded text."""
         text = random.Random(7).randbytes(TILE + 1001)
-        found = _search(name, text, [bytes([byte]) for byte in range(256)], passes)
-        assert [end for end, _ in found] == list(range(len(text)))
-        assert bytes(number for _, number in found) == text
+        matches = _search(name, text, [bytes([byte]) for byte in range(256)], passes)
+        assert [end for end, _ in matches] == list(range(len(text)))
+        assert bytes(number for _, number in matches) == text
 
     def test_overlapping_patterns_in_a_small_alphabet(self, name: str, passes: str) -> None:
         draw = random.Random(3)
@@ -182,8 +182,8 @@ def test_fused_there_is_no_bound_on_the_text() -> None:
 def test_patterns_inside_each_other_share_a_set() -> None:
     automaton = example.build_automaton([b"abcd", b"bc", b"c"])
     assert automaton.sets == [(0,), (1, 2), (2,)]
-    found = np.array([0, 0, 2, 1], np.uint32)
-    assert example.matches_of(found, automaton) == [(2, 1), (2, 2), (3, 0)]
+    hits = np.array([0, 0, 2, 1], np.uint32)
+    assert example.matches_of(hits, automaton) == [(2, 1), (2, 2), (3, 0)]
 
 
 @pytest.mark.parametrize("length", [0, 66])

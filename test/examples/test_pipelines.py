@@ -58,11 +58,11 @@ def softmax(rows: np.ndarray) -> np.ndarray:
 
 def test_decode_scan_finds_characters() -> None:
     text = ("naïve café, über 100 €, " * 99).encode()[:2048]
-    found = main_of("decode_scan", text=np.frombuffer(text.hex().encode(), np.uint8))["found"]
+    flags = main_of("decode_scan", text=np.frombuffer(text.hex().encode(), np.uint8))["found"]
     data = np.frombuffer(text, np.uint8)
     follows = np.append(data[1:] & 0xC0 == 0x80, False)
-    assert np.array_equal(found, ((data >= 0xC0) & follows).astype(np.uint32))
-    assert found.sum() > 200
+    assert np.array_equal(flags, ((data >= 0xC0) & follows).astype(np.uint32))
+    assert flags.sum() > 200
 
 
 def test_attention_row_is_softmax_times_values() -> None:
@@ -79,10 +79,10 @@ def test_attention_row_is_softmax_times_values() -> None:
 def test_repeated_stages_settle() -> None:
     rows = np.random.default_rng(5).normal(size=1024).astype(np.float32) * 100
     mean = rows.reshape(16, 64).mean(1, keepdims=True, dtype=np.float64)
-    wanted = mean + (rows.reshape(16, 64) - mean) / 2.0**20
-    made = main_of("repeated_stages", rows=rows)
-    np.testing.assert_allclose(made["rows"].reshape(16, 64), wanted, rtol=1e-4, atol=1e-4)
-    assert np.array_equal(made["out"], made["rows"].astype(np.int32))
+    expected = mean + (rows.reshape(16, 64) - mean) / 2.0**20
+    outputs = main_of("repeated_stages", rows=rows)
+    np.testing.assert_allclose(outputs["rows"].reshape(16, 64), expected, rtol=1e-4, atol=1e-4)
+    assert np.array_equal(outputs["out"], outputs["rows"].astype(np.int32))
 
 
 def test_unequal_grids_sum() -> None:

@@ -58,8 +58,8 @@ def test_softmax_rows(columns: int) -> None:
 def test_tour_counts_letters() -> None:
     module = parse_file(EXAMPLES / "tour.vyre")
     text = (EXAMPLES / "tour.vyre").read_bytes()
-    found = Counter(text.lower())
-    expected = np.array([found[97 + letter] for letter in range(26)])
+    letters = Counter(text.lower())
+    expected = np.array([letters[97 + letter] for letter in range(26)])
     ref = dispatcher("ref")
     inputs = [text, np.zeros(208, np.uint32)]
     (counts,) = ref.dispatch(module.programs["count_letters"], inputs, (8, 1, 1), module=module)
@@ -71,8 +71,8 @@ def test_tour_counts_letters() -> None:
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_tour_as_a_pipeline(target: str) -> None:
     text = (EXAMPLES / "tour.vyre").read_bytes()
-    found = Counter(text.lower())
-    expected = np.array([found[97 + letter] for letter in range(26)])
+    letters = Counter(text.lower())
+    expected = np.array([letters[97 + letter] for letter in range(26)])
     outputs = vyre_opt.run(EXAMPLES / "tour.vyre", {"text": text}, target=target)
     np.testing.assert_allclose(outputs["shares"], expected * 1000.0 / expected.sum(), rtol=1e-6)
 

@@ -20,9 +20,9 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("made", FIELDS, ids=lambda made: made.__name__)
-def test_fields_are_those_of_the_contract(made: Any) -> None:
-    assert [field.name for field in dataclasses.fields(made)] == FIELDS[made].split()
+@pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)
+def test_fields_are_those_of_the_contract(cls: Any) -> None:
+    assert [field.name for field in dataclasses.fields(cls)] == FIELDS[cls].split()
 
 
 def test_a_stage_does_not_change() -> None:
@@ -90,11 +90,11 @@ def test_what_is_no_plan(stages: Any, budget: Any, said: str, strategy: str) -> 
 )
 def test_kinds_of_error(kind: str, fields: dict[str, Any]) -> None:
     """By name from the package and from the base; fields as attributes; a remedy; across processes."""
-    made = getattr(vyre_opt, kind)
-    assert made is getattr(LaunchFusionError, kind)
-    assert issubclass(made, LaunchFusionError)
-    assert issubclass(made, ValueError)
-    error = made(**fields)
+    cls = getattr(vyre_opt, kind)
+    assert cls is getattr(LaunchFusionError, kind)
+    assert issubclass(cls, LaunchFusionError)
+    assert issubclass(cls, ValueError)
+    error = cls(**fields)
     again = pickle.loads(pickle.dumps(error))
     for each in (error, again):
         assert {name: getattr(each, name) for name in fields} == fields

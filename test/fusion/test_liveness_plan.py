@@ -143,10 +143,10 @@ def test_a_later_reader_keeps_the_hand_off_in_memory() -> None:
 
 def test_may_join_is_asked_of_each_stage_a_few_times() -> None:
     """It proves footprints, so it is dear: at most twice a stage, and never of what cannot join anyway."""
-    asked: list[tuple[int, int]] = []
+    queries: list[tuple[int, int]] = []
 
     def may_join(first: int, last: int) -> bool:
-        asked.append((first, last))
+        queries.append((first, last))
         return last - first < 3
 
     stages = [
@@ -155,8 +155,8 @@ def test_may_join_is_asked_of_each_stage_a_few_times() -> None:
     ]
     plan = plan_pipeline_fusion(stages, {f"b{k}": 4 for k in range(101)}, 1000, may_join=may_join)
     assert max(len(group.stage_ids) for group in plan.groups) == 3
-    assert len(asked) <= 200
-    assert not any(first < 50 <= last for first, last in asked)
+    assert len(queries) <= 200
+    assert not any(first < 50 <= last for first, last in queries)
 
 
 def test_errors() -> None:

@@ -112,10 +112,10 @@ def test_outputs_that_are_not_the_steps(outputs: Any, what: str) -> None:
         fusion_pressure([1], dispatcher=Answers(outputs))
 
 
-@pytest.mark.parametrize("given", ["gpu", None, 3])
-def test_what_is_no_dispatcher(given: Any) -> None:
+@pytest.mark.parametrize("value", ["gpu", None, 3])
+def test_what_is_no_dispatcher(value: Any) -> None:
     with pytest.raises(BadInputs, match="ref, cpu"):
-        fusion_pressure([2], given)
+        fusion_pressure([2], value)
 
 
 def test_outputs_as_bytes() -> None:
@@ -128,9 +128,9 @@ def test_scratch_is_kept() -> None:
     """The cores of a second call are those of the first, unless they are too small."""
     scratch = Scratch()
     assert fusion_pressure([64, 32], scratch=scratch) == 2048
-    kept = {id(each) for each in scratch.storage.values() if isinstance(each, np.ndarray)}
+    before = {id(each) for each in scratch.storage.values() if isinstance(each, np.ndarray)}
     assert fusion_pressure([32, 32], scratch=scratch) == 1024
-    assert {id(each) for each in scratch.storage.values() if isinstance(each, np.ndarray)} == kept
+    assert {id(each) for each in scratch.storage.values() if isinstance(each, np.ndarray)} == before
     assert fusion_pressure([256, 256], scratch=scratch) == 65536
 
 

@@ -62,8 +62,8 @@ def test_constants_that_do_not_fit_are_refused(value: object, dtype: DataType) -
 def test_python_keywords_take_an_underscore() -> None:
     """`and`, `or` and `not` are ops and Python words."""
     b = Builder("p", 4)
-    made = b.or_(b.and_(b.const(1), 3), b.not_(b.const(5)))
-    assert made.owner.name == "or"  # type: ignore[union-attr]
+    result = b.or_(b.and_(b.const(1), 3), b.not_(b.const(5)))
+    assert result.owner.name == "or"  # type: ignore[union-attr]
 
 
 def test_mistakes_are_said_where_they_are_made() -> None:

@@ -58,8 +58,8 @@ def body(*lines: str) -> str:
 )  # fmt: skip
 def test_an_error_stands_where_the_mistake_is(line: str, column: int, message: str) -> None:
     """Line 5, and the column of the word to change."""
-    found = [d for d in places(body("%l = lane_id", line)) if d[2] == message]
-    assert found == [(5, column, message)], places(body("%l = lane_id", line))
+    matches = [d for d in places(body("%l = lane_id", line)) if d[2] == message]
+    assert matches == [(5, column, message)], places(body("%l = lane_id", line))
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,10 @@ pipeline @m {
   launch @p grid(1,) ()
 }
 """
-    found = places(text)
-    assert [line for line, _, _ in found] == [4, 5, 6, 8, 10, 14] or [line for line, _, _ in found] == [
+    errors_at = places(text)
+    assert [line for line, _, _ in errors_at] == [4, 5, 6, 8, 10, 14] or [
+        line for line, _, _ in errors_at
+    ] == [
         4,
         5,
         8,
@@ -133,9 +135,9 @@ program @q workgroup(4) {
 
 def test_twenty_errors_are_enough() -> None:
     """A file of another language does not fill the screen; the rest is counted."""
-    found = errors(body(*["%x = add %q, %q : u32"] * 3000))
-    assert len(found) == 20
-    assert found[-1].notes[-1][0].endswith("more errors follow")
+    messages = errors(body(*["%x = add %q, %q : u32"] * 3000))
+    assert len(messages) == 20
+    assert messages[-1].notes[-1][0].endswith("more errors follow")
 
 
 def test_a_diagnostic_in_full() -> None:

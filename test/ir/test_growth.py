@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
+from support.calls import count_calls
 from support.quick import quick
 
 from vyre_opt import parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.parser import parse_source
-
-
-def calls(work: Callable[[], Any]) -> int:
-    """Function calls, of Python and of C, that `work` makes."""
-    count = 0
-
-    def hook(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(hook)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
 
 HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @b : u32[4] read_write binding(0) live_out\n  %v0 = lane_id\n  %c = const true : bool\n"
 
@@ -87,8 +68,8 @@ SHAPES = [nested, wrong, straight, same_names, loops, wide, items, declarations]
 def read(text: str) -> None:
     try:
         parse(text)
-    except DiagnosticError as found:
-        str(found)
+    except DiagnosticError as error:
+        str(error)
 
 
 @pytest.mark.parametrize("shape", quick(SHAPES), ids=lambda shape: shape.__name__)
@@ -96,7 +77,7 @@ def test_reading_is_linear(shape: Callable[[int], str]) -> None:
     """Parsing and verifying: 1,000 ops against 6,000."""
     small, large = shape(1000), shape(6000)
     read(small)  # tables and error sentences are made once
-    assert calls(lambda: read(large)) < 7 * calls(lambda: read(small))
+    assert count_calls(lambda: read(large)) < 7 * count_calls(lambda: read(small))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +100,7 @@ def test_printing_is_linear(shape: Callable[[int], str]) -> None:
             print_program(module, generic=True)
             fingerprint(module)
 
-        return calls(write)
+        return count_calls(write)
 
     assert work(6000) < 7 * work(1000)
 
@@ -128,4 +109,4 @@ def test_an_op_costs_a_bounded_number_of_calls() -> None:
     """A guard against one more walk or lookup an op, which linear growth would not show."""
     text = straight(5000)
     parse_source(Source(text))
-    assert calls(lambda: parse(text)) < 120 * 5000
+    assert count_calls(lambda: parse(text)) < 120 * 5000

@@ -29,11 +29,11 @@ def outcome(text: str) -> str:
     try:
         parse(text)
     except DiagnosticError as wrong:
-        found = wrong
+        error = wrong
     else:
         return ""
-    assert len(str(found)) < 50_000
-    return found.diagnostics[0].message
+    assert len(str(error)) < 50_000
+    return error.diagnostics[0].message
 
 
 DIGITS = "9" * 5000
@@ -96,9 +96,9 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_text_is_answered_in_words(name: str) -> None:
     """The message where one is fixed; None where any will do."""
-    text, wanted = TEXTS[name]
-    found = outcome(text)
-    assert wanted is None or found == wanted
+    text, expected = TEXTS[name]
+    message = outcome(text)
+    assert expected is None or message == expected
 
 
 @pytest.mark.parametrize(("count", "message"), [(64, ""), (65, "%r0 is not defined")])
@@ -106,10 +106,10 @@ def test_an_op_has_up_to_64_results(count: int, message: str) -> None:
     """The limit is part of the lexer; one more is an error, not a crash or a cut-off list."""
     names = ", ".join(f"%r{i}" for i in range(count))
     types = ", ".join(["u32"] * count)
-    given = ", ".join(["%x"] * count)
+    operands = ", ".join(["%x"] * count)
     text = f"""vyre 1
 func @f(%x : u32) -> ({types}) {{
-  yield {given}
+  yield {operands}
 }}
 program @p workgroup(4) {{
   %a = lane_id

@@ -118,8 +118,8 @@ program @p workgroup(64) {{
 """
     text = text if "{" in line or "if" in line else text.replace("  }\n", "", 1)
     lost = [] if "fi %c" in line else ["program @p has no buffer @ouf"]
-    found = [m for _, m in reported(text)]
-    assert [m.partition(" subgroup|")[0] for m in found] == [message, *lost]
+    messages = [m for _, m in reported(text)]
+    assert [m.partition(" subgroup|")[0] for m in messages] == [message, *lost]
 
 
 OTHER = """program @other workgroup(64) {
@@ -196,9 +196,9 @@ program @p workgroup(64) {
   store %v, @y[%g] : u32
 }
 """
-    found = reported(text)
-    assert [line for line, _ in found] == [2, 4]
-    assert found[1][1] == "%c is not defined"
+    errors = reported(text)
+    assert [line for line, _ in errors] == [2, 4]
+    assert errors[1][1] == "%c is not defined"
 
 
 def test_a_text_without_its_version_is_read() -> None:
@@ -214,9 +214,9 @@ def test_the_limit_holds_for_both_together() -> None:
     lines = "".join(f"  %a{k} = ad %i, %i : u32\n  store %i, @b{k}[%i] : u32\n" for k in range(15))
     with pytest.raises(DiagnosticError) as caught:
         parse(f"vyre 1\nprogram @p workgroup(64) {{\n  %i = global_id x\n{lines}}}\n")
-    found = caught.value.diagnostics
-    assert [d.message.partition(" ")[0] for d in found] == ["unknown", "program"] * 10
-    assert found[-1].notes[-1][0] == "10 more errors follow"
+    diagnostics = caught.value.diagnostics
+    assert [d.message.partition(" ")[0] for d in diagnostics] == ["unknown", "program"] * 10
+    assert diagnostics[-1].notes[-1][0] == "10 more errors follow"
 
 
 TOKEN = re.compile(r'//[^\n]*|"[^"\n]*"|[%@]?[\w.$]+|\S')
@@ -225,7 +225,7 @@ STRUCTURED = ("for", "while", "if", "region")
 
 def misspellings(text: str) -> list[tuple[str, int]]:
     """The kind of each name that can be misspelt, and the place behind it."""
-    found = []
+    names = []
     for token in TOKEN.finditer(text):
         word, follows = token.group(), text[token.end() : token.end() + 2]
         line = text[text.rfind("\n", 0, token.start()) + 1 : token.start()]
@@ -233,12 +233,12 @@ def misspellings(text: str) -> list[tuple[str, int]]:
             kind = "value" if word[0] == "%" else "symbol"
             defines = re.match(r"func|\s*(buffer|spec|program|pipeline|region)\s+$|\s*(%[\w, %]*)?$", line)
             defines = follows == " =" or defines
-            found.append((f"{kind} {'defined' if defines else 'used'}", token.end()))
+            names.append((f"{kind} {'defined' if defines else 'used'}", token.end()))
         elif word in DataType.all_names():
-            found.append(("type", token.end()))
+            names.append(("type", token.end()))
         elif word in OPS and follows != " =":
-            found.append(("block" if word in STRUCTURED else "op", token.end()))
-    return found
+            names.append(("block" if word in STRUCTURED else "op", token.end()))
+    return names
 
 
 def some(places: list[int], most: int = 10) -> list[int]:
@@ -252,12 +252,12 @@ def test_a_misspelt_name_is_one_error(path: Path) -> None:
     text = path.read_text()
     names = misspellings(text)
     for kind in sorted({kind for kind, _ in names}):
-        for place in some([place for found, place in names if found == kind]):
+        for place in some([place for other, place in names if other == kind]):
             wrong = text[:place] + "qq" + text[place:]
-            found = reported(wrong)
+            errors = reported(wrong)
             line = wrong.count("\n", 0, place) + 1
             least = 0 if kind.endswith("defined") else 1  # what nothing uses may have any name
-            assert least <= len(found) <= 1, (kind, line, found)
+            assert least <= len(errors) <= 1, (kind, line, errors)
 
 
 @pytest.mark.parametrize("path", quick(EXAMPLES, keep=6), ids=lambda path: path.stem)
@@ -266,23 +266,23 @@ def test_a_lost_line_is_one_error_and_its_names(path: Path) -> None:
     lines = path.read_text().splitlines(keepends=True)
     code = [at for at, line in enumerate(lines) if line.strip() and not line.strip().startswith("//")]
     for at in some(code, 30):
-        found = reported("".join(lines[:at] + lines[at + 1 :]))
+        errors = reported("".join(lines[:at] + lines[at + 1 :]))
         defined = re.findall(r"[%@][\w.$]+", lines[at])
-        others = [m for _, m in found if not any(f"{name} " in f"{m} " for name in defined)]
-        assert len(others) <= 1, (at + 1, found)
-        assert len(found) == len({m for _, m in found})
+        others = [m for _, m in errors if not any(f"{name} " in f"{m} " for name in defined)]
+        assert len(others) <= 1, (at + 1, errors)
+        assert len(errors) == len({m for _, m in errors})
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXAMPLES), st.lists(st.integers(0, 10_000), min_size=2, max_size=6, unique=True))
-def test_several_misspellings_are_each_reported_once(path: Path, chosen: list[int]) -> None:
+def test_several_misspellings_are_each_reported_once(path: Path, picks: list[int]) -> None:
     """One a line, so that none is a part of what could not be read for another."""
     text = path.read_text()
     names = [n for n in misspellings(text) if n[0] in ("op", "type", "value used", "symbol used")]
-    by_line = {text.count("\n", 0, place): place for _, place in (names[n % len(names)] for n in chosen)}
+    by_line = {text.count("\n", 0, place): place for _, place in (names[n % len(names)] for n in picks)}
     for number, place in enumerate(sorted(by_line.values(), reverse=True)):
         text = f"{text[:place]}_q{number}{text[place:]}"
-    found = reported(text)
+    errors = reported(text)
     for number in range(len(by_line)):
-        assert sum(f"_q{number}" in message for _, message in found) == 1, (number, found)
-    assert len(found) == len(by_line), found
+        assert sum(f"_q{number}" in message for _, message in errors) == 1, (number, errors)
+    assert len(errors) == len(by_line), errors

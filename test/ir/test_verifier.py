@@ -58,8 +58,8 @@ def pipeline(invariant: str, good: str, bad: str, message: str, buffers: str = "
         buffers
         or "buffer @a : u32[8] read live_in buffer @b : u32[8] live_out buffer @f : f32[8] buffer @s : u32[4] buffer @q : f32[8] read"
     )
-    made = [f"{STAGE}pipeline @main {{ {buffers}\n {text} }}\n" for text in (good, bad)]
-    return Case(invariant, made[0], made[1], message)
+    texts = [f"{STAGE}pipeline @main {{ {buffers}\n {text} }}\n" for text in (good, bad)]
+    return Case(invariant, texts[0], texts[1], message)
 
 
 CASES = [
@@ -209,9 +209,9 @@ def test_an_invariant_holds_or_is_reported(case: Case) -> None:
 def test_every_error_is_reported_at_once() -> None:
     """The verifier goes on after an error, and sorts what it found by place."""
     text = body("%x = sqrt %l : u32\nstore %l, @r[%l]\nif %d { barrier workgroup }")
-    found = verify(parse_source(Source(text)))
-    assert [d.message.partition(" ")[0] for d in found if d.severity == "error"] == ["sqrt:", "@r", "a"]
-    assert [d.loc.line for d in found if d.loc] == sorted(d.loc.line for d in found if d.loc)
+    diagnostics = verify(parse_source(Source(text)))
+    assert [d.message.partition(" ")[0] for d in diagnostics if d.severity == "error"] == ["sqrt:", "@r", "a"]
+    assert [d.loc.line for d in diagnostics if d.loc] == sorted(d.loc.line for d in diagnostics if d.loc)
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ def target(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def on() -> Callable[[str], Dispatcher]:
     """`on("cuda")`: the target's dispatcher, made once, so that a program is compiled once."""
-    made: dict[str, Dispatcher] = {}
+    dispatchers: dict[str, Dispatcher] = {}
 
     def find(name: str) -> Dispatcher:
-        if name not in made:
-            made[name] = dispatcher(name)
-        return made[name]
+        if name not in dispatchers:
+            dispatchers[name] = dispatcher(name)
+        return dispatchers[name]
 
     return find
 
@@ -52,11 +52,3 @@ def once(on: Callable[[str], Dispatcher], target: str) -> Callable[..., np.ndarr
         return out
 
     return run
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The dispatcher that GPU arrays choose by themselves, of a GPU in main memory."""
-    from fake_gpu import install
-
-    return install(monkeypatch)

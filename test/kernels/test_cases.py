@@ -39,7 +39,7 @@ def test_each_program_verifies(case: KernelCase) -> None:
     assert verify(module) == []
 
 
-class Wrong:
+class WrongElement:
     """The right result, but for one element."""
 
     name = "wrong"
@@ -57,4 +57,4 @@ class Wrong:
 def test_a_wrong_result_is_noticed(on: Callable[[str], Dispatcher], name: str) -> None:
     """A mismatch that never reports anything would let every case pass."""
     (use,) = (case.make() for case in CASES if case.name == name)
-    assert "[3] is" in use.mismatch(Wrong(on("ref")))
+    assert "[3] is" in use.mismatch(WrongElement(on("ref")))

@@ -74,9 +74,9 @@ def test_a_search_decodes_every_character(
     tables = [automaton.table, automaton.accepting, automaton.depth]
     inputs = [text, *tables, np.zeros(2 * len(expected), np.uint64), np.zeros(1, np.uint64)]
     hits, count = on(target).dispatch(program, inputs, search_grid(schedule, len(expected)))
-    found = matches_of_hits(hits[: int(count[0])], automaton)
-    assert [place for place, _ in found] == list(range(len(expected)))
-    assert bytes(number for _, number in found) == expected.tobytes()
+    matches = matches_of_hits(hits[: int(count[0])], automaton)
+    assert [place for place, _ in matches] == list(range(len(expected)))
+    assert bytes(number for _, number in matches) == expected.tobytes()
 
 
 def test_text_that_is_none() -> None:
@@ -171,13 +171,13 @@ def test_the_pass_promotes_the_hand_off(
 
 def test_as_text_it_fuses_as_well() -> None:
     """The program is one that a person could have written: printed, parsed and fused it is the same."""
-    made = Module()
-    made.add(decode_scan("base64", 64, SearchSchedule(32, 12, lookup=True, near=3), 7))
-    parsed = parse(print_program(made))
-    for module in (made, parsed):
+    original = Module()
+    original.add(decode_scan("base64", 64, SearchSchedule(32, 12, lookup=True, near=3), 7))
+    parsed = parse(print_program(original))
+    for module in (original, parsed):
         PassManager("decode_scan_fuse").run(module)
         assert module.programs["decode_scan"].buffers["decoded"].is_workgroup
-    assert print_program(parsed) == print_program(made)
+    assert print_program(parsed) == print_program(module)
 
 
 @pytest.mark.parametrize("length", quick([31, 2, 65]))
@@ -193,8 +193,8 @@ def test_a_match_over_every_edge_at_every_offset(
         starts = [edge - over for edge in (72, schedule.tile, 3 * schedule.tile)]
         for start in starts:
             text[start : start + length] = pattern
-        found = found_by(on(target), program, schedule, "base64", bytes(text), [pattern])
-        assert found == [(start + length - 1, 0) for start in starts]
+        matches = found_by(on(target), program, schedule, "base64", bytes(text), [pattern])
+        assert matches == [(start + length - 1, 0) for start in starts]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -202,8 +202,8 @@ def test_what_follows_the_text_matches_nothing(encoding: str) -> None:
     """Behind its end, and where base64 is padded, a slab holds zeros, which are no part of the text."""
     for size in range(1, 26):  # a last unit in part, of every length
         text = bytes(size)
-        found = kernels.decode_scan(ENCODE[encoding](text), [b"\0", b"\0\0\0"], encoding, dispatcher="ref")
-        assert found == searched(text, [b"\0", b"\0\0\0"])
+        matches = kernels.decode_scan(ENCODE[encoding](text), [b"\0", b"\0\0\0"], encoding, dispatcher="ref")
+        assert matches == searched(text, [b"\0", b"\0\0\0"])
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -236,8 +236,8 @@ def test_long_patterns() -> None:
     pattern = letters(700)
     text = letters(32000) + pattern + letters(500) + pattern[:-1] + b"-"
     for encoding in ENCODINGS:
-        found = kernels.decode_scan(ENCODE[encoding](text), [pattern, pattern[5:9]], encoding)
-        assert found == searched(text, [pattern, pattern[5:9]])
+        matches = kernels.decode_scan(ENCODE[encoding](text), [pattern, pattern[5:9]], encoding)
+        assert matches == searched(text, [pattern, pattern[5:9]])
 
 
 def test_states_where_a_pattern_ends_come_last() -> None:

@@ -67,10 +67,10 @@ def test_every_kernel_has_an_expansion_and_a_case() -> None:
 
 
 def text_of(name: str, is_open: bool) -> str:
-    params, given, out_type, count = CASES[name]
-    types = [*((t, len(a)) for t, a in given), (out_type, count)]
+    params, arrays, out_type, count = CASES[name]
+    types = [*((t, len(a)) for t, a in arrays), (out_type, count)]
     lines = [
-        f"buffer @b{i} : {t}[{'?' if is_open else n}] {'write' if i == len(given) else 'read'} binding({i})"
+        f"buffer @b{i} : {t}[{'?' if is_open else n}] {'write' if i == len(arrays) else 'read'} binding({i})"
         for i, (t, n) in enumerate(types)
     ]
     names = ", ".join(f"@b{i}" for i in range(len(types)))
@@ -82,9 +82,9 @@ def text_of(name: str, is_open: bool) -> str:
 @pytest.mark.parametrize("grid", quick([3, 1]))
 def test_programs(on: Callable[[str], Dispatcher], target: str, name: str, is_open: bool, grid: int) -> None:
     """In place, with the program's own buffers, over any grid."""
-    _, given, _, count = CASES[name]
+    _, arrays, _, count = CASES[name]
     kinds = {"u8": np.uint8, "u32": np.uint32, "i32": np.int32, "f32": np.float32}
-    inputs = [*(a for _, a in given), np.zeros(count, kinds[CASES[name][2]])]
+    inputs = [*(a for _, a in arrays), np.zeros(count, kinds[CASES[name][2]])]
     before = parse(text_of(name, is_open))
     after = parse(text_of(name, is_open))
     assert PassManager("expand_kernels").run(after)

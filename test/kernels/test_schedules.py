@@ -94,16 +94,16 @@ def test_default_is_legal_and_right(workload: KernelWorkload) -> None:
 def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) -> None:
     """Else its loads are gathers, and it takes up to eight times as long; or a lookup at a time."""
     shape = EmbeddingShape((50, 60, 50), (4, 4, 4), (rank, rank))
-    chosen = embedding_schedule(shape, target="cpu")
-    assert chosen.lanes == lanes
-    assert lanes == 4 * rank or chosen.lookups == 1
+    schedule = embedding_schedule(shape, target="cpu")
+    assert schedule.lanes == lanes
+    assert lanes == 4 * rank or schedule.lookups == 1
     assert embedding_schedule(shape, strided=True, target="cpu").strided
 
 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
     for rank, vector in ((16, 1), (63, 1), (64, 2), (512, 2)):
-        chosen = chain_schedule((1, rank, rank, 1), "cpu")
-        assert (chosen.lanes, chosen.vector, chosen.ahead, chosen.workgroups) == (32, vector, 0, 1)
+        schedule = chain_schedule((1, rank, rank, 1), "cpu")
+        assert (schedule.lanes, schedule.vector, schedule.ahead, schedule.workgroups) == (32, vector, 0, 1)
 
 
 def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:
@@ -125,9 +125,9 @@ def test_short_walks_share_lines_on_a_gpu() -> None:
     fastest = {3: 4, 31: 4, 63: 12, 127: 12, 255: 20, 699: 20}
     assert {warmup: dfa_schedule(warmup, "sm_90").chunk for warmup in fastest} == fastest
     for warmup in (1024, 4096, 16384, 24000):
-        chosen = dfa_schedule(warmup, "sm_90")
-        assert chosen.tile >= 0.8 * warmup
-        assert chosen.halo(warmup) + chosen.tile <= MAX_SLAB
+        schedule = dfa_schedule(warmup, "sm_90")
+        assert schedule.tile >= 0.8 * warmup
+        assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
 
 
 def test_the_widest_rows_have_a_multiprocessor_each_where_there_are_many() -> None:
@@ -147,28 +147,28 @@ def test_scan_on_a_gpu_has_tiles_of_one_size() -> None:
     assert not prefix_schedule(1 << 14, "sm_90").look_back
     assert not prefix_schedule(1 << 26, "sm_90", look_back=False).look_back
     for count in (1 << 16, 1 << 20, 1 << 26):
-        chosen = prefix_schedule(count, "sm_90")
-        assert (chosen.lanes, chosen.rounds, chosen.tile) == (128, 8, ScanSchedule().tile)
-        assert chosen.look_back
-        assert prefix_grid(chosen, count) == count // chosen.tile
+        schedule = prefix_schedule(count, "sm_90")
+        assert (schedule.lanes, schedule.rounds, schedule.tile) == (128, 8, ScanSchedule().tile)
+        assert schedule.look_back
+        assert prefix_grid(schedule, count) == count // schedule.tile
 
 
 def test_chain_of_large_cores_is_read_by_many_processors() -> None:
     """A cluster meets faster, and is slower where each of its workgroups has more than 64 KiB of a core."""
     for rank, workgroups, lanes in ((64, 1, 256), (256, 8, 256), (512, 64, 512), (1024, 64, 512)):
-        chosen = chain_schedule((1, rank, rank, rank), "sm_90")
+        schedule = chain_schedule((1, rank, rank, rank), "sm_90")
         spread = chain_schedule((rank,) * 4, "sm_90")
         assert (spread.workgroups, spread.lanes) == (workgroups, lanes)
-        assert chosen.workgroups == 1, "a core of one row does not divide"
+        assert schedule.workgroups == 1, "a core of one row does not divide"
 
 
 def test_few_lookups_are_many_workgroups_on_a_gpu() -> None:
     """A lookup each where there would be less than four workgroups a processor, and lanes for its columns."""
     for rank, lanes in ((8, 128), (32, 128), (64, 256)):
         shape = EmbeddingShape((200, 220, 250), (4, 4, 4), (rank, rank))
-        chosen = embedding_schedule(shape, count=1024, target="sm_90")
-        assert isinstance(chosen, EmbeddingSchedule)
-        assert (chosen.lanes, chosen.lookups) == (lanes, 1)
+        schedule = embedding_schedule(shape, count=1024, target="sm_90")
+        assert isinstance(schedule, EmbeddingSchedule)
+        assert (schedule.lanes, schedule.lookups) == (lanes, 1)
         assert embedding_schedule(shape, count=1024) == embedding_schedule(shape)
     small = EmbeddingShape((200, 220, 250), (4, 4, 4), (8, 8))
     assert embedding_schedule(small, count=4096, target="sm_90") == EmbeddingSchedule(128, 4)
@@ -182,10 +182,10 @@ def test_few_lookups_are_many_workgroups_on_a_gpu() -> None:
 def test_grouped_lookups_fill_a_gpu(rank: int, count: int, lanes: int) -> None:
     """Small workgroups, of small tiles, where there are enough of them; else wide ones, of short chunks."""
     shape = EmbeddingShape((200, 220, 250), (4, 4, 4), (rank, rank))
-    chosen = embedding_schedule(shape, count=count, target="sm_90")
-    assert isinstance(chosen, GroupedSchedule)
-    assert (chosen.lanes(shape), chosen.chunk) == (lanes, 4096 if lanes == 128 else 2048)
-    assert chosen.lookups <= 8
+    schedule = embedding_schedule(shape, count=count, target="sm_90")
+    assert isinstance(schedule, GroupedSchedule)
+    assert (schedule.lanes(shape), schedule.chunk) == (lanes, 4096 if lanes == 128 else 2048)
+    assert schedule.lookups <= 8
 
 
 def test_search_runs_all_lanes_at_once_if_it_can() -> None:
@@ -193,15 +193,15 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
     at_once = 132 * 16
     for mib in (0.1, 1, 4, 9, 12, 15, 16, 20):
         count = int(mib * (1 << 20))
-        chosen = search_schedule("sm_90", count, 19)
-        assert search_grid(chosen, count) <= at_once
-        shorter = [s for s in (12, 36, 60, 84) if s < chosen.chunk]
+        schedule = search_schedule("sm_90", count, 19)
+        assert search_grid(schedule, count) <= at_once
+        shorter = [s for s in (12, 36, 60, 84) if s < schedule.chunk]
         assert all(count > at_once * 128 * s for s in shorter)
     for count in (None, 1 << 25, 1 << 28):
         assert search_schedule("sm_90", count) == search_schedule("cuda")
     for warmup in (0, 700, 5000):
-        chosen = search_schedule("sm_90", 1 << 20, warmup)
-        assert chosen.slab(ENCODINGS["base64"], warmup) <= 2 * chosen.tile
+        schedule = search_schedule("sm_90", 1 << 20, warmup)
+        assert schedule.slab(ENCODINGS["base64"], warmup) <= 2 * schedule.tile
 
 
 def test_few_workgroups_add_up_on_the_cpu() -> None:

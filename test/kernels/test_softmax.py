@@ -46,9 +46,9 @@ def test_half_precision(rng: np.random.Generator, target: str, columns: int) -> 
     """bf16 is given by its bits and comes back as them; f16 is an array of its own type."""
     x = (rng.standard_normal((3, columns)) * 3).astype(np.float32)
     bits = (x.view(np.uint32) >> 16).astype(np.uint16)
-    given = {"f16": x.astype(np.float16), "bf16": (bits.astype(np.uint32) << 16).view(np.float32)}
-    expected = {name: np.exp(v.astype(np.float64)) for name, v in given.items()}
-    half = kernels.softmax(given["f16"], dispatcher=target)
+    inputs = {"f16": x.astype(np.float16), "bf16": (bits.astype(np.uint32) << 16).view(np.float32)}
+    expected = {name: np.exp(v.astype(np.float64)) for name, v in inputs.items()}
+    half = kernels.softmax(inputs["f16"], dispatcher=target)
     assert half.dtype == np.float16
     sums = expected["f16"].sum(axis=1, keepdims=True)
     np.testing.assert_allclose(half, expected["f16"] / sums, rtol=2.0**-10, atol=2.0**-24)

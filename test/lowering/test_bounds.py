@@ -169,10 +169,10 @@ def random_access(rng: random.Random) -> Program:
             return None
         name = rng.choice(("lt", "lt", "le", "gt", "ge", "eq", "ne"))
         condition = getattr(b, name)(value(1), rng.choice([pool[3], value(1)]))
-        kept = len(pool)
+        size = len(pool)
         with b.if_(b.not_(condition) if rng.random() < 0.2 else condition):
             guarded(depth - 1)
-        del pool[kept:]
+        del pool[size:]
         return None
 
     # what is made inside a branch is not visible outside of it, so only pool values are reused

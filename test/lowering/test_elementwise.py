@@ -287,8 +287,8 @@ def test_approximate_ops_keep_their_bound(
     with np.errstate(all="ignore"):
         expected = REFERENCE[name](exact)
     bound = OPS[name].ulp
-    for value, result, wanted in zip(exact, got, expected, strict=True):
-        rounded = arith.decode_float(arith.encode_float(float(wanted), dtype), dtype)
+    for value, result, reference in zip(exact, got, expected, strict=True):
+        rounded = arith.decode_float(arith.encode_float(float(reference), dtype), dtype)
         distance = ulps(arith.decode_float(result, dtype), rounded, dtype)
         assert distance <= bound, (
             name,

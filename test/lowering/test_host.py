@@ -30,9 +30,9 @@ def code(body: str, workgroup: str = "256", features: SimdFeatures = WIDE) -> Ho
     )
 
 
-def groups(made: HostCode) -> str:
+def groups(code: HostCode) -> str:
     """The text of the function with the program in it."""
-    return made.text[made.text.index("@vyre.groups(") : made.text.index("define void @vyre_run")]
+    return code.text[code.text.index("@vyre.groups(") : code.text.index("define void @vyre_run")]
 
 
 # --- facts
@@ -139,8 +139,8 @@ def test_only_what_is_read_later_is_stored() -> None:
       %b = add %a, %a : f32
       barrier workgroup
       store %b, @y[%l] : f32""")
-    made = lower(program, {}, "x86_64-unknown-linux-gnu", "e", WIDE)
-    assert made.scratch_bytes == 256 * 4  # %b and nothing else
+    code = lower(program, {}, "x86_64-unknown-linux-gnu", "e", WIDE)
+    assert code.scratch_bytes == 256 * 4  # %b and nothing else
 
 
 # --- code
@@ -226,10 +226,10 @@ def test_flattening_copies() -> None:
       %y = call @f(%r) : (u32) -> u32
     }""")
     program = module.programs["p"]
-    made = flatten(program, module.funcs)
-    assert [op.name for op in made.walk()] == ["global_id", "add", "add"]
+    flat = flatten(program, module.funcs)
+    assert [op.name for op in flat.walk()] == ["global_id", "add", "add"]
     assert [op.name for op in program.walk()] == ["global_id", "region", "call", "yield", "call"]
-    first, second = made.body.ops[1:]
+    first, second = flat.body.ops[1:]
     assert second.operands == (first.result, first.result)
     assert first.loc is not None
     assert first.loc.line == 2

@@ -57,8 +57,8 @@ def test_random_programs(assemble, target, bounds, level, start):
 @pytest.fixture(scope="module")
 def kernel_programs():
     """Those of all kernel cases, each once; in turn, so that a large kernel's are spread over batches."""
-    made = (case.make().program for case in kernel_cases())
-    return list({fingerprint(program): program for program in made}.values())
+    programs = (case.make().program for case in kernel_cases())
+    return list({fingerprint(program): program for program in programs}.values())
 
 
 def test_one_program_of_each_kernel(assemble):

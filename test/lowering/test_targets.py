@@ -32,23 +32,23 @@ def lowered(text: str, target: str = "sm_90", bounds: str = "none", name: str | 
 
 
 def heading(ptx: str) -> tuple[str, str]:
-    found = re.search(r"\.version (\S+)\n\.target (\S+)\n", ptx)
-    assert found is not None
-    return found[1], found[2]
+    match = re.search(r"\.version (\S+)\n\.target (\S+)\n", ptx)
+    assert match is not None
+    return match[1], match[2]
 
 
 @pytest.mark.parametrize("name", GPUS)
 def test_each_architecture_writes_its_lowest_version(name):
-    made = lower([Unit(EMPTY.programs["p"])], gpu(name))
+    unit = lower([Unit(EMPTY.programs["p"])], gpu(name))
     major, minor = gpu(name).first_ptx
-    assert heading(emit_ptx(made, gpu(name))) == (f"{major}.{minor}", name)
+    assert heading(emit_ptx(unit, gpu(name))) == (f"{major}.{minor}", name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_version_is_written_as_asked(version):
     """LLVM ignores a version that it does not know, and would write another."""
-    made = lower([Unit(EMPTY.programs["p"])], gpu("sm_70"))
-    assert heading(emit_ptx(made, gpu("sm_70"), version))[0] == f"{version[0]}.{version[1]}"
+    unit = lower([Unit(EMPTY.programs["p"])], gpu("sm_70"))
+    assert heading(emit_ptx(unit, gpu("sm_70"), version))[0] == f"{version[0]}.{version[1]}"
 
 
 def test_pairs_that_do_not_go_together():
@@ -131,11 +131,11 @@ def test_names_that_ptx_or_llvm_might_read_as_something_else(assemble):
     """Names are the user's; what reaches LLVM is not."""
     names = ["add", "mov", "tid", "exit", "reg", "a.b", "a_b", "x$", "_1", "WARP_SZ", "main", "entry", "ret"]
     body = "workgroup(32) {\n  buffer @y : u32[32] write binding(0)\n  %l = local_id x\n  store %l, @y[%l] : u32\n}\n"
-    made = lowered("".join(f"program @{name} {body}" for name in names))
-    symbols = [kernel.symbol for kernel in made.kernels]
+    result = lowered("".join(f"program @{name} {body}" for name in names))
+    symbols = [kernel.symbol for kernel in result.kernels]
     assert len(set(symbols)) == len(names)
     assert all(re.fullmatch("[A-Za-z][A-Za-z0-9_]*", symbol) for symbol in symbols)
-    ptx = emit_ptx(made, gpu("sm_90"))
+    ptx = emit_ptx(result, gpu("sm_90"))
     assert all(f".entry {symbol}(" in ptx for symbol in symbols)
     assemble(ptx, "sm_90")
 

@@ -42,8 +42,8 @@ def run_stages(module: Module, name: str = "main", lengths: Mapping[str, int] | 
             else:
                 assert isinstance(stage, Launch)
                 program = module.programs[stage.program]
-                given = [memory[b] for b in stage.buffers]
-                outputs = iter(ref.dispatch(program, given, stage.workgroups(sizes), module=module))
+                arrays = [memory[b] for b in stage.buffers]
+                outputs = iter(ref.dispatch(program, arrays, stage.workgroups(sizes), module=module))
                 for formal, actual in zip(program.bound_buffers, stage.buffers, strict=True):
                     if formal.is_output:
                         memory[actual] = next(outputs)

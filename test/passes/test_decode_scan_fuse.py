@@ -309,11 +309,11 @@ def test_narrow_values_make_a_narrow_tile() -> None:
     module, result = fuse(text)
     assert reason(result) == "applied"
     assert module.programs["p"].buffers["h"].dtype.name == "u8"
-    kept, _ = fuse(text, narrow="false")
-    assert kept.programs["p"].buffers["h"].dtype.name == "u32"
+    wide, _ = fuse(text, narrow="false")
+    assert wide.programs["p"].buffers["h"].dtype.name == "u32"
     inputs = [np.arange(128, dtype=np.uint32) * 77777, np.zeros(128, np.uint32)]
     results = [
-        dispatcher("ref").dispatch(m.programs["p"], inputs, (2, 1, 1))[0] for m in (parse(text), module, kept)
+        dispatcher("ref").dispatch(m.programs["p"], inputs, (2, 1, 1))[0] for m in (parse(text), module, wide)
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])

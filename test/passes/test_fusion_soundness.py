@@ -55,8 +55,8 @@ def keep(value: str) -> str:
 def run(module: Module) -> np.ndarray:
     program = module.programs["p"]
     lanes = program.lanes * GROUPS
-    given = [np.arange(lanes, dtype=np.uint32), np.zeros(lanes, np.uint32)]
-    (out,) = dispatcher("ref").dispatch(program, given, GROUPS, module=module)
+    inputs = [np.arange(lanes, dtype=np.uint32), np.zeros(lanes, np.uint32)]
+    (out,) = dispatcher("ref").dispatch(program, inputs, GROUPS, module=module)
     return out
 
 

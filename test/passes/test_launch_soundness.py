@@ -184,8 +184,8 @@ def _with_tile(change: Callable[[Any], Any]) -> Callable[..., Any]:
     plan = halo_plan.plan_tile
 
     def planned(facts: Any, buffer: str) -> Any:
-        found = plan(facts, buffer)
-        return found if isinstance(found, Refusal) else (change(found[0]), found[1])
+        tile = plan(facts, buffer)
+        return tile if isinstance(tile, Refusal) else (change(tile[0]), tile[1])
 
     return planned
 

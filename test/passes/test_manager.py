@@ -59,8 +59,8 @@ def test_an_invalidated_requirement_runs_again() -> None:
     declare("fact")
     declare("breaker", invalidates=("fact",))
     declare("user_", requires=("fact",))
-    wanted = [make_pass("user_"), make_pass("user_"), make_pass("breaker"), make_pass("user_")]
-    assert names(schedule_passes(wanted)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
+    requested = [make_pass("user_"), make_pass("user_"), make_pass("breaker"), make_pass("user_")]
+    assert names(schedule_passes(requested)) == ["fact", "user_", "user_", "breaker", "fact", "user_"]
 
 
 def test_a_cycle_names_its_members() -> None:
@@ -96,7 +96,7 @@ def test_dashes_and_underscores_are_the_same() -> None:
 
 
 @dataclass(frozen=True)
-class Options:
+class TunedOptions:
     factor: int = 4
     full: bool = False
     ratio: float = 0.5
@@ -104,7 +104,7 @@ class Options:
 
 
 def test_the_text_of_a_pipeline_reads_back() -> None:
-    declare("tuned", Options=Options)
+    declare("tuned", Options=TunedOptions)
     text = "cse,tuned{factor=8 full=true mode=slow},cse,tuned"
     assert format_pipeline(parse_pipeline(text)) == text
     assert (
@@ -133,7 +133,7 @@ def test_the_text_of_a_pipeline_reads_back() -> None:
     ],
 )
 def test_wrong_pipelines_say_where(text: str, message: str) -> None:
-    declare("tuned", Options=Options)
+    declare("tuned", Options=TunedOptions)
     with pytest.raises(PassError, match=message):
         parse_pipeline(text)
 
@@ -169,10 +169,10 @@ def test_no_pass_sees_a_stale_fact(
     preserves: tuple[str, ...], invalidates: tuple[str, ...], computed: int, seen: list[int]
 ) -> None:
     """After a change, asking for a fact computes it anew; without one, it is kept."""
-    found: list[int] = []
+    counts: list[int] = []
 
     def ask(self: Pass, module: Module, ctx: PassContext) -> bool:
-        found.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
+        counts.append(ctx.analyses.get(OpCount, module.programs["p"]).ops)
         return False
 
     def change(self: Pass, module: Module, ctx: PassContext) -> bool:
@@ -183,7 +183,7 @@ def test_no_pass_sees_a_stale_fact(
     declare("change", change, preserves=preserves, invalidates=invalidates)
     OpCount.computed = 0
     PassManager("ask,ask,change,ask").run(parse(TEXT))
-    assert found == [seen[0], seen[0], seen[1]]
+    assert counts == [seen[0], seen[0], seen[1]]
     assert OpCount.computed == computed
 
 

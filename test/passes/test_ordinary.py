@@ -6,12 +6,12 @@ bounds, so a barrier or a store that was removed wrongly shows as a fault.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from support.calls import count_calls
 from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse, print_program
@@ -477,18 +477,7 @@ def calls(pipeline: str, text: str) -> int:
     """Python and C function calls that the passes make."""
     module = parse(text)
     manager = PassManager(pipeline, verify_each=False)
-    count = 0
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        manager.run(module)
-    finally:
-        sys.setprofile(None)
-    return count
+    return count_calls(lambda: manager.run(module))
 
 
 def wide(size: int) -> str:

@@ -53,10 +53,10 @@ def pipeline(grid: int, buffers: Mapping[str, int], *launches: str) -> str:
 def is_same(text: str, passes: str = JOIN, **inputs: Any) -> None:
     """The outputs on the interpreter are those of the text as it is written."""
     text = "vyre 1\n" + text
-    given = {name: np.asarray(array, np.uint32) for name, array in inputs.items()}
-    wanted = run(text, given, target="ref")
-    after = run(text, given, target="ref", passes=passes)
-    for name, array in wanted.items():
+    arrays = {name: np.asarray(array, np.uint32) for name, array in inputs.items()}
+    expected = run(text, arrays, target="ref")
+    after = run(text, arrays, target="ref", passes=passes)
+    for name, array in expected.items():
         np.testing.assert_array_equal(after[name], array, err_msg=f"@{name}")
 
 
@@ -497,10 +497,10 @@ def test_an_element_is_narrowed_only_to_a_type_that_holds_it() -> None:
     for limit, dtype in ((255, "u8"), (256, "u16"), (65535, "u16"), (65536, "u32")):
         text = handed_over(limit)
         values = np.array([0, 1, limit - 1, limit, limit, 1 << 20, 2, 3], np.uint32)
-        given = {"x": values}
-        (wanted,) = run("vyre 1\n" + text, given, 2, target="ref").values()
-        (after,) = run("vyre 1\n" + text, given, 2, target="ref", passes="decode_scan_fuse").values()
-        np.testing.assert_array_equal(after, wanted)
+        arrays = {"x": values}
+        (expected,) = run("vyre 1\n" + text, arrays, 2, target="ref").values()
+        (after,) = run("vyre 1\n" + text, arrays, 2, target="ref", passes="decode_scan_fuse").values()
+        np.testing.assert_array_equal(after, expected)
         module = parse("vyre 1\n" + text)
         PassManager("decode_scan_fuse").run(module)
         assert module.programs["p"].buffers["h"].dtype.name == dtype
@@ -511,10 +511,10 @@ def one_program(buffers: str, body: str) -> str:
 
 
 def same_program(text: str, passes: str, grid: int = 1, **inputs: Any) -> None:
-    given = {name: np.asarray(array, np.uint32) for name, array in inputs.items()}
-    wanted = run(text, given, grid, target="ref")
-    after = run(text, given, grid, target="ref", passes=passes)
-    for name, array in wanted.items():
+    arrays = {name: np.asarray(array, np.uint32) for name, array in inputs.items()}
+    expected = run(text, arrays, grid, target="ref")
+    after = run(text, arrays, grid, target="ref", passes=passes)
+    for name, array in expected.items():
         np.testing.assert_array_equal(after[name], array)
 
 

@@ -114,12 +114,12 @@ def test_random_accesses(start: int) -> None:
     """Same outputs, no race, nothing out of bounds or unwritten; and most programs do get vectors."""
     changed = 0
     for seed in range(start, start + 10):
-        made = Accesses(seed)
-        before = outputs("ref", made.program, made.module, seed)
-        width = made.rng.choice((8, 16, 64))
-        changed += bool(PassManager(f"vectorize_access{{width={width}}}").run(made.module))
+        case = Accesses(seed)
+        before = outputs("ref", case.program, case.module, seed)
+        width = case.rng.choice((8, 16, 64))
+        changed += bool(PassManager(f"vectorize_access{{width={width}}}").run(case.module))
         for target in ("ref", "cpu") if seed % 8 == 0 else ("ref",):
-            for a, b in zip(before, outputs(target, made.program, made.module, seed), strict=True):
+            for a, b in zip(before, outputs(target, case.program, case.module, seed), strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=f"seed {seed} on {target}")
     assert changed >= 4
 
@@ -128,9 +128,9 @@ def test_random_accesses(start: int) -> None:
 def test_linear_expressions_say_how_values_differ() -> None:
     """Values of the same terms differ by their constants, whatever the lane: checked lane by lane."""
     for seed in range(300, 340):
-        made = Accesses(seed)
-        linear = LinearAnalysis(made.program, Alignment(made.program))
-        indices = [op.index for op in made.program.walk() if op.name in ("load", "store")]
+        case = Accesses(seed)
+        linear = LinearAnalysis(case.program, Alignment(case.program))
+        indices = [op.index for op in case.program.walk() if op.name in ("load", "store")]
         known = [(v, _values(v)) for v in indices]
         for (v, at), (w, other) in pairwise(known):
             (terms, a), (others, b) = linear.of(v), linear.of(w)

@@ -25,10 +25,10 @@ class Mirror(Pass):
     summary = "Swaps the operands of every sub."
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        found = [op for program in module.programs.values() for op in program.walk() if op.name == "sub"]
-        for op in found:
+        subs = [op for program in module.programs.values() for op in program.walk() if op.name == "sub"]
+        for op in subs:
             op.operands = (op.operands[1], op.operands[0])
-        return any(a is not b for a, b in (op.operands for op in found))
+        return any(a is not b for a, b in (op.operands for op in subs))
 
 
 class Promote(Pass):
@@ -77,32 +77,32 @@ def broken_by(pipeline: str, programs: int = 40) -> tuple[int, Broken]:
         sample = random_program(seed, SMALL)
         try:
             check_pipeline(sample, pipeline, baseline(sample, seed))
-        except Broken as found:
-            return seed, found
+        except Broken as failure:
+            return seed, failure
     pytest.fail(f"{programs} programs did not show that {pipeline} is wrong")
 
 
 def test_a_wrong_rewrite_is_found_and_reduced() -> None:
     """Swapped operands change outputs, and what is left of the program is little more than the sub."""
-    seed, found = broken_by("test_mirror")
-    assert found.kind == "result"
-    text = reduced(seed, found, settings=SMALL)
+    seed, failure = broken_by("test_mirror")
+    assert failure.kind == "result"
+    text = reduced(seed, failure, settings=SMALL)
     assert " sub " in text
     assert text.count("\n") < 60
-    assert text.count("\n") < found.text.count("\n") / 3
+    assert text.count("\n") < failure.text.count("\n") / 3
 
 
 def test_a_tile_too_small_is_found() -> None:
     """A pass that makes a sound program leave its buffers shows as a fault, not as a crash."""
-    _, found = broken_by("test_promote", 60)
-    assert found.kind == "fault"
+    _, failure = broken_by("test_promote", 60)
+    assert failure.kind == "fault"
 
 
 def test_a_pass_that_hides_its_change_is_found() -> None:
     """`changed` is held against the fingerprint."""
-    _, found = broken_by("test_silent")
-    assert found.kind == "contract"
-    assert "something changed" in found.what
+    _, failure = broken_by("test_silent")
+    assert failure.kind == "contract"
+    assert "something changed" in failure.what
 
 
 def test_reducing_keeps_the_failure_and_a_valid_text() -> None:

@@ -22,9 +22,9 @@ from vyre_opt.fusion import pair_legality
 def test_kind_on_cpu(kind: Kind) -> None:
     """The kinds of test/passes on compiled code: launch_fusion and all that follows it."""
     inputs = any_inputs(kind.text, 3)
-    wanted = observe(kind.text, "ref", inputs)
+    expected = observe(kind.text, "ref", inputs)
     for passes in ("", PASSES):
-        assert difference(wanted, observe(kind.text, "cpu", inputs, passes)) == ""
+        assert difference(expected, observe(kind.text, "cpu", inputs, passes)) == ""
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
 PART = 10
 
 
-def shown(found: list[Difference]) -> str:
-    return "\n".join(map(str, found[:40]))
+def shown(differences: list[Difference]) -> str:
+    return "\n".join(map(str, differences[:40]))
 
 
 @pytest.mark.parametrize(("per_op", "programs"), quick([(1, 78), (None, 1500)]))
@@ -51,7 +51,7 @@ def test_random_programs_have_no_approximate_ops() -> None:
             assert not [op.name for op in body.walk() if op.definition.ulp]
 
 
-class Wrong:
+class WrongAdd:
     """A cpu target on which a program with an `add` gives something else."""
 
     name = "wrong"
@@ -71,10 +71,10 @@ def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.Mon
     """A comparison that never finds anything would pass every other test here."""
     right = differential.dispatcher
 
-    def chosen(name: str, **options: Any) -> Any:
-        return Wrong(right("ref")) if name == "cpu" else right(name, **options)
+    def make(name: str, **options: Any) -> Any:
+        return WrongAdd(right("ref")) if name == "cpu" else right(name, **options)
 
-    monkeypatch.setattr(differential, "dispatcher", chosen)
+    monkeypatch.setattr(differential, "dispatcher", make)
     done = compare_random("cpu", range(6), jobs=1)
     assert len(done.differences) > 6
     name, options, what = done.differences[0]

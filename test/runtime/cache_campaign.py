@@ -35,18 +35,18 @@ def payload_of(key: bytes) -> bytes:
 
 def work(folder: Path, seed: int, seconds: float) -> None:
     """Exit code 1 after the first wrong payload; prints hits and misses at the end."""
-    store, rng, found = Store(folder, LIMIT), random.Random(seed), Counter()
+    store, rng, counts = Store(folder, LIMIT), random.Random(seed), Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         key = blake3(str(rng.randrange(KEYS)).encode()).digest()
         got = store.get(key, "cpu")
         if got is None:
-            found["written" if store.put(key, "cpu", payload_of(key)) else "refused"] += 1
+            counts["written" if store.put(key, "cpu", payload_of(key)) else "refused"] += 1
         elif got != payload_of(key):
             sys.exit(f"WRONG payload under {key.hex()}")
         else:
-            found["hits"] += 1
-    print(*(f"{name}={count}" for name, count in sorted(found.items())))
+            counts["hits"] += 1
+    print(*(f"{name}={count}" for name, count in sorted(counts.items())))
 
 
 def damage(folder: Path, rng: random.Random) -> str:
@@ -92,37 +92,37 @@ def start(folder: Path, seed: int, seconds: float) -> subprocess.Popen:
 
 def campaign(folder: Path, seconds: float, processes: int, seed: int = 1) -> Counter:
     """Counts of what happened; raises AssertionError for a process that failed of itself."""
-    rng, found = random.Random(seed), Counter()
+    rng, counts = random.Random(seed), Counter()
     end = time.monotonic() + seconds
     running = [start(folder, seed + n, seconds) for n in range(processes)]
     started = len(running)
     while time.monotonic() < end:
         time.sleep(0.01)
-        found[damage(folder, rng)] += 1
+        counts[damage(folder, rng)] += 1
         if rng.random() < 0.02:
             victim = rng.randrange(processes)
             running[victim].send_signal(signal.SIGKILL)
-            _finish(running[victim], found)
+            _finish(running[victim], counts)
             started += 1
             running[victim] = start(folder, seed + started, max(end - time.monotonic(), 0.1))
     for process in running:
-        _finish(process, found)
+        _finish(process, counts)
     _, damaged = check(Store(folder, LIMIT))
-    found["damaged at the end"] = len(damaged)
-    found["bytes at the end"] = sum(entry.size for entry in Store(folder, LIMIT).entries())
-    return found
+    counts["damaged at the end"] = len(damaged)
+    counts["bytes at the end"] = sum(entry.size for entry in Store(folder, LIMIT).entries())
+    return counts
 
 
-def _finish(process: subprocess.Popen, found: Counter) -> None:
+def _finish(process: subprocess.Popen, counts: Counter) -> None:
     output, errors = process.communicate(timeout=60)
     if process.returncode == -signal.SIGKILL:
-        found["killed"] += 1
+        counts["killed"] += 1
         return
     assert process.returncode == 0, errors
     assert errors == "", errors
     for word in output.split():
         name, _, count = word.partition("=")
-        found[name] += int(count)
+        counts[name] += int(count)
 
 
 def main() -> None:
@@ -133,11 +133,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work is not None:
-        work(given.folder, given.work, given.seconds)
+    args = parser.parse_args()
+    if args.work is not None:
+        work(args.folder, args.work, args.seconds)
         return
-    for name, count in sorted(campaign(given.folder, given.seconds, given.processes).items()):
+    for name, count in sorted(campaign(args.folder, args.seconds, args.processes).items()):
         print(f"{count:10}  {name}")
 
 

@@ -38,11 +38,11 @@ def faulty(ref: Interpret) -> Callable[..., ProgramError]:
     ) -> ProgramError:
         with pytest.raises(ProgramError) as caught:
             ref(text, inputs, grid, **more)
-        found = caught.value
-        assert found.kind == kind, str(found)
-        assert found.diagnostic.loc is not None
-        assert found.diagnostic.loc.line == line, str(found)
-        assert str(found).startswith(f"t.vyre:{line}:")
-        return found
+        error = caught.value
+        assert error.kind == kind, str(error)
+        assert error.diagnostic.loc is not None
+        assert error.diagnostic.loc.line == line, str(error)
+        assert str(error).startswith(f"t.vyre:{line}:")
+        return error
 
     return run

@@ -54,11 +54,11 @@ def cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """`cpu()`: a dispatcher as a new process would have it, on a store of this test."""
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
 
-    def made(**options: Any) -> CpuDispatcher:
+    def make(**options: Any) -> CpuDispatcher:
         compiler._LOADED.clear()
         return CpuDispatcher(**options)
 
-    return made
+    return make
 
 
 def call(target: CpuDispatcher, text: str = TEXT, **more: Any) -> tuple[list[int], bool]:
@@ -160,8 +160,8 @@ def test_random_programs_from_the_store(seed: int, cpu: Any) -> None:
         target = cpu()
         module = parse(print_program(sample.module))
         program = module.programs["main"]
-        given = [inputs[b.name] for b in program.bound_buffers]
-        outputs = target.dispatch(program, given, sample.grid, module=module)
+        arrays = [inputs[b.name] for b in program.bound_buffers]
+        outputs = target.dispatch(program, arrays, sample.grid, module=module)
         seen.append([array.tobytes() for array in outputs])
         assert [c.cached for c in target.compilations] == [cached]
     assert seen[0] == seen[1]
@@ -176,10 +176,10 @@ def test_keys_are_apart() -> None:
         TEXT.replace("spec @k : u32 = 3", "spec @k : u32 = 4"),
         TEXT.replace("workgroup(64)", "workgroup(32)"),
     ]
-    made = [compile_key(parse(t).programs["p"], parse(t), {"k": 3}, {"a": "1"}) for t in texts]
-    made += [compile_key(p, module, {"k": k}, {"a": "1"}) for k in (0, 1, 0xFFFFFFFF)]
-    made += [compile_key(p, module, {"k": 3}, t) for t in ({"a": "2"}, {"b": "1"}, {"a": "1", "b": ""}, {})]
-    assert len(set(made)) == len(made)
+    keys = [compile_key(parse(t).programs["p"], parse(t), {"k": 3}, {"a": "1"}) for t in texts]
+    keys += [compile_key(p, module, {"k": k}, {"a": "1"}) for k in (0, 1, 0xFFFFFFFF)]
+    keys += [compile_key(p, module, {"k": 3}, t) for t in ({"a": "2"}, {"b": "1"}, {"a": "1", "b": ""}, {})]
+    assert len(set(keys)) == len(keys)
     assert compile_key(p, module, {"k": 3}, {"a": "1", "b": "2"}) == compile_key(
         p, module, {"k": 3}, {"b": "2", "a": "1"}
     )
@@ -242,18 +242,18 @@ def test_ptx_is_written_once(tmp_path: Path) -> None:
     """The second time PTX comes from the store, to the byte, and a damaged entry is written again."""
     device: Any = SimpleNamespace(facts=SimpleNamespace(target=gpu("sm_90")))
     store = Store(tmp_path)
-    found = []
+    texts = []
     for cached in (False, True, False):
         log = new_log()
         module = parse(FAULTY)
         unit = Unit(module.programs["p"], module, {})
-        found.append(KernelCache(device, PtxOptions(), store, log)._compile([unit], (8, 0))[1])
+        texts.append(KernelCache(device, PtxOptions(), store, log)._compile([unit], (8, 0))[1])
         assert [c.cached for c in log] == [cached]
         if cached:
             (entry,) = store.entries()
             entry.path.write_bytes(entry.path.read_bytes()[:-1])
-    assert found[0] == found[1] == found[2]
-    assert b".version 8.0" in found[0]
+    assert texts[0] == texts[1] == texts[2]
+    assert b".version 8.0" in texts[0]
 
 
 def test_options() -> None:

@@ -226,9 +226,9 @@ def test_survey_and_check(store: Store) -> None:
     store.put(key(1), "cpu", b"body")
     store.put(key(2), "ptx", b"text")
     store.put(key(3), "ptx", b"text")
-    found = survey(store)
-    assert {kind: count for kind, (count, _) in found.kinds.items()} == {"cpu": 1, "ptx": 2}
-    assert found.size == sum(entry.size for entry in store.entries())
+    contents = survey(store)
+    assert {kind: count for kind, (count, _) in contents.kinds.items()} == {"cpu": 1, "ptx": 2}
+    assert contents.size == sum(entry.size for entry in store.entries())
     store.path(key(3)).write_bytes(store.path(key(2)).read_bytes())
     whole, damaged = check(store)
     assert whole == 2
@@ -260,10 +260,10 @@ def test_many_processes(tmp_path: Path) -> None:
         timeout=float(seconds) + 60,
     )
     assert ran.returncode == 0, ran.stderr
-    found = {
+    counts = {
         name.strip(): int(count) for count, name in (line.split(None, 1) for line in ran.stdout.splitlines())
     }
-    assert found["hits"] > 100
-    assert found["written"] > 20
-    assert found["flipped"] + found["cut"] > 10
-    assert found["bytes at the end"] < 6 << 20
+    assert counts["hits"] > 100
+    assert counts["written"] > 20
+    assert counts["flipped"] + counts["cut"] > 10
+    assert counts["bytes at the end"] < 6 << 20

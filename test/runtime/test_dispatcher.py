@@ -35,13 +35,13 @@ program @scale workgroup(4) {
 X = np.arange(8, dtype=np.float32)
 
 
-def room(count: int = 8) -> np.ndarray:
+def output(count: int = 8) -> np.ndarray:
     return np.full(count, -1.0, np.float32)
 
 
 def test_inputs_and_outputs_are_in_binding_order(ref: Any) -> None:
     """By binding, not by place in the text; outputs are fresh, and the caller's arrays stay as they are."""
-    y = room(10)
+    y = output(10)
     x = X.copy()
     x.setflags(write=False)
     (out,) = ref(SCALE, [x, y], 2)
@@ -55,14 +55,14 @@ def test_bytes_and_odd_arrays(ref: Any) -> None:
     strided = np.zeros((8, 2), np.float32)
     strided[:, 1] = X
     swapped = X.astype(">f4")
-    for given in (X.tobytes(), memoryview(X), strided[:, 1], swapped, X.reshape(2, 4)):
-        (out,) = ref(SCALE, [given, bytes(32)], (2, 1, 1))
+    for array in (X.tobytes(), memoryview(X), strided[:, 1], swapped, X.reshape(2, 4)):
+        (out,) = ref(SCALE, [array, bytes(32)], (2, 1, 1))
         assert list(out) == list(X * 2)
 
 
 def test_specs(ref: Any) -> None:
     for value in (3, 3.0, np.float32(3.0)):
-        (out,) = ref(SCALE, [X, room()], [2], specs={"k": value})
+        (out,) = ref(SCALE, [X, output()], [2], specs={"k": value})
         assert list(out) == list(X * 3)
 
 
@@ -75,30 +75,33 @@ class _OnlyLength:
 
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "too few inputs": (lambda ref: ref(SCALE, [X], 2), "binds 2 buffers (@x, @y), 1 inputs given"),
-    "too many inputs": (lambda ref: ref(SCALE, [X, room(), room()], 2), "3 inputs given"),
+    "too many inputs": (lambda ref: ref(SCALE, [X, output(), output()], 2), "3 inputs given"),
     "an array in place of the list": (lambda ref: ref(SCALE, np.zeros((2, 8)), 2), "not ndarray"),
     "wrong type": (
-        lambda ref: ref(SCALE, [X.astype(np.float64), room()], 2),
+        lambda ref: ref(SCALE, [X.astype(np.float64), output()], 2),
         "float32, the array is float64",
     ),
-    "same size, other type": (lambda ref: ref(SCALE, [X.view(np.int32), room()], 2), ".astype(np.float32)"),
-    "wrong length": (lambda ref: ref(SCALE, [X[:7], room()], 2), "7 elements given, the program declares 8"),
-    "odd bytes": (lambda ref: ref(SCALE, [bytes(33), room()], 2), "33 bytes are not a multiple of f32's 4"),
-    "a list of numbers": (lambda ref: ref(SCALE, [list(X), room()], 2), "got list"),
-    "no array": (lambda ref: ref(SCALE, [_OnlyLength(), room()], 2), "got _OnlyLength"),
-    "no grid": (lambda ref: ref(SCALE, [X, room()]), "does not fix its grid"),
-    "grid of zero": (lambda ref: ref(SCALE, [X, room()], (2, 0, 1)), "grid y is 0"),
-    "negative grid": (lambda ref: ref(SCALE, [X, room()], -1), "grid x is -1"),
-    "grid of four": (lambda ref: ref(SCALE, [X, room()], (1, 1, 1, 1)), "1 to 3 dimensions, not 4"),
-    "fractional grid": (lambda ref: ref(SCALE, [X, room()], 2.0), "grid x is 2.0"),
-    "huge grid": (lambda ref: ref(SCALE, [X, room()], 1 << 31), "more than the 2^32 invocations"),
+    "same size, other type": (lambda ref: ref(SCALE, [X.view(np.int32), output()], 2), ".astype(np.float32)"),
+    "wrong length": (
+        lambda ref: ref(SCALE, [X[:7], output()], 2),
+        "7 elements given, the program declares 8",
+    ),
+    "odd bytes": (lambda ref: ref(SCALE, [bytes(33), output()], 2), "33 bytes are not a multiple of f32's 4"),
+    "a list of numbers": (lambda ref: ref(SCALE, [list(X), output()], 2), "got list"),
+    "no array": (lambda ref: ref(SCALE, [_OnlyLength(), output()], 2), "got _OnlyLength"),
+    "no grid": (lambda ref: ref(SCALE, [X, output()]), "does not fix its grid"),
+    "grid of zero": (lambda ref: ref(SCALE, [X, output()], (2, 0, 1)), "grid y is 0"),
+    "negative grid": (lambda ref: ref(SCALE, [X, output()], -1), "grid x is -1"),
+    "grid of four": (lambda ref: ref(SCALE, [X, output()], (1, 1, 1, 1)), "1 to 3 dimensions, not 4"),
+    "fractional grid": (lambda ref: ref(SCALE, [X, output()], 2.0), "grid x is 2.0"),
+    "huge grid": (lambda ref: ref(SCALE, [X, output()], 1 << 31), "more than the 2^32 invocations"),
     "other grid": (
         lambda ref: ref("program @p workgroup(1) grid(3) { }", [], 2),
         "fixes its grid at (3, 1, 1)",
     ),
-    "unknown spec": (lambda ref: ref(SCALE, [X, room()], 2, specs={"kk": 1}), "did you mean @k?"),
+    "unknown spec": (lambda ref: ref(SCALE, [X, output()], 2, specs={"kk": 1}), "did you mean @k?"),
     "spec of the wrong type": (
-        lambda ref: ref(SCALE, [X, room()], 2, specs={"k": "2"}),
+        lambda ref: ref(SCALE, [X, output()], 2, specs={"k": "2"}),
         "'2' is not a number",
     ),
     "spec out of range": (
@@ -114,12 +117,12 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
         "an open size and no binding",
     ),
     "bf16 as floats": (
-        lambda ref: ref("program @p workgroup(1) { buffer @t : bf16[?] read binding(0) }", [room()], 1),
+        lambda ref: ref("program @p workgroup(1) { buffer @t : bf16[?] read binding(0) }", [output()], 1),
         "pass the bits of bf16 elements as uint16",
     ),
     "vector lanes": (
         lambda ref: ref(
-            "program @p workgroup(1) { buffer @t : vec<4 x f32>[?] read binding(0) }", [room(6)], 1
+            "program @p workgroup(1) { buffer @t : vec<4 x f32>[?] read binding(0) }", [output(6)], 1
         ),
         "pass shape (count, 4)",
     ),
@@ -144,7 +147,7 @@ def test_nothing_is_allocated_for_a_wrong_call(ref: Any) -> None:
       buffer @x : f32[8] read binding(0)
     }"""
     with pytest.raises(BadInputs):
-        ref(text, [room(7)], 1)
+        ref(text, [output(7)], 1)
     for dtype in ("u8", "u64"):  # more than the machine has, more than an address can say
         with pytest.raises(BackendError, match="not enough memory"):
             ref(text.replace("u8", dtype), [X], 1)
@@ -212,14 +215,14 @@ def test_scratch_is_reused_and_leaks_nothing(ref: Any) -> None:
     }"""
     scratch, y = Scratch(), np.zeros(1, np.uint32)
     assert ref(text, [y], 1, specs={"write": True}, scratch=scratch)[0][0] == 1
-    kept = scratch.storage["t"]
+    storage = scratch.storage["t"]
     with pytest.raises(ProgramError):
         ref(text, [y], 1, specs={"write": False}, scratch=scratch)
     assert ref(text, [y], 1, specs={"write": False}, scratch=scratch, checks=False)[0][0] == 0
-    assert scratch.storage["t"] is kept
+    assert scratch.storage["t"] is storage
 
 
 def test_program_errors_pickle(faulty: Any) -> None:
     """They cross process boundaries, as test runners and tuners need."""
-    found = faulty("trap", 2, 'program @p workgroup(1) { trap "x" }', [], 1)
-    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+    error = faulty("trap", 2, 'program @p workgroup(1) { trap "x" }', [], 1)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

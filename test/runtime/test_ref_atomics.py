@@ -46,8 +46,8 @@ def test_integer_atomics(ref: Any, name: str, dtype: str) -> None:
     place = [rng.choice((0, 1, 2, 2, 2, 9, rng.randrange(16))) for _ in range(256)]
     v = [rng.randint(low, high) for _ in range(256)]
     cells = [rng.randint(low, high) for _ in range(16)]
-    given = [np.array(place, np.uint32), *(np.array(a, kind) for a in (v, v, cells, [0] * 256))]
-    found_cells, found_old = ref(program(f"atomic_{name}", dtype, "%v"), given, 8)
+    inputs = [np.array(place, np.uint32), *(np.array(a, kind) for a in (v, v, cells, [0] * 256))]
+    found_cells, found_old = ref(program(f"atomic_{name}", dtype, "%v"), inputs, 8)
     old = []
     for i, value in zip(place, v, strict=True):
         old.append(cells[i])
@@ -62,8 +62,8 @@ def test_compare_exchange(ref: Any) -> None:
     place = [rng.randrange(4) for _ in range(128)]
     expected, new = ([rng.randrange(3) for _ in range(128)] for _ in range(2))
     cells = [0, 1, 2, 0]
-    given = [np.array(a, np.uint32) for a in (place, expected, new, cells, [0] * 128)]
-    found_cells, found_old = ref(program("atomic_compare_exchange", "u32", "%v, %w"), given, 4)
+    inputs = [np.array(a, np.uint32) for a in (place, expected, new, cells, [0] * 128)]
+    found_cells, found_old = ref(program("atomic_compare_exchange", "u32", "%v, %w"), inputs, 4)
     old = []
     for i, e, n in zip(place, expected, new, strict=True):
         old.append(cells[i])
@@ -77,9 +77,9 @@ def test_float_add_rounds_after_each_lane(ref: Any, kind: Any) -> None:
     """Not a sum rounded at the end: each addition rounds, in lane order."""
     values = np.random.default_rng(2).normal(size=96).astype(kind)
     cells = np.zeros(1, kind)
-    given = [np.zeros(96, np.uint32), values, values, cells, np.zeros(96, kind)]
+    inputs = [np.zeros(96, np.uint32), values, values, cells, np.zeros(96, kind)]
     name = {np.float32: "f32", np.float16: "f16"}[kind]
-    found_cells, found_old = ref(program("atomic_add", name, "%v"), given, 3)
+    found_cells, found_old = ref(program("atomic_add", name, "%v"), inputs, 3)
     running = kind(0)
     for value, old in zip(values, found_old, strict=True):
         assert old == running

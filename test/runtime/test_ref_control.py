@@ -145,7 +145,7 @@ ENDLESS = """
 
 def test_an_endless_loop_can_be_interrupted(ref: Any) -> None:
     """Ctrl-C reaches a program that never ends, also where the shell that started us ignores it."""
-    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.start()
     try:
@@ -153,7 +153,7 @@ def test_an_endless_loop_can_be_interrupted(ref: Any) -> None:
             ref(ENDLESS, [], 1)
     finally:
         timer.join()
-        signal.signal(signal.SIGINT, kept)
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_an_endless_loop_can_be_bounded() -> None:
@@ -229,9 +229,9 @@ def test_trap_names_the_invocation(faulty: Any) -> None:
       %bad = ne %both, %zero : u32
       if %bad { trap "no good" }
     }"""
-    found = faulty("trap", 8, text, [], (2, 1))
-    assert "no good" in found.diagnostic.message
-    assert "workgroup (1,0,0) local id (0,1,0)" in found.diagnostic.message
+    error = faulty("trap", 8, text, [], (2, 1))
+    assert "no good" in error.diagnostic.message
+    assert "workgroup (1,0,0) local id (0,1,0)" in error.diagnostic.message
 
 
 def test_ids_in_three_dimensions(ref: Any) -> None:

@@ -29,8 +29,8 @@ def interesting(dtype: DataType) -> list[int]:
         low, high = arith.int_range(dtype)
         near = [(1 << k) + d for k in range(65) for d in (-1, 0, 1)]
         ties = [(1 << k) + (1 << k - p) + d for k in (30, 55, 62) for p in (8, 11, 24) for d in (-1, 0, 1)]
-        found = [0, low, high, *near, *(-n for n in near), *ties, *(-t for t in ties)]
-        return [v for v in found if low <= v <= high] + [rng.randint(low, high) for _ in range(50)]
+        edges = [0, low, high, *near, *(-n for n in near), *ties, *(-t for t in ties)]
+        return [v for v in edges if low <= v <= high] + [rng.randint(low, high) for _ in range(50)]
     limits = [float(1 << k) + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1.5, -0.5, 0.0, 0.5)]
     ties = [
         1.0 + 2.0**-8,
@@ -65,15 +65,15 @@ def array(values: list[int], dtype: DataType) -> np.ndarray:
 
 def sign_kept(value: int, source: DataType, target: DataType) -> int:
     """arith.convert, with the sign of a negative number that rounds to zero."""
-    wanted = arith.convert(value, source, target)
+    bits = arith.convert(value, source, target)
     if (
         source.is_float
         and target.is_float
-        and wanted == 0
+        and bits == 0
         and math.copysign(1.0, arith.decode_float(value, source)) < 0
     ):
         return 1 << (target.bits or 0) - 1
-    return wanted
+    return bits
 
 
 @pytest.mark.parametrize("source", SCALARS, ids=str)
@@ -93,18 +93,18 @@ def test_cast(ref: Any, source: DataType) -> None:
       %a = load @a[%g] : {source}
       {nl.join(body)}
     }}"""
-    room = [np.zeros(len(values), storage_type(t)) for t in SCALARS]
-    for target, out in zip(SCALARS, ref(text, [array(values, source), *room], len(values)), strict=True):
-        wanted = array([sign_kept(v, source, target) for v in values], target)
+    space = [np.zeros(len(values), storage_type(t)) for t in SCALARS]
+    for target, out in zip(SCALARS, ref(text, [array(values, source), *space], len(values)), strict=True):
+        expected = array([sign_kept(v, source, target) for v in values], target)
         if target.is_float:
             bits = f"u{out.itemsize}"
-            is_nan = np.array([math.isnan(arith.decode_float(int(w), target)) for w in wanted.view(bits)])
-            same = (out.view(bits) == wanted.view(bits)) | is_nan
+            is_nan = np.array([math.isnan(arith.decode_float(int(w), target)) for w in expected.view(bits)])
+            same = (out.view(bits) == expected.view(bits)) | is_nan
             got_nan = np.array([math.isnan(arith.decode_float(int(w), target)) for w in out.view(bits)])
             assert (got_nan == is_nan).all()
         else:
-            same = out == wanted
-        assert same.all(), (target, [(values[i], out[i], wanted[i]) for i in np.flatnonzero(~same)[:3]])
+            same = out == expected
+        assert same.all(), (target, [(values[i], out[i], expected[i]) for i in np.flatnonzero(~same)[:3]])
 
 
 def test_bitcast_keeps_bits(ref: Any) -> None:
@@ -167,10 +167,10 @@ def test_vectors(ref: Any) -> None:
       %place = mul %g, %two : u32
       store %made, @flat[%place] : vec<2 x i32>
     }"""
-    given = np.arange(-3, 6, dtype=np.int32)
-    vs, flat = ref(text, [given, np.zeros((2, 4), np.int32), np.zeros(4, np.int32)], 1)
+    ints = np.arange(-3, 6, dtype=np.int32)
+    vs, flat = ref(text, [ints, np.zeros((2, 4), np.int32), np.zeros(4, np.int32)], 1)
     for lane in range(2):
-        a = given[1 + 4 * lane : 5 + 4 * lane]
+        a = ints[1 + 4 * lane : 5 + 4 * lane]
         total = a + np.array([10, 20, 30, 40], np.int32)
         middle = total[2]
         total[0] = middle

@@ -102,10 +102,10 @@ def uninitialised(declaration: str) -> str:
 )
 def test_read_of_what_nothing_has_written(faulty: Any, ref: Any, declaration: str, bound: bool) -> None:
     """The first lane whose element has no value; lanes that wrote theirs are fine."""
-    found = faulty("uninitialised", 8, uninitialised(declaration), [zeros(8)] if bound else [], 1)
-    assert "index 2, length 8" in found.diagnostic.message
-    assert "local id (2,0,0)" in found.diagnostic.message
-    assert ("live_in" in (found.diagnostic.help or "")) == bound
+    error = faulty("uninitialised", 8, uninitialised(declaration), [zeros(8)] if bound else [], 1)
+    assert "index 2, length 8" in error.diagnostic.message
+    assert "local id (2,0,0)" in error.diagnostic.message
+    assert ("live_in" in (error.diagnostic.help or "")) == bound
     ref(uninitialised(declaration), [zeros(8)] if bound else [], 1, checks=False)
 
 
@@ -142,8 +142,8 @@ def test_divergent_barrier(faulty: Any) -> None:
         barrier workgroup
       }
     }"""
-    found = faulty("divergence", 7, text, [], 2)
-    assert "by workgroup (0,0,0) local id (4,0,0), not by workgroup (0,0,0) local id (0,0,0)" in str(found)
+    error = faulty("divergence", 7, text, [], 2)
+    assert "by workgroup (0,0,0) local id (4,0,0), not by workgroup (0,0,0) local id (0,0,0)" in str(error)
 
 
 def test_barrier_in_a_loop_that_some_lanes_leave(faulty: Any) -> None:
@@ -209,10 +209,10 @@ def test_two_lanes_of_one_store(faulty: Any) -> None:
       %half = shr %l, %one : u32
       store %one, @y[%half] : u32
     }"""
-    found = faulty("race", 7, text, [zeros(8)], 1)
-    assert "index 0" in found.diagnostic.message
-    assert "local id (0,0,0)" in found.diagnostic.message
-    assert "local id (1,0,0)" in found.diagnostic.message
+    error = faulty("race", 7, text, [zeros(8)], 1)
+    assert "index 0" in error.diagnostic.message
+    assert "local id (0,0,0)" in error.diagnostic.message
+    assert "local id (1,0,0)" in error.diagnostic.message
 
 
 def neighbours(barrier: str, store: str = "%l") -> str:
@@ -235,21 +235,21 @@ def neighbours(barrier: str, store: str = "%l") -> str:
 
 def test_missing_barrier(faulty: Any, ref: Any) -> None:
     """Write then read by a neighbour; both ops are shown.  With a barrier the program is right."""
-    found = faulty("race", 13, neighbours(""), [zeros(128)], 2)
-    (note, where), *_ = found.diagnostic.notes
+    error = faulty("race", 13, neighbours(""), [zeros(128)], 2)
+    (note, where), *_ = error.diagnostic.notes
     assert "store @s" in note
     assert where is not None
     assert where.line == 7
-    assert "barrier workgroup" in (found.diagnostic.help or "")
+    assert "barrier workgroup" in (error.diagnostic.help or "")
     (y,) = ref(neighbours("barrier workgroup"), [zeros(128)], 2)
     assert list(y) == [(i + 1) % 64 for i in range(64)] * 2
 
 
 def test_a_subgroup_barrier_orders_only_its_subgroup(faulty: Any, ref: Any) -> None:
     """Lane 31 reads from the other subgroup: its access alone races."""
-    found = faulty("race", 13, neighbours("barrier subgroup"), [zeros(64)], 1)
-    assert "local id (31,0,0)" in found.diagnostic.message
-    assert "local id (32,0,0)" in found.diagnostic.message
+    error = faulty("race", 13, neighbours("barrier subgroup"), [zeros(64)], 1)
+    assert "local id (31,0,0)" in error.diagnostic.message
+    assert "local id (32,0,0)" in error.diagnostic.message
     swap = """program @p workgroup(64) {
       buffer @s : u32[64] workgroup
       %l = local_id x
@@ -306,8 +306,8 @@ def test_broadcast_reads_then_a_write(faulty: Any, ref: Any) -> None:
     }}"""
 
     for readers in (2, 40, 64):
-        found = faulty("race", 13, text(readers, ""), [], 2)
-        assert f"local id ({readers - 1},0,0)" in found.diagnostic.message
+        error = faulty("race", 13, text(readers, ""), [], 2)
+        assert f"local id ({readers - 1},0,0)" in error.diagnostic.message
         ref(text(readers, "barrier workgroup"), [], 2)
     ref(text(1, ""), [], 2)
 
@@ -331,10 +331,10 @@ def test_workgroups_are_not_ordered(faulty: Any, ref: Any, workgroups: int) -> N
       }}
     }}"""
 
-    found = faulty("race", 12, text("barrier workgroup"), [], workgroups)
-    assert f"workgroup ({workgroups - 1},0,0) local id (0,0,0)" in found.diagnostic.message
-    assert "workgroup (0,0,0) local id (0,0,0)" in found.diagnostic.message
-    assert "barrier grid" in (found.diagnostic.help or "")
+    error = faulty("race", 12, text("barrier workgroup"), [], workgroups)
+    assert f"workgroup ({workgroups - 1},0,0) local id (0,0,0)" in error.diagnostic.message
+    assert "workgroup (0,0,0) local id (0,0,0)" in error.diagnostic.message
+    assert "barrier grid" in (error.diagnostic.help or "")
     ref(text("barrier grid"), [], workgroups)
 
 

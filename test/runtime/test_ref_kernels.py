@@ -12,7 +12,7 @@ import pytest
 
 
 def run(
-    ref: Any, op: str, buffers: list[tuple[str, np.ndarray]], out_type: str, room: np.ndarray
+    ref: Any, op: str, buffers: list[tuple[str, np.ndarray]], out_type: str, space: np.ndarray
 ) -> np.ndarray:
     """A program whose body is one kernel op; `buffers` are (element type, array) of what it reads."""
     lines = [f"buffer @b{i} : {t}[?] read binding({i})" for i, (t, _) in enumerate(buffers)]
@@ -23,7 +23,7 @@ def run(
       buffer @o : {out_type}[?] write binding({len(buffers)}) live_out
       {op.replace("(...)", f"({names}, @o)")}
     }}"""
-    (out,) = ref(text, [*(a for _, a in buffers), room], 3)
+    (out,) = ref(text, [*(a for _, a in buffers), space], 3)
     return out
 
 
@@ -84,23 +84,23 @@ def test_prefix(ref: Any) -> None:
     x = np.array([2**31, 2**31, 5, 2**32 - 1], np.uint32)
     assert list(run(ref, "scan.prefix(...)", [("u32", x)], "u32", np.zeros(4, np.uint32))) == [2**31, 0, 5, 4]
     f = np.array([1.0, 2.0**-24, 2.0**-24, 3.5], np.float32)
-    wanted = [np.float32(math.fsum(f[: i + 1])) for i in range(4)]
-    assert list(run(ref, "scan.prefix(...)", [("f32", f)], "f32", np.zeros(4, np.float32))) == wanted
+    expected = [np.float32(math.fsum(f[: i + 1])) for i in range(4)]
+    assert list(run(ref, "scan.prefix(...)", [("f32", f)], "f32", np.zeros(4, np.float32))) == expected
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_softmax(ref: Any, dtype: str) -> None:
     """Rows sum to one; large elements do not overflow; the result is rounded once."""
     rows = np.array([[1.0, 2.0, 3.0], [200.0, 200.0, -200.0], [-3.0, 0.0, -50.0]], np.float32)
-    given = rows.astype(np.float16) if dtype == "f16" else rows
+    inputs = rows.astype(np.float16) if dtype == "f16" else rows
     if dtype == "bf16":
-        given = (rows.view(np.uint32) >> 16).astype(np.uint16)
+        inputs = (rows.view(np.uint32) >> 16).astype(np.uint16)
     out = run(
         ref,
         "math.softmax(...) {columns = 3}",
-        [(dtype, given.reshape(-1))],
+        [(dtype, inputs.reshape(-1))],
         dtype,
-        np.zeros_like(given).reshape(-1),
+        np.zeros_like(inputs).reshape(-1),
     )
     if dtype == "bf16":
         out = (out.astype(np.uint32) << 16).view(np.float32)
@@ -185,5 +185,5 @@ def test_sizes_that_do_not_fit(faulty: Any, op: str, kind: str, sizes: tuple[int
       buffer @y : f32[?] write binding(1) live_out
       {op}
     }}"""
-    given = [np.zeros(size, np.float32) for size in sizes]
-    assert said in faulty(kind, 5, text, given, 1).diagnostic.message
+    inputs = [np.zeros(size, np.float32) for size in sizes]
+    assert said in faulty(kind, 5, text, inputs, 1).diagnostic.message

@@ -101,9 +101,9 @@ def test_same_races_as_by_definition(ref: Any, faulty: Any, seed: int) -> None:
     """Neither a race missed nor an orderly program blamed; and found at the first access that races."""
     steps = random_steps(random.Random(seed))
     places = np.array([p for s in steps for p in (s.places or [ELEMENTS] * TOTAL)], np.uint32)
-    wanted = first_racing_step(steps)
-    given = [places, np.zeros(ELEMENTS, np.uint32)]
-    if wanted is None:
-        ref(program_text(steps), given, GROUPS)
+    expected = first_racing_step(steps)
+    inputs = [places, np.zeros(ELEMENTS, np.uint32)]
+    if expected is None:
+        ref(program_text(steps), inputs, GROUPS)
     else:
-        faulty("race", wanted + 10, program_text(steps), given, GROUPS)
+        faulty("race", expected + 10, program_text(steps), inputs, GROUPS)

@@ -67,8 +67,8 @@ def apply_all(
 ) -> Iterator[tuple[OpDef, list[int]]]:
     a, b = (array(list(side), dtype) for side in zip(*pairs, strict=True))
     results = [DataType.BOOL if row.format == "compare" else dtype for row in rows]
-    room = [np.zeros(len(pairs), storage_type(result)) for result in results]
-    outputs = ref(all_ops(rows, dtype), [a, b, *room], len(pairs))
+    space = [np.zeros(len(pairs), storage_type(result)) for result in results]
+    outputs = ref(all_ops(rows, dtype), [a, b, *space], len(pairs))
     for row, result, output in zip(rows, results, outputs, strict=True):
         yield row, encoded(output, result)
 
@@ -91,13 +91,13 @@ def test_integer_ops(ref: Any, dtype: DataType) -> None:
     rows = [r for r in OPS.values() if r.format in ELEMENTWISE and r.fold_int and r.accepts(dtype)]
     assert len(rows) >= (6 if dtype.is_bool else 30)
     pairs = int_pairs(dtype) if dtype.is_int else list(itertools.product((0, 1), repeat=2))
-    for row, found in apply_all(ref, rows, dtype, pairs):
+    for row, actual in apply_all(ref, rows, dtype, pairs):
         fold: Callable[..., int] = row.fold_int  # type: ignore[assignment]
         arguments = [(a,) if row.format == "unary" else (a, b) for a, b in pairs]
-        wanted = [fold(*ab, dtype) for ab in arguments]
-        wanted = [int(w) if row.format == "compare" else arith.wrap(w, dtype) for w in wanted]
-        assert found == wanted, [
-            (row.name, x) for x in zip(arguments, found, wanted, strict=True) if x[1] != x[2]
+        expected = [fold(*ab, dtype) for ab in arguments]
+        expected = [int(w) if row.format == "compare" else arith.wrap(w, dtype) for w in expected]
+        assert actual == expected, [
+            (row.name, x) for x in zip(arguments, actual, expected, strict=True) if x[1] != x[2]
         ][:3]
 
 
@@ -112,7 +112,7 @@ def float_patterns(dtype: DataType, count: int = 40) -> list[int]:
     rng = random.Random(bits)
     random_ones = [rng.getrandbits(bits) for _ in range(count)]
     near_one = [rng.randrange(one - (one >> 4), one + (one >> 4)) for _ in range(count)]
-    found = [
+    patterns = [
         *positive,
         *(p | sign for p in positive),
         arith.CANONICAL_NAN[dtype.name],
@@ -120,7 +120,8 @@ def float_patterns(dtype: DataType, count: int = 40) -> list[int]:
         *near_one,
     ]
     return [
-        p if not math.isnan(arith.decode_float(p, dtype)) else arith.CANONICAL_NAN[dtype.name] for p in found
+        p if not math.isnan(arith.decode_float(p, dtype)) else arith.CANONICAL_NAN[dtype.name]
+        for p in patterns
     ]
 
 
@@ -130,10 +131,10 @@ def encode(value: float, dtype: DataType) -> int:
     return bits | (1 << (dtype.bits or 0) - 1) if bits == 0 and math.copysign(1.0, value) < 0 else bits
 
 
-def same_float(found: int, wanted: int, dtype: DataType) -> bool:
+def same_float(actual: int, expected: int, dtype: DataType) -> bool:
     """Equal bits, or both NaN: which NaN is not said."""
-    return found == wanted or (
-        math.isnan(arith.decode_float(found, dtype)) and math.isnan(arith.decode_float(wanted, dtype))
+    return actual == expected or (
+        math.isnan(arith.decode_float(actual, dtype)) and math.isnan(arith.decode_float(expected, dtype))
     )
 
 
@@ -144,9 +145,9 @@ def test_float_ops(ref: Any, dtype: DataType) -> None:
     assert len(rows) >= 20
     pairs = list(itertools.product(float_patterns(dtype, 8), repeat=2))
     values = [tuple(arith.decode_float(p, dtype) for p in pair) for pair in pairs]
-    for row, found in apply_all(ref, rows, dtype, pairs):
+    for row, actual in apply_all(ref, rows, dtype, pairs):
         fold: Callable[..., float] = row.fold_float  # type: ignore[assignment]
-        for ab, bits in zip(values, found, strict=True):
+        for ab, bits in zip(values, actual, strict=True):
             result = fold(*ab[: ELEMENTWISE[row.format]])
             if row.format == "compare":
                 assert bits == int(result), (row.name, ab)
@@ -168,8 +169,8 @@ def test_approximate_ops(ref: Any, dtype: DataType) -> None:
     rng = random.Random(7)
     numbers = [rng.uniform(0.01, 9.0) for _ in range(100)]
     patterns = [arith.encode_float(n, dtype) for n in numbers]
-    for row, found in apply_all(ref, rows, dtype, [(p, p) for p in patterns]):
-        for pattern, bits in zip(patterns, found, strict=True):
+    for row, actual in apply_all(ref, rows, dtype, [(p, p) for p in patterns]):
+        for pattern, bits in zip(patterns, actual, strict=True):
             true = _REFERENCE[row.name](arith.decode_float(pattern, dtype))
             assert abs(bits - arith.encode_float(true, dtype)) <= 1, (row.name, pattern)
 
@@ -200,13 +201,13 @@ def test_fma_rounds_once(ref: Any, dtype: DataType) -> None:
     }}"""
     sides = [array(list(side), dtype) for side in zip(*triples, strict=True)]
     (out,) = ref(text, [*sides, np.zeros_like(sides[0])], len(triples))
-    for triple, found in zip(triples, encoded(out, dtype), strict=True):
+    for triple, actual in zip(triples, encoded(out, dtype), strict=True):
         values = [arith.decode_float(p, dtype) for p in triple]
         try:
-            wanted = arith.float_fma(*values, dtype)
+            expected = arith.float_fma(*values, dtype)
         except OverflowError:  # beyond what a Python float holds
-            wanted = encode(math.copysign(math.inf, values[0]) * math.copysign(1.0, values[1]), dtype)
-        assert same_float(found, wanted, dtype), (values, found, wanted)
+            expected = encode(math.copysign(math.inf, values[0]) * math.copysign(1.0, values[1]), dtype)
+        assert same_float(actual, expected, dtype), (values, actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -248,5 +249,5 @@ def test_min_and_max_ignore_a_signalling_nan(dtype: str, pattern: int, count: in
     for name in ("min", "max"):
         for operands in ((np.ones(count, kind), bits), (bits, np.ones(count, kind))):
             with np.errstate(invalid="ignore"):
-                found = FLOAT_OPS[name](*operands, DataType.of(dtype))
-            assert found.tolist() == [1.0] * count
+                result = FLOAT_OPS[name](*operands, DataType.of(dtype))
+            assert result.tolist() == [1.0] * count

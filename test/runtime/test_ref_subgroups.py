@@ -67,8 +67,8 @@ def test_reduce_and_scan(ref: Any, values: np.ndarray, combine: str) -> None:
 def test_shuffle(ref: Any, values: np.ndarray, mode: str, amount: int) -> None:
     """A source outside the subgroup, or in no lane of the last one, gives a lane its own value."""
     body = f"%k = const {amount} : u32\n %y = subgroup_shuffle<{mode}> %x, %k : i32"
-    found = run(ref, body, values)
-    for x, y in zip(subgroups(values), subgroups(found), strict=True):
+    result = run(ref, body, values)
+    for x, y in zip(subgroups(values), subgroups(result), strict=True):
         for lane, own in enumerate(x):
             source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
             assert y[lane] == (x[source] if 0 <= source < len(x) else own), lane
@@ -76,8 +76,8 @@ def test_shuffle(ref: Any, values: np.ndarray, mode: str, amount: int) -> None:
 
 def test_ballot(ref: Any, values: np.ndarray) -> None:
     body = "%zero = const 0 : i32\n %p = lt %x, %zero : i32\n %y = subgroup_ballot %p"
-    found = run(ref, body, values, "u32")
-    for x, y in zip(subgroups(values), subgroups(found), strict=True):
+    result = run(ref, body, values, "u32")
+    for x, y in zip(subgroups(values), subgroups(result), strict=True):
         assert set(y) == {sum(1 << lane for lane, v in enumerate(x) if v < 0)}
 
 

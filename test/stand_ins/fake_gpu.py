@@ -27,7 +27,7 @@ from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
 from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
 
-class Memory:
+class FakeAllocation:
     """An allocation, aligned to 256 bytes and filled with 0xEE, so that reads of unwritten bytes show."""
 
     def __init__(self, size: int) -> None:
@@ -42,7 +42,7 @@ def bytes_at(pointer: int, size: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_uint8 * size).from_address(pointer), np.uint8)
 
 
-class Driver:
+class FakeDriver:
     """The part of PyCUDA's driver module that is used; `copied` counts bytes copied to and from the host."""
 
     MemoryError = type("MemoryError", (Exception,), {})
@@ -89,28 +89,28 @@ class Driver:
         target.reshape(-1).view(np.uint8)[:] = bytes_at(source, target.nbytes)
 
 
-class Gpu:
+class FakeDevice:
     """A device; it allocates only while its context is current."""
 
     number = 0
 
-    def __init__(self, cuda: Driver) -> None:
+    def __init__(self, cuda: FakeDriver) -> None:
         self.cuda = cuda
         self.depth = 0
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
         self.free: list[FaultRecord] = []
 
-    def __enter__(self) -> Gpu:
+    def __enter__(self) -> FakeDevice:
         self.depth += 1
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.depth -= 1
 
-    def allocate(self, size: int) -> Memory:
+    def allocate(self, size: int) -> FakeAllocation:
         assert self.depth, "the context is not current"
-        return Memory(size)
+        return FakeAllocation(size)
 
     def record(self) -> FaultRecord:
         if self.free:
@@ -179,7 +179,7 @@ class Kernel:
 
 
 class Fake(CudaDispatcher):
-    def __init__(self, gpu: Gpu, **options: Any) -> None:
+    def __init__(self, gpu: FakeDevice, **options: Any) -> None:
         super().__init__(**options)
         self.gpu = gpu
         self.programs: list[Any] = []
@@ -267,7 +267,7 @@ class CupyArray(Numba):
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    memory = Memory(array.nbytes)
+    memory = FakeAllocation(array.nbytes)
     start = memory.address - memory.bytes.ctypes.data
     copy = memory.bytes[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
@@ -284,9 +284,9 @@ def numpy(array: Any) -> np.ndarray:
 
 def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The dispatcher that GPU arrays choose by themselves from now on."""
-    cuda = Driver()
+    cuda = FakeDriver()
     monkeypatch.setattr(driver, "load", lambda: cuda)
-    fake = Fake(Gpu(cuda))
+    fake = Fake(FakeDevice(cuda))
     monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
     monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
     monkeypatch.setattr(Graph, "submitted", [], raising=False)

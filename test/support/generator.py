@@ -9,7 +9,7 @@ from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
 
 from .expressions import SCALARS, Expressions, Settings
-from .memory import Memory
+from .memory import MemoryGenerator
 from .sample import Sample, random_bits
 from .statements import Statements
 
@@ -42,7 +42,7 @@ def random_program(seed: int, settings: Settings | None = None) -> Sample:
     _specs(b, rng)
     grid = b.program.grid
     assert grid is not None
-    memory = Memory(e, grid[0] * grid[1] * grid[2])
+    memory = MemoryGenerator(e, grid[0] * grid[1] * grid[2])
     statements = Statements(e, memory)
     statements.several(settings.statements)
     for storage in memory.owned:

@@ -53,7 +53,7 @@ class Track:
 
 
 @dataclass(slots=True)
-class Storage:
+class DividedBuffer:
     """A buffer and how invocations divide it.  `tile` holds a workgroup's elements.
 
     `interleaved`: slot s of lane t is at s * lanes + t of the tile, else at t * slots + s.
@@ -70,7 +70,7 @@ class Storage:
         return self.slots * self.lanes
 
 
-class Memory:
+class MemoryGenerator:
     """Declares the buffers of a program and makes accesses to them."""
 
     def __init__(self, e: Expressions, workgroups: int) -> None:
@@ -80,8 +80,8 @@ class Memory:
         self.workgroups = workgroups
         self.lanes = e.b.program.lanes
         self.inputs: list[Buffer] = []
-        self.owned: list[Storage] = []
-        self.shared: list[Storage] = []
+        self.owned: list[DividedBuffer] = []
+        self.shared: list[DividedBuffer] = []
         self.counters: list[tuple[Buffer, str]] = []
         self.binding = 0
         self.places: dict[tuple[str, int], Value] = {}
@@ -106,7 +106,9 @@ class Memory:
                     "state", self._element(), count, "read_write", live_in=True, live_out=True
                 )
             filled = frozenset(range(slots)) if buffer.live_in else frozenset()
-            self.owned.append(Storage(buffer, slots, rng.random() < 0.3, self.lanes, Track(filled=filled)))
+            self.owned.append(
+                DividedBuffer(buffer, slots, rng.random() < 0.3, self.lanes, Track(filled=filled))
+            )
         self.digests = self._bound(
             "digest", DataType.U64, invocations, "read_write", live_in=True, live_out=True
         )
@@ -119,7 +121,7 @@ class Memory:
                 buffer = self._bound("mid", self._element(), tile * self.workgroups, "read_write")
             else:
                 buffer = b.buffer(f"pass{number}", self._element(), tile * self.workgroups, "read_write")
-            self.shared.append(Storage(buffer, slots, rng.random() < 0.3, self.lanes))
+            self.shared.append(DividedBuffer(buffer, slots, rng.random() < 0.3, self.lanes))
         for _ in range(rng.randrange(0, 2)):
             dtype = rng.choice([t for t in INTEGERS if t.bits in (32, 64)])
             count = rng.choice((1, 4, 16))
@@ -154,7 +156,7 @@ class Memory:
     def lane(self) -> Value:
         return self._linear(self.b.program.workgroup, "local_id")
 
-    def base(self, storage: Storage) -> Value | None:
+    def base(self, storage: DividedBuffer) -> Value | None:
         """The first element of this workgroup's tile; None for 0."""
         if storage.buffer.is_workgroup:
             return None
@@ -162,7 +164,7 @@ class Memory:
         assert grid is not None
         return self.b.mul(self._linear(grid, "workgroup_id"), storage.tile)
 
-    def own_index(self, storage: Storage, slot: int) -> Value:
+    def own_index(self, storage: DividedBuffer, slot: int) -> Value:
         b = self.b
         key = storage.buffer.name, slot
         if key in self.places and self.rng.random() < 0.5:
@@ -176,13 +178,13 @@ class Memory:
         index = self.places[key] = self._rebase(storage, place)
         return index
 
-    def _rebase(self, storage: Storage, place: Value) -> Value:
+    def _rebase(self, storage: DividedBuffer, place: Value) -> Value:
         base = self.base(storage)
         index = place if base is None else self.b.add(base, place)
         kind = self.rng.random()
         return index if kind < 0.8 else self.b.cast(index, self.rng.choice((DataType.U64, DataType.I32)))
 
-    def other_index(self, storage: Storage, span: int = 1) -> Value:
+    def other_index(self, storage: DividedBuffer, span: int = 1) -> Value:
         """Some element of the workgroup's tile, with `span` - 1 more after it."""
         b, rng = self.b, self.rng
         places = storage.tile - span + 1
@@ -210,11 +212,11 @@ class Memory:
         self.e.note(self.b.load(buffer, index, lanes))
         return True
 
-    def _width(self, buffer: Buffer, room: int) -> int:
-        wide = [n for n in (2, 3, 4) if n <= room and not buffer.dtype.is_vec]
+    def _width(self, buffer: Buffer, available: int) -> int:
+        wide = [n for n in (2, 3, 4) if n <= available and not buffer.dtype.is_vec]
         return self.rng.choice(wide) if wide and self.rng.random() < 0.25 else 1
 
-    def store_own(self, storage: Storage) -> bool:
+    def store_own(self, storage: DividedBuffer) -> bool:
         """Write one owned slot, or all of them by a vector store."""
         track = storage.track
         if track.read or track.atomic:
@@ -231,7 +233,7 @@ class Memory:
         track.written = True
         return True
 
-    def fill_own(self, storage: Storage) -> bool:
+    def fill_own(self, storage: DividedBuffer) -> bool:
         """Write every owned slot, one by one or in a loop."""
         track = storage.track
         if track.read or track.atomic:
@@ -251,7 +253,7 @@ class Memory:
         track.written = True
         return True
 
-    def load_own(self, storage: Storage) -> bool:
+    def load_own(self, storage: DividedBuffer) -> bool:
         track = storage.track
         if not track.filled or track.atomic or storage.buffer.access == "write":
             return False
@@ -260,7 +262,7 @@ class Memory:
         track.own = True
         return True
 
-    def load_other(self, storage: Storage) -> bool:
+    def load_other(self, storage: DividedBuffer) -> bool:
         """Read any element of the workgroup's tile."""
         track = storage.track
         if track.written or track.atomic or len(track.filled) < storage.slots:
@@ -279,7 +281,7 @@ class Memory:
         self._atomic(name, buffer, index)
         return True
 
-    def atomic_tile(self, storage: Storage) -> bool:
+    def atomic_tile(self, storage: DividedBuffer) -> bool:
         """The same on an element of the workgroup's tile."""
         track, dtype = storage.track, storage.buffer.dtype
         if not dtype.is_int or dtype.bits not in (32, 64) or len(track.filled) < storage.slots:
@@ -293,7 +295,7 @@ class Memory:
         track.atomic = name
         return True
 
-    def atomic_own(self, storage: Storage) -> bool:
+    def atomic_own(self, storage: DividedBuffer) -> bool:
         """Any atomic on an owned element: no other invocation accesses it, so the old value is determined."""
         track, dtype = storage.track, storage.buffer.dtype
         if track.read or track.atomic or not track.filled or storage.buffer.access == "write":
@@ -316,7 +318,7 @@ class Memory:
     def add_to_digest(self, word: Value) -> None:
         """Mix a u64 into this invocation's element of the digest, an output."""
         b = self.b
-        storage = Storage(self.digests, 1, False, self.lanes)
+        storage = DividedBuffer(self.digests, 1, False, self.lanes)
         index = self.own_index(storage, 0)
         b.store(b.add(b.rotl(b.load(self.digests, index), 9), word), self.digests, index)
 
@@ -328,7 +330,7 @@ class Memory:
     # --- control flow -------------------------------------------------------------------
 
     @property
-    def tracked(self) -> list[Storage]:
+    def tracked(self) -> list[DividedBuffer]:
         return [*self.owned, *self.shared]
 
     def snapshot(self) -> list[Track]:

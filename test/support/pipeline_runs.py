@@ -158,8 +158,8 @@ def any_inputs(text: str, seed: int) -> Arrays:
     Outputs are among them, so that what a pipeline does not write is known.
     """
     rng = random.Random(seed)
-    given = Signature.of(parse(text).pipelines["main"]).parameters
-    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in given}
+    parameters = Signature.of(parse(text).pipelines["main"]).parameters
+    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in parameters}
 
 
 def plain_inputs(text: str, seed: int) -> Arrays:

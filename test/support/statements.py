@@ -15,7 +15,7 @@ from vyre_opt.ir.program import Value
 from vyre_opt.ir.types import DataType
 
 from .expressions import INTEGERS, SCALARS, Expressions
-from .memory import Memory, Storage, Track
+from .memory import DividedBuffer, MemoryGenerator, Track
 
 MAX_TRIPS = 4
 
@@ -23,7 +23,7 @@ MAX_TRIPS = 4
 class Statements:
     """Adds statements where the builder stands.  `memory` is None in a function, which has no buffers."""
 
-    def __init__(self, e: Expressions, memory: Memory | None) -> None:
+    def __init__(self, e: Expressions, memory: MemoryGenerator | None) -> None:
         self.e = e
         self.b = e.b
         self.rng = e.rng
@@ -68,7 +68,7 @@ class Statements:
     def _structured(self) -> list[Callable[[], bool]]:
         return [self.for_loop, self.for_loop, self.while_loop, self.if_, self.if_, self.region]
 
-    def _on(self, storages: list[Storage], act: Callable[[Storage], bool]) -> Callable[[], bool]:
+    def _on(self, storages: list[DividedBuffer], act: Callable[[DividedBuffer], bool]) -> Callable[[], bool]:
         return lambda: act(self.rng.choice(storages))
 
     # --- simple statements ----------------------------------------------------------------

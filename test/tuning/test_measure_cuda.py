@@ -28,18 +28,18 @@ class Array(np.ndarray):
         return np.array(self)
 
 
-class Event:
+class HostEvent:
     def record(self, stream: Any = None) -> None:
         self.at = time.perf_counter()
 
     def synchronize(self) -> None:
         pass
 
-    def time_till(self, other: Event) -> float:
+    def time_till(self, other: HostEvent) -> float:
         return (other.at - self.at) * 1e3
 
 
-class Gpu:
+class HostGpu:
     """A dispatcher called cuda whose launches run on the CPU, in place; it notes the arrays of each."""
 
     name = "cuda"
@@ -47,10 +47,10 @@ class Gpu:
     def __init__(self) -> None:
         self.facts = SimpleNamespace(l2_bytes=20_000)
         self.device = self
-        self.cuda = SimpleNamespace(Event=Event, memset_d8_async=ctypes.memset)
+        self.cuda = SimpleNamespace(Event=HostEvent, memset_d8_async=ctypes.memset)
         self.launches: list[list[Array]] = []
 
-    def __enter__(self) -> Gpu:
+    def __enter__(self) -> HostGpu:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -75,17 +75,17 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> HostGpu:
     package, arrays = ModuleType("pycuda"), ModuleType("pycuda.gpuarray")
     arrays.to_gpu = lambda array: np.array(array).view(Array)  # type: ignore[attr-defined]
     package.gpuarray = arrays  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.gpuarray", arrays)
-    return Gpu()
+    return HostGpu()
 
 
 @pytest.mark.slow
-def test_state_is_cleared_before_every_launch(gpu: Gpu) -> None:
+def test_state_is_cleared_before_every_launch(gpu: HostGpu) -> None:
     """The look-back's state, which each launch leaves dirty, and the counter of a search."""
     for workload in (kernel_workload("scan.prefix", [9000] * 2, [D.U32] * 2), SearchWorkload(40_000)):
         space = workload.space("cuda")
@@ -96,7 +96,7 @@ def test_state_is_cleared_before_every_launch(gpu: Gpu) -> None:
         assert len(samples) == 3
 
 
-def test_sets_of_arrays_take_turns(gpu: Gpu) -> None:
+def test_sets_of_arrays_take_turns(gpu: HostGpu) -> None:
     """Together twice the L2 cache of 20,000 bytes; configurations share them; inputs are the same in each."""
     workload = kernel_workload("math.softmax", [1024] * 2, [D.F32] * 2, {"columns": 64})
     space = workload.space("cuda")
@@ -108,7 +108,7 @@ def test_sets_of_arrays_take_turns(gpu: Gpu) -> None:
     assert all(np.array_equal(arrays[0], workload.inputs[0]) for arrays in gpu.launches)
 
 
-def test_what_is_not_written_shows(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_written_shows(gpu: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch that writes nothing does not pass by what an earlier one left in its output."""
     workload = kernel_workload("math.softmax_step", [500] * 2, [D.U32] * 2)
     bench = DispatchBench(workload, workload.space("cuda"), gpu)

@@ -51,8 +51,8 @@ def test_a_given_schedule_is_obeyed() -> None:
     x = np.random.default_rng(0).standard_normal(1024).astype(np.float32)
     wide = np.exp(x.reshape(-1, 64).astype(np.float64))
     for target in ("ref", "cpu"):
-        found = run(parse(text), {"x": x}, 4, target=target)["y"]
-        assert found == pytest.approx((wide / wide.sum(axis=1, keepdims=True)).reshape(-1), rel=1e-5)
+        result = run(parse(text), {"x": x}, 4, target=target)["y"]
+        assert result == pytest.approx((wide / wide.sum(axis=1, keepdims=True)).reshape(-1), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_a_given_schedule_is_obeyed() -> None:
 def test_a_misspelt_field_is_located(extra: str, message: str, help: str) -> None:
     with pytest.raises(DiagnosticError) as caught:
         parse(BODY.format(extra))
-    (found,) = caught.value.diagnostics
-    assert found.message == message
-    assert help in found.help
-    assert found.loc is not None
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == message
+    assert help in diagnostic.help
+    assert diagnostic.loc is not None
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_tune_of_stages() -> None:
     assert all(remark.kind == "applied" for remark in expanded.remarks)
     program = module.programs["math_softmax_step"]
     x = np.arange(4096, dtype=np.uint32)
-    (found,) = dispatcher("cpu").dispatch(program, [x, np.zeros(4096, np.uint32)], 4)
-    assert found.tolist() == [(int(v) << 16) // int(x.sum()) for v in x]
+    (result,) = dispatcher("cpu").dispatch(program, [x, np.zeros(4096, np.uint32)], 4)
+    assert result.tolist() == [(int(v) << 16) // int(x.sum()) for v in x]
 
 
 def test_one_kernel_only() -> None:
@@ -146,10 +146,10 @@ def test_vyre_run_tunes_at_the_sizes_of_the_run(run_run, tmp_path) -> None:
     x = np.random.default_rng(0).standard_normal(2048).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     text = BODY.format("").replace("1024]", "?]")
-    given = ["-", "--in", f"x={tmp_path / 'x.npy'}", "--len=y=2048", "--grid=4"]
-    plain = run_run(*given, text=text)
+    args = ["-", "--in", f"x={tmp_path / 'x.npy'}", "--len=y=2048", "--grid=4"]
+    plain = run_run(*args, text=text)
     ran = run_run(
-        *given,
+        *args,
         "--autotune",
         f"--plot={tmp_path / 'p.svg'}",
         "--check-against=ref",
@@ -162,5 +162,5 @@ def test_vyre_run_tunes_at_the_sizes_of_the_run(run_run, tmp_path) -> None:
     assert "math.softmax(f32[2048], f32[2048]) columns=64 over any grid" in ran.stderr
     assert "configuration" in ran.stderr
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
-    wrong = run_run(*given, "--plot=x.svg", text=text)
+    wrong = run_run(*args, "--plot=x.svg", text=text)
     assert (wrong.returncode, "--plot is of --autotune" in wrong.stderr) == (2, True)

@@ -62,32 +62,32 @@ def test_equals_do_not_beat_the_default(noise: float) -> None:
     """40 configurations as fast as the default, or slower by up to 4 %; the search's favourite is the
     luckiest of them.  The default stays in 200 of 200 runs where a test by the median alone would leave it
     often; and no choice is slower by more than 2 %."""
-    kept = by_median = 0
+    wins = by_median = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
         device = Noisy([1.0, *(1 + 0.04 * rng.random(39))], noise, seed)
         seen = [np.median(samples) for samples in device.samples(range(40), 5)]
         candidates = [int(k) for k in np.argsort(seen) if k][:CANDIDATES]
         ended = paired_test(device, 0, candidates)
-        kept += ended.winner == 0
+        wins += ended.winner == 0
         by_median += min(ended.costs, key=ended.costs.__getitem__) != 0
         assert device.true[ended.winner] <= 1.02
-    assert kept >= 197
+    assert wins >= 197
     assert by_median > 20 or noise == 0.002
 
 
 def test_a_gain_is_taken() -> None:
     """One of 5 %, under noise of 2 %, from nearly every seed; of several, the best; at its cost in the test."""
-    taken = 0
+    wins = 0
     for seed in range(100):
         device = Noisy([1.0, 1.03, 0.95, 0.99], 0.02, seed)
         ended = paired_test(device, 0, [1, 2, 3])
-        taken += ended.winner == 2
+        wins += ended.winner == 2
         if ended.winner == 2:
             assert ended.costs[2] <= FLOOR * ended.costs[0]
     # of 21 rounds 17: the chance of a round is Phi(0.05 / (0.02 sqrt 2)), less the tails
     assert NormalDist().cdf(0.05 / 0.028) > 0.95
-    assert taken >= 90
+    assert wins >= 90
 
 
 def test_who_fails_loses() -> None:
@@ -110,9 +110,9 @@ def test_autotune_leaves_a_start_for_a_gain_alone(gain: float, stays: bool) -> N
         calls.append(config["a"])
         return 1.0 if config["a"] == 0 else gain + 0.001 * abs(config["a"] - 30)
 
-    found = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
-    assert found.config == ({"a": 0} if stays else {"a": 30})
-    assert found.cost == cost(found.config)
+    tuning = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
+    assert tuning.config == ({"a": 0} if stays else {"a": 30})
+    assert tuning.cost == cost(tuning.config)
     assert calls.count(0) >= ROUNDS
     assert autotune("k", SPACE, cost, budget=40, store=None).config == {"a": 30}, "no start: no test"
 
@@ -124,15 +124,15 @@ def test_a_workload_keeps_its_default_on_a_noisy_device(
 
     class Bench(Noisy):
         def __init__(self, workload: Any, space: Space, dispatcher: Any) -> None:
-            super().__init__([1e-3] * len(space), 0.1, len(made))
-            made.append(1)
+            super().__init__([1e-3] * len(space), 0.1, len(seeds))
+            seeds.append(1)
 
-    made: list[int] = []
+    seeds: list[int] = []
     monkeypatch.setattr(tuner, "DispatchBench", Bench)
     for seed in range(5):
-        found = autotune(small_softmax, seed=seed, store=None, budget=10)
-        assert found.config == found.default
-        assert found.gain == 1.0
+        tuning = autotune(small_softmax, seed=seed, store=None, budget=10)
+        assert tuning.config == tuning.default
+        assert tuning.gain == 1.0
 
 
 def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:
@@ -143,7 +143,7 @@ def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:
             raise BackendError("no room")
         return 1.0 + config["a"]
 
-    found = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
-    assert found.config == {"a": 1}
+    tuning = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
+    assert tuning.config == {"a": 1}
     bench = FunctionBench(SPACE, cost)
     assert paired_test(bench, 0, [3, 4]).winner == 3

@@ -20,15 +20,15 @@ COSTS = st.lists(st.floats(-50, 50), min_size=1, max_size=12)
 @given(COSTS, st.floats(0.3, 100))
 def test_gradient_of_the_expected_cost(costs: list[float], temperature: float) -> None:
     """p_k (1 - (c_k - E) / T) is what finite differences say, and sums to 1."""
-    found = expected_cost_gradient(costs, temperature)
+    gradient = expected_cost_gradient(costs, temperature)
     step = 1e-4
     for k in range(len(costs)):
         up, down = list(costs), list(costs)
         up[k] += step
         down[k] -= step
         slope = (expected_cost(up, temperature) - expected_cost(down, temperature)) / (2 * step)
-        assert found[k] == pytest.approx(slope, abs=1e-5, rel=1e-5)
-    assert sum(found) == pytest.approx(1, abs=1e-9)
+        assert gradient[k] == pytest.approx(slope, abs=1e-5, rel=1e-5)
+    assert sum(gradient) == pytest.approx(1, abs=1e-9)
 
 
 @settings(max_examples=50, deadline=None)

@@ -33,21 +33,25 @@ def workload_of(name: str) -> Workload:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_recording_is_whole(path: Path) -> None:
     """Every configuration has all rounds or a reason; the text is what `to_json` makes of it."""
-    found = load_recording(path)
-    assert found.to_json() == path.read_text()
-    counts = {len(rounds) for place, rounds in enumerate(found.samples) if place not in found.failures}
+    recording = load_recording(path)
+    assert recording.to_json() == path.read_text()
+    counts = {
+        len(rounds) for place, rounds in enumerate(recording.samples) if place not in recording.failures
+    }
     assert len(counts) == 1
     assert min(counts) >= 8
-    assert found.best > 0
-    assert found.truth[found.default] < float("inf")
+    assert recording.best > 0
+    assert recording.truth[recording.default] < float("inf")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_default_is_todays_and_near_the_best(path: Path) -> None:
     """A choice of schedule that has changed is told to the recordings, and is a good one there."""
-    found = load_recording(path)
-    assert found.space.configs[found.default] == workload_of(found.workload).default(found.target)
-    assert found.truth[found.default] <= 1.15 * found.best
+    recording = load_recording(path)
+    assert recording.space.configs[recording.default] == workload_of(recording.workload).default(
+        recording.target
+    )
+    assert recording.truth[recording.default] <= 1.15 * recording.best
 
 
 @pytest.mark.slow

@@ -78,8 +78,8 @@ def test_the_op_table_names_every_field_of_every_schedule() -> None:
     """A text can give each choice that a builder has, but for `strided`, which the grid decides."""
     assert set(SCHEDULES) == {name for name, row in OPS.items() if row.kernel is not None}
     for name, classes in SCHEDULES.items():
-        wanted = [f.name for each in classes for f in fields(each) if f.name != "strided"]
-        assert OPS[name].kernel.schedule == tuple(dict.fromkeys(wanted)), name
+        names = [f.name for each in classes for f in fields(each) if f.name != "strided"]
+        assert OPS[name].kernel.schedule == tuple(dict.fromkeys(names)), name
 
 
 def test_every_kernel_has_a_space_of_its_own_fields() -> None:

@@ -23,13 +23,13 @@ def test_every_space_has_a_kernel(name: str) -> None:
     """Positive semidefinite for every draw of hyperparameters, 1 on the diagonal: a missing factor, a text,
     zeros and negative numbers too."""
     space = SPACES[name]
-    found = Surrogate(space, np.random.default_rng(3))
+    surrogate = Surrogate(space, np.random.default_rng(3))
     picks = list(range(len(space)))[:60]
-    near = found._distances(picks)[:, :, picks]
-    kernels = _kernel(found.particles, near, found.singles)
+    near = surrogate._distances(picks)[:, :, picks]
+    kernels = _kernel(surrogate.particles, near, surrogate.singles)
     assert np.allclose(np.diagonal(kernels, axis1=1, axis2=2), 1.0)
     assert np.linalg.eigvalsh(kernels).min() > -1e-9
-    mean, spread = found.predict(picks[:1], np.zeros(1))
+    mean, spread = surrogate.predict(picks[:1], np.zeros(1))
     assert mean.shape == spread.shape == (PARTICLES, len(space))
     assert np.isfinite(mean).all()
     assert (spread > 0).all()
@@ -59,9 +59,9 @@ def test_predicts_what_it_has_not_seen(kind: str) -> None:
     for _ in range(5):
         mean, spread = surrogate.predict(seen, costs[seen])
     error = mean.mean(axis=0)[others] - costs[others]
-    told = np.sqrt(np.mean(spread**2, axis=0) + mean.var(axis=0))[others]
+    deviation = np.sqrt(np.mean(spread**2, axis=0) + mean.var(axis=0))[others]
     assert np.sqrt(np.mean(error**2)) < np.std(costs) / 3
-    assert np.mean(np.abs(error) < 3 * told) > 0.9
+    assert np.mean(np.abs(error) < 3 * deviation) > 0.9
 
 
 def test_more_costs_than_it_holds() -> None:

@@ -30,15 +30,15 @@ def store(tmp_path: Path) -> Store:
 def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
     """No strategy measures more than its budget, whatever that is, nor the same sample twice for nothing."""
     for budget in (1, 2, 5, 17, 30 * 5, 10_000):
-        asked: list[Any] = []
+        configs: list[Any] = []
 
-        def cost(config: Any, asked: list[Any] = asked) -> float:
-            asked.append(config)
+        def cost(config: Any, configs: list[Any] = configs) -> float:
+            configs.append(config)
             return bowl_cost_of(config)
 
         spending = Budget(FunctionBench(bowl, cost), len(bowl), budget, 5)
         search(spending, np.random.default_rng(0), bowl, strategy)
-        assert spending.spent == len(asked) <= budget
+        assert spending.spent == len(configs) <= budget
         assert budget < 5 or spending.best is not None
 
 
@@ -53,19 +53,19 @@ def test_finds_the_best_of_a_bowl(bowl: Space, bowl_cost_of: Callable[[Any], flo
             calls.append(config)
             return bowl_cost_of(config)
 
-        found = autotune("bowl", bowl, cost, seed=seed, store=None)
-        assert len(calls) <= len(bowl) // 4 * found.rounds
-        assert found.cost <= 1.05 * best
-        assert found.cost == pytest.approx(bowl_cost_of(found.config))
-        assert found.path, "the policy descended"
+        tuning = autotune("bowl", bowl, cost, seed=seed, store=None)
+        assert len(calls) <= len(bowl) // 4 * tuning.rounds
+        assert tuning.cost <= 1.05 * best
+        assert tuning.cost == pytest.approx(bowl_cost_of(tuning.config))
+        assert tuning.path, "the policy descended"
 
 
 def test_stops_early_where_nothing_is_left_to_find() -> None:
     """One factor decides, and steeply: the policy settles before the budget is spent."""
     space = Space({"a": tuple(range(16)), "b": tuple(range(16))})
-    found = autotune("steep", space, lambda c: 10.0 ** abs(c["a"] - 3), seed=1, store=None)
-    assert found.config["a"] == 3
-    assert found.cost == 1
+    tuning = autotune("steep", space, lambda c: 10.0 ** abs(c["a"] - 3), seed=1, store=None)
+    assert tuning.config["a"] == 3
+    assert tuning.cost == 1
     flat = autotune("flat", Space({"a": (1, 2, 3)}), lambda c: 1.0, store=None)
     assert flat.stopped == "all of them"
 
@@ -93,12 +93,12 @@ def test_closes_the_circle(kernel: str, target: str, request: pytest.FixtureRequ
     matvec_fixed.cache_clear()
     workload = request.getfixturevalue(kernel)
     backend = dispatcher(target) if target == "ref" else dispatcher(target, cache=False)
-    found = autotune(workload, dispatcher=backend, rounds=2, budget=6, store=None)
-    assert found.default == workload.default(target)
-    assert workload.space(target).find(found.config) is not None
-    assert not any(m.failure for m in found.measured)
+    tuning = autotune(workload, dispatcher=backend, rounds=2, budget=6, store=None)
+    assert tuning.default == workload.default(target)
+    assert workload.space(target).find(tuning.config) is not None
+    assert not any(m.failure for m in tuning.measured)
     results = []
-    for config in (found.config, found.default):
+    for config in (tuning.config, tuning.default):
         trial = workload.trial(config, target)
         results.append(backend.dispatch(trial.program, trial.arguments, trial.grid)[0])
     assert np.array_equal(*results)
@@ -113,15 +113,15 @@ def test_failures_never_win(bowl: Space) -> None:
         return {1: float("nan"), 2: float("inf")}.get(config["vector"], 1.0 + config["unroll"])
 
     for strategy in STRATEGIES:
-        found = autotune("fails", bowl, cost, strategy=strategy, budget=60, store=None)
-        assert found.config["lanes"] <= 128
-        assert found.config["vector"] >= 4
-        assert any("too many lanes" in m.failure for m in found.measured)
+        tuning = autotune("fails", bowl, cost, strategy=strategy, budget=60, store=None)
+        assert tuning.config["lanes"] <= 128
+        assert tuning.config["vector"] >= 4
+        assert any("too many lanes" in m.failure for m in tuning.measured)
     with pytest.raises(BackendError, match="no configuration could be measured: too many"):
         autotune("fails", Space({"lanes": (256, 512)}), cost, store=None)
 
 
-class Wrong:
+class SpoilingDispatcher:
     """A CPU dispatcher that spoils what programs of 64 lanes compute, and takes no time for it."""
 
     name = "cpu"
@@ -140,9 +140,9 @@ def test_a_wrong_result_has_no_cost(small_softmax: Any) -> None:
     space = small_softmax.space("cpu")
     picks = [k for k, config in enumerate(space.configs) if config["lanes"] * config["rows"] == 64]
     others = [k for k in range(len(space)) if k not in picks][:2]
-    bench = DispatchBench(small_softmax, space, Wrong())
-    found = bench.samples([*picks[:2], *others], 2)
-    assert [len(samples) for samples in found] == [0, 0, 2, 2]
+    bench = DispatchBench(small_softmax, space, SpoilingDispatcher())
+    rounds = bench.samples([*picks[:2], *others], 2)
+    assert [len(samples) for samples in rounds] == [0, 0, 2, 2]
     assert all("wrong result" in bench.failures[pick] for pick in picks[:2])
 
 
@@ -150,7 +150,7 @@ def test_rounds_take_turns(small_softmax: Any) -> None:
     """Round by round and not one after the other, each configuration warm before; its default beside them."""
     order: list[int] = []
 
-    class Watched(Wrong):
+    class Watched(SpoilingDispatcher):
         def dispatch(
             self, program: Any, inputs: Sequence[Any], grid: Any, **options: Any
         ) -> list[np.ndarray]:
@@ -221,17 +221,17 @@ def test_results_are_kept(store: Store, bowl: Space, bowl_cost_of: Callable[[Any
 
 
 def test_result_as_text(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
-    found = autotune("a <kernel>", bowl, bowl_cost_of, store=None)
-    assert Tuning.from_json(found.to_json()) == found
+    tuning = autotune("a <kernel>", bowl, bowl_cost_of, store=None)
+    assert Tuning.from_json(tuning.to_json()) == tuning
     for text in ("{}", "[]", "null", "x", json.dumps({"config": 3})):
         with pytest.raises(ValueError):  # noqa: PT011 json's own is one
             Tuning.from_json(text)
-    lines = found.table(5).splitlines()
+    lines = tuning.table(5).splitlines()
     assert len(lines) == 2 + 5
     assert lines[2].lstrip().startswith("*")
-    picture = ET.fromstring(svg([found, found]))
+    picture = ET.fromstring(svg([tuning, tuning]))
     titles = [e.text for e in picture.iter() if e.tag.endswith("title")]
-    assert len(titles) == 2 * len(found.measured)
+    assert len(titles) == 2 * len(tuning.measured)
     lines_drawn = [e for e in picture.iter() if e.tag.endswith("polyline")]
     assert len(lines_drawn) == 4
 
@@ -251,6 +251,6 @@ def test_bad_arguments(options: dict[str, Any], message: str, bowl: Space) -> No
     def cost(config: Any) -> float:
         raise AssertionError("measured")
 
-    given = {"space": bowl, "measure": cost, "store": None, **options}
+    arguments = {"space": bowl, "measure": cost, "store": None, **options}
     with pytest.raises(BadInputs, match=message):
-        autotune("bowl", **given)
+        autotune("bowl", **arguments)

@@ -28,20 +28,20 @@ def read(text: str) -> tuple[Module, Program]:
     return module, program
 
 
-def same_bits(got: np.ndarray, wanted: np.ndarray, dtype: Any) -> np.ndarray:
+def same_bits(got: np.ndarray, expected: np.ndarray, dtype: Any) -> np.ndarray:
     """Where two arrays in storage form agree bit for bit; one NaN is as good as another."""
     bits = bits_type(dtype.element)
-    same: np.ndarray = got.view(bits) == wanted.view(bits)
+    same: np.ndarray = got.view(bits) == expected.view(bits)
     if dtype.element.name == "bf16":
-        return same | (((got & 0x7FFF) > 0x7F80) & ((wanted & 0x7FFF) > 0x7F80))
-    return same | (np.isnan(got) & np.isnan(wanted)) if dtype.element.is_float else same
+        return same | (((got & 0x7FFF) > 0x7F80) & ((expected & 0x7FFF) > 0x7F80))
+    return same | (np.isnan(got) & np.isnan(expected)) if dtype.element.is_float else same
 
 
-def compare(program: Program, got: list[np.ndarray], wanted: list[np.ndarray], what: str = "") -> None:
+def compare(program: Program, got: list[np.ndarray], expected: list[np.ndarray], what: str = "") -> None:
     """All outputs of two runs are equal in every bit."""
     outputs = [b for b in program.bound_buffers if b.is_output]
-    assert len(got) == len(wanted) == len(outputs)
-    for buffer, mine, theirs in zip(outputs, got, wanted, strict=True):
+    assert len(got) == len(expected) == len(outputs)
+    for buffer, mine, theirs in zip(outputs, got, expected, strict=True):
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         wrong = np.argwhere(~same_bits(mine, theirs, buffer.dtype))
         if len(wrong):
@@ -60,11 +60,11 @@ def agree_at_random() -> Callable[[CpuDispatcher, int], None]:
                 if op.definition.ulp:
                     op.definition = OPS["neg"]
         inputs = random_inputs(sample.program, sample.grid, seed)
-        wanted, got = (
+        expected, got = (
             target.dispatch(sample.program, inputs, sample.grid, module=sample.module)
             for target in (dispatcher("ref"), cpu)
         )
-        compare(sample.program, got, wanted, f"seed {seed}: ")
+        compare(sample.program, got, expected, f"seed {seed}: ")
 
     return run
 
@@ -75,9 +75,9 @@ def agree() -> Agree:
 
     def run(text: str, inputs: list[Any], grid: Any = None, *, opt: int = 3, **more: Any) -> list[np.ndarray]:
         module, program = read(text)
-        wanted = dispatcher("ref").dispatch(program, inputs, grid, module=module, **more)
+        expected = dispatcher("ref").dispatch(program, inputs, grid, module=module, **more)
         got = CpuDispatcher(opt=opt).dispatch(program, inputs, grid, module=module, **more)
-        compare(program, got, wanted)
+        compare(program, got, expected)
         return got
 
     return run
@@ -89,13 +89,13 @@ def faults() -> Callable[..., ProgramError]:
 
     def run(text: str, inputs: list[Any], grid: Any = None, **more: Any) -> ProgramError:
         module, program = read(text)
-        found = []
+        errors = []
         for target in ("ref", "cpu"):
             with pytest.raises(ProgramError) as caught:
                 dispatcher(target).dispatch(program, inputs, grid, module=module, **more)
-            found.append(caught.value)
-        assert str(found[1]) == str(found[0])
-        assert found[1].kind == found[0].kind
-        return found[1]
+            errors.append(caught.value)
+        assert str(errors[1]) == str(errors[0])
+        assert errors[1].kind == errors[0].kind
+        return errors[1]
 
     return run

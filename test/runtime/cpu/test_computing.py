@@ -43,7 +43,7 @@ def program_of(
     b = Builder("ops", workgroup)
     held = DataType.vec(dtype, lanes) if lanes > 1 else dtype
     sources = [b.buffer(name, dtype, None, "read", place) for place, name in enumerate("abc")]
-    made: list[tuple[OpDef, DataType]] = []
+    outputs: list[tuple[OpDef, DataType]] = []
     start = b.mul(b.global_id("x"), lanes)
     with b.if_(b.le(b.add(start, lanes), b.len(sources[0]))):
         loaded = [
@@ -53,12 +53,12 @@ def program_of(
             method = getattr(b, row.name + ("_" if row.name in ("and", "or", "not") else ""))
             result: Value = method(*loaded[: ARITY[row.format]])
             target = b.buffer(
-                f"o_{row.name}", result.type.element, None, "write", 3 + len(made), live_out=True
+                f"o_{row.name}", result.type.element, None, "write", 3 + len(outputs), live_out=True
             )
             b.store(result, target, start)
-            made.append((row, result.type.element))
+            outputs.append((row, result.type.element))
     assert held.element is dtype
-    return b.finish(), made
+    return b.finish(), outputs
 
 
 def places(values: np.ndarray, dtype: DataType) -> np.ndarray:
@@ -73,15 +73,16 @@ def places(values: np.ndarray, dtype: DataType) -> np.ndarray:
 def outcomes(
     dtype: DataType, workgroup: int, lanes: int
 ) -> Iterator[tuple[OpDef, DataType, np.ndarray, np.ndarray]]:
-    program, made = program_of(dtype, workgroup, lanes)
+    program, ops = program_of(dtype, workgroup, lanes)
     sources = triples(dtype)
-    room = [np.zeros(len(sources[0]), constant(0, result).dtype) for _, result in made]
+    space = [np.zeros(len(sources[0]), constant(0, result).dtype) for _, result in ops]
     groups = -(-len(sources[0]) // (workgroup * lanes))
     run: list[list[np.ndarray]] = [
-        target.dispatch(program, [*sources, *room], groups) for target in (CpuDispatcher(), dispatcher("ref"))
+        target.dispatch(program, [*sources, *space], groups)
+        for target in (CpuDispatcher(), dispatcher("ref"))
     ]
-    for (row, result), got, wanted in zip(made, *run, strict=True):
-        yield row, result, got, wanted
+    for (row, result), got, expected in zip(ops, *run, strict=True):
+        yield row, result, got, expected
 
 
 @pytest.mark.parametrize(
@@ -90,22 +91,22 @@ def outcomes(
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) -> None:
     """Exact ops to the bit; approximate ones within the op table's bound."""
-    for row, result, got, wanted in outcomes(dtype, workgroup, lanes):
+    for row, result, got, expected in outcomes(dtype, workgroup, lanes):
         if result.is_float:
-            away = np.abs(places(got, result) - places(wanted, result))
-            assert away.max() <= row.ulp, (row.name, got[away.argmax()], wanted[away.argmax()])
+            away = np.abs(places(got, result) - places(expected, result))
+            assert away.max() <= row.ulp, (row.name, got[away.argmax()], expected[away.argmax()])
         else:
-            assert np.array_equal(got, wanted), row.name
+            assert np.array_equal(got, expected), row.name
 
 
 @pytest.mark.parametrize("source", quick(TYPES, lambda t: t.is_float, 2), ids=str)
 def test_cast_to_every_type(agree: Any, source: DataType) -> None:
     values = np.concatenate([constant(v, source) for v in edge_values(source)])
-    outputs, body, room = [], [], []
+    outputs, body, space = [], [], []
     for place, target in enumerate(TYPES, 1):
         outputs.append(f"buffer @o{place} : {target}[?] write binding({place}) live_out")
         body.append(f"%c{place} = cast %x : {source} -> {target}\nstore %c{place}, @o{place}[%g] : {target}")
-        room.append(np.zeros(len(values), constant(0, target).dtype))
+        space.append(np.zeros(len(values), constant(0, target).dtype))
     nl = "\n"
     text = f"""program @casts workgroup({len(values)}) {{
       buffer @x : {source}[?] read binding(0)
@@ -114,7 +115,7 @@ def test_cast_to_every_type(agree: Any, source: DataType) -> None:
       %x = load @x[%g] : {source}
       {nl.join(body)}
     }}"""
-    agree(text, [values, *room], 1)
+    agree(text, [values, *space], 1)
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,12 @@ def test_workgroups_over_threads() -> None:
     """However many threads, the same outputs; atomics of all workgroups arrive."""
     (program,) = parse(COUNT).programs.values()
     x = np.random.default_rng(0).integers(0, 1 << 30, 64 * 2000).astype(np.uint32)
-    wanted = x.reshape(-1, 64)[:, ::-1].reshape(-1)
+    expected = x.reshape(-1, 64)[:, ::-1].reshape(-1)
     for workers in (1, 2, 3, 8):
         y, hits = CpuDispatcher(workers=workers).dispatch(
             program, [x, np.zeros_like(x), np.zeros(16, np.uint32)], 2000
         )
-        assert np.array_equal(y, wanted)
+        assert np.array_equal(y, expected)
         assert np.array_equal(hits, np.bincount(x & 15, minlength=16))
 
 
@@ -74,12 +74,12 @@ def test_many_callers_at_once() -> None:
 
 def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each set of constants; an equal program, parsed again, is the same one."""
-    made: list[bytes] = []
+    objects: list[bytes] = []
     original = compiler.compile_object
 
     def counted(text: str, host: Any) -> bytes:
-        made.append(original(text, host))
-        return made[-1]
+        objects.append(original(text, host))
+        return objects[-1]
 
     monkeypatch.setattr(compiler, "compile_object", counted)
     text = """vyre 1
@@ -91,12 +91,12 @@ def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
       %v = mul %g, %k : u32
       store %v, @y[%g] : u32
     }"""
-    room = [np.zeros(32, np.uint32)]
+    inputs = [np.zeros(32, np.uint32)]
     for specs in (None, {"k": 17}, {"k": 18}, {"k": 18}, None):
         (program,) = parse(text).programs.values()
-        (y,) = CpuDispatcher().dispatch(program, room, 1, specs=specs)
+        (y,) = CpuDispatcher().dispatch(program, inputs, 1, specs=specs)
         assert y[3] == 3 * (specs or {"k": 17})["k"]
-    assert len(made) == 2
+    assert len(objects) == 2
 
 
 def test_a_program_that_is_changed_is_another() -> None:
@@ -115,8 +115,8 @@ def test_a_program_that_is_changed_is_another() -> None:
     cpu = CpuDispatcher()
 
     def run(count: int = 4) -> list[int]:
-        found: list[int] = cpu.dispatch(program, [np.zeros(count, np.uint32)], 1)[0].tolist()
-        return found
+        result: list[int] = cpu.dispatch(program, [np.zeros(count, np.uint32)], 1)[0].tolist()
+        return result
 
     assert run() == [12, 13, 14, 15]
     next(op for op in program.walk() if op.name == "const").attrs["value"] = 8
@@ -145,8 +145,8 @@ def test_what_is_kept_of_a_call_fits_no_other() -> None:
     with pytest.raises(BadInputs, match="binds 3 buffers"):
         cpu.dispatch(program, good[:2], 1)
     strided = np.repeat(x, 2)[::2]
-    for given in (strided, x.astype(">u4"), x.tobytes(), memoryview(x)):
-        assert np.array_equal(cpu.dispatch(program, [given, *good[1:]], 1)[0], x[::-1])
+    for array in (strided, x.astype(">u4"), x.tobytes(), memoryview(x)):
+        assert np.array_equal(cpu.dispatch(program, [array, *good[1:]], 1)[0], x[::-1])
 
 
 def test_transient_storage_is_kept_in_scratch_and_starts_as_zeros() -> None:

@@ -25,12 +25,12 @@ HOSTS = {"plain": ("x86-64", ""), "avx2": ("haswell", ",".join(f"+{word}" for wo
 
 
 def cpu_as(name: str) -> CpuDispatcher:
-    made = CpuDispatcher()
-    has = made.host.attributes.split(",")
+    cpu = CpuDispatcher()
+    has = cpu.host.attributes.split(",")
     if name == "avx2" and not all(f"+{word}" in has for word in AVX2):
         pytest.skip("this machine has no AVX2")
-    made.host = Host(*HOSTS[name])
-    return made
+    cpu.host = Host(*HOSTS[name])
+    return cpu
 
 
 @pytest.mark.parametrize("name", quick(HOSTS))

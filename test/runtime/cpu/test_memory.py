@@ -175,7 +175,7 @@ def test_arrays_off_their_alignment(agree: Any) -> None:
 
 def test_inputs_are_left_alone(agree: Any) -> None:
     x = np.arange(64, dtype=np.int32)
-    kept = x.copy()
+    before = x.copy()
     text = """program @p workgroup(32) {
       buffer @x : i32[?] read_write binding(0) live_in live_out
       %g = global_id x
@@ -184,8 +184,8 @@ def test_inputs_are_left_alone(agree: Any) -> None:
       store %w, @x[%g] : i32
     }"""
     (y,) = agree(text, [x], 2)
-    assert np.array_equal(x, kept)
-    assert np.array_equal(y, -kept)
+    assert np.array_equal(x, before)
+    assert np.array_equal(y, -before)
 
 
 # --- out of bounds: reported in the interpreter's words, and nothing outside is touched
@@ -223,9 +223,9 @@ def test_out_of_bounds_is_reported(faults: Any, index: str, access: str) -> None
     }}"""
     if access == "store" and index == "one lane":
         text = text.replace("const 7 : u32", "const 3 : u32")  # each lane its own element
-    found = faults(text, [np.zeros(100, np.float32)], 1)
-    assert found.kind == "bounds"
-    assert "length 100" in str(found)
+    error = faults(text, [np.zeros(100, np.float32)], 1)
+    assert error.kind == "bounds"
+    assert "length 100" in str(error)
 
 
 def test_lanes_that_do_not_take_part_may_be_out_of_bounds(agree: Any) -> None:
@@ -262,7 +262,7 @@ def test_nothing_outside_is_written() -> None:
 
 def test_trap_and_step(faults: Any) -> None:
     """With the first lane that comes there."""
-    found = faults(
+    error = faults(
         """program @p workgroup(64) {
           buffer @x : u32[64] read binding(0)
           %g = global_id x
@@ -274,9 +274,9 @@ def test_trap_and_step(faults: Any) -> None:
         [np.arange(64, dtype=np.uint32) % 40],
         1,
     )
-    assert "trap: five; reached by workgroup (0,0,0) local id (5,0,0)" in str(found)
+    assert "trap: five; reached by workgroup (0,0,0) local id (5,0,0)" in str(error)
     for dtype, step in (("u32", "%v"), ("i8", "%w"), ("u32", "%u")):
-        found = faults(
+        error = faults(
             f"""program @p workgroup(64) {{
               buffer @x : u32[64] read binding(0)
               %g = global_id x
@@ -289,12 +289,12 @@ def test_trap_and_step(faults: Any) -> None:
             [(np.arange(64, dtype=np.uint32) + 1) % 4],
             1,
         )
-        assert found.kind == "step"
+        assert error.kind == "step"
 
 
 def test_the_first_workgroup_at_fault_is_reported(faults: Any) -> None:
     """Many workgroups over many threads, all of the later ones at fault."""
-    found = faults(
+    error = faults(
         """program @p workgroup(64) {
           buffer @x : u8[100000] read binding(0)
           %g = global_id x
@@ -303,7 +303,7 @@ def test_the_first_workgroup_at_fault_is_reported(faults: Any) -> None:
         [np.zeros(100000, np.uint8)],
         4000,
     )
-    assert "index 100000" in str(found)
+    assert "index 100000" in str(error)
 
 
 @pytest.mark.parametrize("order", ["relaxed", "acquire", "release", "acq_rel", "seq_cst"])

@@ -76,13 +76,13 @@ def test_results_of_several_threads_do_not_overlap() -> None:
 
     def call(seed: int) -> None:
         x = np.full(COUNT, seed, np.uint32)
-        wanted = np.cumsum(x, dtype=np.uint32)
+        expected = np.cumsum(x, dtype=np.uint32)
         held: list[np.ndarray] = []
         for turn in range(30):
             held.append(prefix_scan(x))
             if turn % 3 == seed % 3:
                 held = held[2:]
-            if not all(np.array_equal(found, wanted) for found in held[-3:]):
+            if not all(np.array_equal(sums, expected) for sums in held[-3:]):
                 failures.append(seed)
 
     callers = [threading.Thread(target=call, args=(seed,)) for seed in range(1, 7)]

@@ -24,13 +24,13 @@ from vyre_opt.runtime.dispatcher import ProgramError
 
 GROUPS = 10_000
 
-# a workgroup works a little, waits for the one before it, and traps where @x holds 7
-CHAIN = """vyre 1
+CHAIN_BUFFERS = """vyre 1
 program @chain workgroup(32) {
   buffer @x    : u32[?] read       binding(0)
   buffer @flag : u32[?] read_write binding(1) live_in
   buffer @y    : u32[?] write      binding(2) live_out
-  %w = workgroup_id x
+"""
+CHAIN_WORK = """  %w = workgroup_id x
   %g = global_id x
   %l = local_id x
   %zero = const 0 : u32
@@ -44,7 +44,13 @@ program @chain workgroup(32) {
     %z = xor %q, %h : u32
     yield %z
   }
-  %later = gt %w, %zero : u32
+"""
+
+# a workgroup works a little, waits for the one before it, and traps where @x holds 7
+CHAIN = (
+    CHAIN_BUFFERS
+    + CHAIN_WORK
+    + """  %later = gt %w, %zero : u32
   %before = sub %w, %one : u32
   if %later {
     %first = atomic_or @flag[%before], %zero : u32
@@ -63,29 +69,15 @@ program @chain workgroup(32) {
   if %leads { %old = atomic_exchange @flag[%w], %one : u32 }
 }
 """
+)
 
 # the same, with a barrier in the loop, so that it lies between segments
-CHAIN_WITH_BARRIER = """vyre 1
-program @chain workgroup(32) {
-  buffer @x    : u32[?] read       binding(0)
-  buffer @flag : u32[?] read_write binding(1) live_in
-  buffer @y    : u32[?] write      binding(2) live_out
-  buffer @seen : u32[1] workgroup
-  %w = workgroup_id x
-  %g = global_id x
-  %l = local_id x
-  %zero = const 0 : u32
-  %one = const 1 : u32
-  %seven = const 7 : u32
-  %x = load @x[%g] : u32
-  %m = const 2654435761 : u32
-  %v = for %k = 0 to 200 step 1 iter(%p = %x : u32) {
-    %q = mul %p, %m : u32
-    %h = shr %q, %one : u32
-    %z = xor %q, %h : u32
-    yield %z
-  }
-  %leads = eq %l, %zero : u32
+SEEN = "  buffer @seen : u32[1] workgroup\n"
+CHAIN_WITH_BARRIER = (
+    CHAIN_BUFFERS
+    + SEEN
+    + CHAIN_WORK
+    + """  %leads = eq %l, %zero : u32
   %later = gt %w, %zero : u32
   %back = select %later, %one, %zero : u32
   %before = sub %w, %back : u32
@@ -109,6 +101,7 @@ program @chain workgroup(32) {
   if %leads { %old = atomic_exchange @flag[%w], %one : u32 }
 }
 """
+)
 
 SLOW = """vyre 1
 program @slow workgroup(32) {
@@ -136,10 +129,10 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if request.param == "semaphores":
         yield "semaphores"
         return
-    made = _ExecutorPool()
-    monkeypatch.setattr(threads, "thread_pool", lambda: made)
+    pool = _ExecutorPool()
+    monkeypatch.setattr(threads, "thread_pool", lambda: pool)
     yield "executor"
-    made.executor.shutdown()
+    pool.executor.shutdown()
 
 
 def chain(text: str = CHAIN) -> Program:
@@ -164,28 +157,28 @@ def run_chain(program: Program, x: np.ndarray, workers: int) -> np.ndarray:
 
 def within(seconds: float, call: Callable[[], Any]) -> Any:
     """What `call` returns or raises in a thread of its own, which may not take longer."""
-    found: list[Any] = []
+    outcome: list[Any] = []
 
     def run() -> None:
         try:
-            found.append(call())
+            outcome.append(call())
         except BaseException as failure:
-            found.append(failure)
+            outcome.append(failure)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    assert found, f"still running after {seconds} s"
-    return found[0]
+    assert outcome, f"still running after {seconds} s"
+    return outcome[0]
 
 
 @pytest.mark.parametrize("workers", quick([2, 1, 7]))
 def test_workgroups_may_wait_for_earlier_ones(kind: str, workers: int) -> None:
     """Stretches are taken in order, so that the one waited for is under way."""
     x = np.arange(8, 8 + 32 * GROUPS, dtype=np.uint32)
-    wanted = mixed(x)
+    expected = mixed(x)
     for _ in range(5):
-        assert np.array_equal(within(60, lambda: run_chain(chain(), x, workers)), wanted)
+        assert np.array_equal(within(60, lambda: run_chain(chain(), x, workers)), expected)
 
 
 @pytest.mark.parametrize("text", quick([CHAIN, CHAIN_WITH_BARRIER]), ids=["chunk", "barrier"])
@@ -196,12 +189,12 @@ def test_nobody_waits_for_a_workgroup_at_fault(kind: str, text: str, runs: tuple
     """It never says that it is done; those who wait for that give up, and its fault is told."""
     x = np.zeros(32 * GROUPS, np.uint32)
     x[32 * 7_000 + 3] = 7
-    told = set()
+    messages = set()
     for workers in runs:
-        found = within(60, lambda workers=workers: run_chain(chain(text), x, workers))
-        assert isinstance(found, ProgramError)
-        told.add(str(found))
-    (only,) = told
+        outcome = within(60, lambda workers=workers: run_chain(chain(text), x, workers))
+        assert isinstance(outcome, ProgramError)
+        messages.add(str(outcome))
+    (only,) = messages
     assert "reached by workgroup (7000,0,0) local id (3,0,0)" in only
 
 
@@ -218,12 +211,12 @@ def test_the_first_workgroup_at_fault_is_told(kind: str) -> None:
     at = np.zeros(64 * GROUPS, np.uint32)
     for group in (4017, 4018, 7_000, 9_999):
         at[64 * group + 5] = 1000 + group
-    told = set()
+    messages = set()
     for workers in (1, 2, 7, 7, 7, 7):
         with pytest.raises(ProgramError) as caught:
             CpuDispatcher(workers=workers).dispatch(program, [at, np.zeros(1000, np.uint32)], GROUPS)
-        told.add(str(caught.value))
-    (only,) = told
+        messages.add(str(caught.value))
+    (only,) = messages
     assert "index 5017, length 1000, by workgroup (4017,0,0)" in only
 
 
@@ -248,14 +241,15 @@ def test_many_threads_dispatch_at_once(kind: str) -> None:
 
     def all_calls() -> list[Any]:
         callers = [
-            threading.Thread(target=lambda n=n: found.append(within(100, lambda: call(n)))) for n in range(8)
+            threading.Thread(target=lambda n=n: outcomes.append(within(100, lambda: call(n))))
+            for n in range(8)
         ]
-        found: list[Any] = []
+        outcomes: list[Any] = []
         for caller in callers:
             caller.start()
         for caller in callers:
             caller.join()
-        return found
+        return outcomes
 
     assert all_calls() == [None] * 8
 
@@ -263,37 +257,37 @@ def test_many_threads_dispatch_at_once(kind: str) -> None:
 def test_little_work_that_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few invocations with long loops look like nothing; the first of them shows what they are."""
     (program,) = parse(SLOW).programs.values()
-    asked: list[int] = []
+    thread_counts: list[int] = []
     share = threads.share
-    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     y = {}
     for rounds in (2, 200_000):
         arrays = [np.array([rounds], np.uint32), np.zeros(32 * 16, np.uint32)]
         (y[rounds],) = CpuDispatcher(workers=4).dispatch(program, arrays, 16)
-    assert asked[-1:] == [4]
+    assert thread_counts[-1:] == [4]
     (alone,) = CpuDispatcher(workers=1).dispatch(program, arrays, 16)
     assert np.array_equal(y[200_000], alone)
 
 
 @pytest.mark.parametrize(
-    ("tick", "ended", "wanted"),
+    ("tick", "ended", "expected"),
     [(1e-7, -1.0, []), (2e-6, -1.0, []), (2e-6, 0.0, [5]), (3e-6, -1.0, [9]), (1e-3, -1.0, [16])],
 )
 def test_as_many_threads_as_the_work_is_worth(
-    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, wanted: list[int]
+    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, expected: list[int]
 ) -> None:
     """By the time of the first workgroups, 31 of 2000 here, that a clock shows which goes on by a tick a look:
     2 us of work for them are 127 us for the others, worth 9 threads; half of it is worth some if the last
     call ended just now."""
     monkeypatch.setattr(threads, "_last_call", ended)
     (program,) = parse(SLOW).programs.values()
-    asked: list[int] = []
+    thread_counts: list[int] = []
     share, ticks = threads.share, itertools.count()
     monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * tick)
-    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     arrays = [np.array([3], np.uint32), np.zeros(32 * 2000, np.uint32)]
     (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, 2000)
-    assert asked == wanted
+    assert thread_counts == expected
     v = np.arange(32 * 2000, dtype=np.uint32)
     for _ in range(3):
         v = v * np.uint32(2654435761)
@@ -402,10 +396,10 @@ def test_a_workgroup_that_draws_all_work_is_not_tried_alone(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """The first workgroup of the look-back scan goes on until no tile is left: alone it would do them all."""
-    asked: list[int] = []
+    thread_counts: list[int] = []
     share = threads.share
-    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
+    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     monkeypatch.setattr(threads.GridRunner, "_begin_alone", None)
     x = np.arange(count, dtype=np.uint32)
     assert np.array_equal(prefix_scan(x, dispatcher=CpuDispatcher(workers=4)), np.cumsum(x, dtype="u4"))
-    assert asked == [4]
+    assert thread_counts == [4]

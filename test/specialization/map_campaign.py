@@ -1,6 +1,6 @@
 """Random SpecMaps that resemble each other: different maps never share a digest.
 
-    python test/specialize/map_campaign.py --maps 1000000
+    python test/specialization/map_campaign.py --maps 1000000
 
 Names and values come from small sets chosen to collide: prefixes of each other, names that hold
 the bytes of a value's hash, types that differ in their parameters only, floats of equal value and
@@ -69,8 +69,8 @@ def main() -> None:
     )
     parser.add_argument("--maps", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    for what, count in campaign(given.maps, given.seed).items():
+    args = parser.parse_args()
+    for what, count in campaign(args.maps, args.seed).items():
         print(f"{count:10}  {what}")
 
 

@@ -28,8 +28,8 @@ def program(body: str, buffers: str = "") -> Program:
       %zero = const 0 : u32
       %one = const 1 : u32
       %v = load @x[%g] : u32"""
-    (made,) = parse(f"{head}\n{body}\n}}").programs.values()
-    return made
+    (result,) = parse(f"{head}\n{body}\n}}").programs.values()
+    return result
 
 
 ADD = "%r = add %v, %one : u32\n store %r, @y[%g] : u32"
@@ -50,23 +50,23 @@ TRAP = 'store %v, @y[%g] : u32\n%bad = eq %v, %one : u32\nif %bad { trap "one" }
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads of each run that several share; a clock that goes on by 1 ms whenever it is looked at."""
-    found: list[int] = []
+    counts: list[int] = []
     share, ticks = threads.share, itertools.count(1)
     monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * 1e-3)
-    monkeypatch.setattr(threads, "share", lambda job: (found.append(job.threads), share(job)))
-    return found
+    monkeypatch.setattr(threads, "share", lambda job: (counts.append(job.threads), share(job)))
+    return counts
 
 
-def run(cpu: CpuDispatcher, given: Program, x: np.ndarray, groups: int = GROUPS) -> np.ndarray:
-    (y,) = cpu.dispatch(given, [x, np.zeros_like(x)], groups)
+def run(cpu: CpuDispatcher, kernel: Program, x: np.ndarray, groups: int = GROUPS) -> np.ndarray:
+    (y,) = cpu.dispatch(kernel, [x, np.zeros_like(x)], groups)
     return y
 
 
 def runs_of(cpu: CpuDispatcher) -> CompiledLaunch:
-    (found,) = cpu._launches.values()
-    return found
+    (launch,) = cpu._launches.values()
+    return launch
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_programs_whose_loops_memory_decides_on_are_not_steady(body: str, steady
 
 
 def test_a_steady_program_is_tried_once_and_now_and_then(
-    asked: list[int], monkeypatch: pytest.MonkeyPatch
+    thread_counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runs after the first are shared from their first workgroup on, until it is time to look again."""
     monkeypatch.setattr(threads, "REMEMBERED_RUNS", 3)
@@ -94,19 +94,21 @@ def test_a_steady_program_is_tried_once_and_now_and_then(
     monkeypatch.setattr(
         threads.GridRunner,
         "_begin_alone",
-        lambda runs, short: (tried.append(len(asked)), begin(runs, short))[1],
+        lambda runs, short: (tried.append(len(thread_counts)), begin(runs, short))[1],
     )
     cpu, x = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32)
-    given = program(ADD)
+    kernel = program(ADD)
     for _ in range(9):
-        assert np.array_equal(run(cpu, given, x), x + 1)
-    assert asked == [4] * 9
+        assert np.array_equal(run(cpu, kernel, x), x + 1)
+    assert thread_counts == [4] * 9
     assert tried == [0, 4, 8]
 
 
-def test_what_memory_decides_on_is_tried_each_time(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_memory_decides_on_is_tried_each_time(
+    thread_counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The work of one run says nothing of the next: a few rounds, then so many that it must be shared."""
-    given = program(LOOP.replace("BOUND", "%v"))
+    kernel = program(LOOP.replace("BOUND", "%v"))
     cpu = CpuDispatcher(workers=4)
     begin, tried = threads.GridRunner._begin_alone, []
     monkeypatch.setattr(
@@ -114,7 +116,7 @@ def test_what_memory_decides_on_is_tried_each_time(asked: list[int], monkeypatch
     )
     for value in (1, 50, 2):
         x = np.full(32 * GROUPS, value, np.uint32)
-        assert np.array_equal(run(cpu, given, x), 2 * x)
+        assert np.array_equal(run(cpu, kernel, x), 2 * x)
     assert len(tried) == 3
 
 
@@ -127,25 +129,25 @@ def test_one_run_that_was_held_up_does_not_stand_for_the_others(monkeypatch: pyt
         now[0] += steps.pop(0) if steps else 1e-7
         return now[0]
 
-    asked: list[int] = []
+    thread_counts: list[int] = []
     share = threads.share
     monkeypatch.setattr(threads, "perf_counter", clock)
-    monkeypatch.setattr(threads, "share", lambda job: (asked.append(job.threads), share(job)))
-    cpu, x, given = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32), program(ADD)
+    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
+    cpu, x, kernel = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32), program(ADD)
     for _ in range(3):
-        run(cpu, given, x)
+        run(cpu, kernel, x)
     steps += [1e-7, 1e-2]
     for _ in range(3):
-        run(cpu, given, x)
-    assert asked == []
+        run(cpu, kernel, x)
+    assert thread_counts == []
 
 
 def test_what_runs_keep_is_bounded() -> None:
     """By the number of grids and lengths, and by their scratch memory; results are right throughout."""
-    cpu, given = CpuDispatcher(workers=2), program(ADD)
+    cpu, kernel = CpuDispatcher(workers=2), program(ADD)
     for groups in range(1, 3 * MAX_KEPT_RUNNERS):
         x = np.arange(32 * groups, dtype=np.uint32)
-        assert np.array_equal(run(cpu, given, x, groups), x + 1)
+        assert np.array_equal(run(cpu, kernel, x, groups), x + 1)
     assert 0 < len(runs_of(cpu)._runners) <= MAX_KEPT_RUNNERS
     large = program("store %v, @t[%g] : u32\n" + ADD, f"buffer @t : u32[{MAX_KEPT_BYTES // 4 + 1}] workgroup")
     other = CpuDispatcher(workers=2)
@@ -154,23 +156,23 @@ def test_what_runs_keep_is_bounded() -> None:
 
 
 def test_a_run_after_a_fault_finds_none_of_it() -> None:
-    given, cpu = program(TRAP), CpuDispatcher(workers=2)
+    kernel, cpu = program(TRAP), CpuDispatcher(workers=2)
     good = np.full(32 * 64, 7, np.uint32)
     bad = good.copy()
     bad[32 * 5] = 1
     for _ in range(3):
-        assert np.array_equal(run(cpu, given, good, 64), good)
+        assert np.array_equal(run(cpu, kernel, good, 64), good)
         with pytest.raises(ProgramError, match="one"):
-            run(cpu, given, bad, 64)
+            run(cpu, kernel, bad, 64)
 
 
 def test_arrays_of_other_lengths_are_other_runs() -> None:
     """Lengths are among a function's arguments: with those of an earlier call it would look beyond the end."""
-    given = program(
+    kernel = program(
         "%n = len @x : u32\n%last = sub %n, %one : u32\n%w = load @x[%last] : u32\nstore %w, @y[%g] : u32"
     )
     cpu = CpuDispatcher(workers=2)
     for length in (64, 32, 96, 64):
         x = np.arange(length, dtype=np.uint32)
-        (y,) = cpu.dispatch(given, [x, np.zeros(32, np.uint32)], 1)
+        (y,) = cpu.dispatch(kernel, [x, np.zeros(32, np.uint32)], 1)
         assert (y == length - 1).all()

@@ -67,19 +67,19 @@ def test_results_are_of_the_kind_of_the_arrays(gpu: Fake, kind: type, name: str)
     """As NumPy arrays give, in the same shape and type, on the GPU, by the same programs."""
     call = EMPTY[name[6:]] if name.startswith("empty ") else CALLS[name]
     expected = call(lambda array: array)
-    given: list[tuple[np.ndarray, np.ndarray]] = []
+    uploads: list[tuple[np.ndarray, np.ndarray]] = []
 
     def put(array: np.ndarray) -> Any:
         there = aligned(array)
-        given.append((there, there.copy()))
+        uploads.append((there, there.copy()))
         return kind(there)
 
-    found = call(put)
-    assert type(found) is (CupyArray if kind is CupyArray else DeviceArray)
-    assert found.shape == expected.shape
-    assert found.dtype == expected.dtype
-    assert np.allclose(numpy(found).astype(np.float64), expected.astype(np.float64), rtol=1e-5)
-    assert all(np.array_equal(now, before, equal_nan=True) for now, before in given)
+    result = call(put)
+    assert type(result) is (CupyArray if kind is CupyArray else DeviceArray)
+    assert result.shape == expected.shape
+    assert result.dtype == expected.dtype
+    assert np.allclose(numpy(result).astype(np.float64), expected.astype(np.float64), rtol=1e-5)
+    assert all(np.array_equal(now, before, equal_nan=True) for now, before in uploads)
     assert bool(gpu.programs) == (name in CALLS)
 
 
@@ -101,8 +101,8 @@ def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(arrays, "_prefix", arrays._prefix.__wrapped__)  # no plan is kept
     monkeypatch.setattr(scan, "prefix_schedule", lambda count, target, workers: look_back)
     for _ in range(2):
-        found = kernels.prefix_scan(cupy(NUMBERS))
-        assert np.array_equal(found.array, np.cumsum(NUMBERS, dtype=np.uint32).reshape(NUMBERS.shape))
+        sums = kernels.prefix_scan(cupy(NUMBERS))
+        assert np.array_equal(sums.array, np.cumsum(NUMBERS, dtype=np.uint32).reshape(NUMBERS.shape))
     assert any(b.name == "state" for b in gpu.programs[-1].bound_buffers)
 
 
@@ -218,10 +218,10 @@ def test_run_on_the_gpu(gpu: Fake) -> None:
     outputs = vyre_opt.run(SCALE, [x], target="cuda", lengths={"y": 8})
     assert {name: type(array) for name, array in outputs.items()} == {"y": CupyArray, "n": CupyArray}
     assert np.array_equal(outputs["y"].array, 2 * x.array)
-    given = cupy(np.full((2, 5), 9.0, np.float32))
-    y = vyre_opt.run(SCALE, {"x": x, "y": given}, target=gpu)["y"]
+    template = cupy(np.full((2, 5), 9.0, np.float32))
+    y = vyre_opt.run(SCALE, {"x": x, "y": template}, target=gpu)["y"]
     assert y.array.tolist() == [[0, 2, 4, 6, 8], [10, 12, 14, 9, 9]]
-    assert (given.array == 9).all()
+    assert (template.array == 9).all()
     with pytest.raises(BadInputs, match="y is not on the GPU, x is"):
         vyre_opt.run(SCALE, {"x": x, "y": np.zeros(8, np.float32)}, target="cuda")
     with pytest.raises(BadInputs, match="x is on the GPU, where cpu does not run"):

@@ -82,9 +82,9 @@ def test_different_for_any_change(seed: int) -> None:
         module = parse(text)
         _copy_attributes(module)
         list(changes(module))[place][1]()
-        found = fingerprint(module.programs["main"])
-        assert found not in seen, f"{what} looks like {seen[found]}"
-        seen[found] = what
+        digest = fingerprint(module.programs["main"])
+        assert digest not in seen, f"{what} looks like {seen[digest]}"
+        seen[digest] = what
 
 
 def _copy_attributes(module: Module) -> None:
@@ -118,7 +118,7 @@ def test_the_same_in_every_process() -> None:
         "from vyre_opt import fingerprint; from support import Settings, random_program;"
         "print(fingerprint(random_program(301, Settings(statements=5, depth=2, fastmath=True)).module).hex())"
     )
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", script],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -129,4 +129,4 @@ def test_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert found == {fingerprint(random_program(301, SETTINGS).module).hex() + "\n"}
+    assert digests == {fingerprint(random_program(301, SETTINGS).module).hex() + "\n"}

@@ -19,16 +19,16 @@ program @p workgroup(32) grid(1) {
 """
 
 
-class Driver:
+class RecordingDriver:
     """Notes what is asked of it; `broken` is the first call that fails."""
 
     def __init__(self, broken: str = "") -> None:
         self.broken = broken
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> object:
         def call(*arguments: object) -> int:
-            self.asked.append(name)
+            self.calls.append(name)
             return int(name == self.broken)
 
         return call
@@ -40,10 +40,10 @@ CALLS = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_call_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
     """Guards against going on with a device that the driver did not give."""
-    driver = Driver(CALLS[place])
+    driver = RecordingDriver(CALLS[place])
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     gpu_warm_up.begin().join()
-    assert driver.asked == CALLS[: place + 1]
+    assert driver.calls == CALLS[: place + 1]
 
 
 def test_no_driver_is_no_error_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,15 +62,15 @@ def test_only_a_run_on_a_gpu_starts_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guards against a run on the CPU that opens the GPU, and against one on a GPU that waits for it twice."""
-    driver = Driver()
-    monkeypatch.setattr(gpu_warm_up, "begin", lambda: driver.asked.append("begin"))
+    driver = RecordingDriver()
+    monkeypatch.setattr(gpu_warm_up, "begin", lambda: driver.calls.append("begin"))
     file = tmp_path / "p.vyre"
     file.write_text(TEXT)
     assert main([str(file)]) == 0
-    assert driver.asked == []
+    assert driver.calls == []
     main([str(file), "--target=cuda"])  # with or without a GPU
-    assert driver.asked == ["begin"]
+    assert driver.calls == ["begin"]
     file.write_text(TEXT.replace("store", "stroe"))
     assert main([str(file), "--target=cuda"]) == 1
-    assert driver.asked == ["begin"]
+    assert driver.calls == ["begin"]
     capsys.readouterr()

@@ -88,13 +88,13 @@ def test_inputs_by_name_and_in_order(target: str) -> None:
     """A sequence follows the bindings, with outputs or without; an array for an output is never
     written, keeps what is not written, and gives the result its shape."""
     compiled = vyre_opt.compile(SCALE, target=target)
-    room = np.full((5, 2), -1.0, np.float32)
+    out = np.full((5, 2), -1.0, np.float32)
     expected = [*(2 * X), -1.0, -1.0]
-    for inputs in ({"x": X, "y": room}, {"@x": X, "@y": room}, [X, room], (X.tobytes(), room)):
+    for inputs in ({"x": X, "y": out}, {"@x": X, "@y": out}, [X, out], (X.tobytes(), out)):
         y = compiled(inputs, grid=(2, 1, 1))["y"]
         assert y.shape == (5, 2)
         assert y.reshape(-1).tolist() == expected
-    assert (room == -1).all()
+    assert (out == -1).all()
     assert compiled([X], 2, lengths={"y": 8})["y"].shape == (8,)
     pairs = vyre_opt.run(TWO, entry="fill", target=target)["out"]
     assert pairs.tolist() == [[i, i] for i in range(8)]
@@ -181,8 +181,8 @@ def test_the_code_as_text() -> None:
 
 def _call(inputs: Any = None, grid: Any = 2, lengths: Any = None, **options: Any) -> Callable[[], Any]:
     def run() -> Any:
-        given = [X] if inputs is None else inputs
-        return vyre_opt.run(SCALE, given, grid, lengths={"y": 8} if lengths is None else lengths, **options)
+        arrays = [X] if inputs is None else inputs
+        return vyre_opt.run(SCALE, arrays, grid, lengths={"y": 8} if lengths is None else lengths, **options)
 
     return run
 

@@ -90,8 +90,8 @@ def test_compile_instantiates(target: str) -> None:
         {"T": "i32", "k": "-2"},
         {"T": DataType.I32, "k": -2},
     ):
-        made = vyre_opt.compile(module, target=target, specs=specs)
-        y = made({"x": np.int32([1, 2, 3])}, 1, lengths={"y": 3})["y"]
+        compiled = vyre_opt.compile(module, target=target, specs=specs)
+        y = compiled({"x": np.int32([1, 2, 3])}, 1, lengths={"y": 3})["y"]
         np.testing.assert_array_equal(y, np.int32([-1, -3, -5]))
     assert print_program(module) == print_program(parse(GENERIC))
     y = vyre_opt.run(GENERIC, {"x": np.float32([1, 2])}, 1, target=target, lengths={"y": 2})["y"]
@@ -118,7 +118,7 @@ def test_literals_are_read_again_not_converted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says", "line"),
+    ("specs", "says", "line"),
     [
         ({"T": "f61"}, "unknown type f61; did you mean f64?", 4),
         ({"T": "vec"}, "type vec is written vec<N x TYPE>", 4),
@@ -132,10 +132,10 @@ def test_literals_are_read_again_not_converted() -> None:
         ({"kk": "1"}, "no program has a spec @kk; there are @T, @k; did you mean @k?", 3),
     ],
 )
-def test_wrong_values_are_located(given: dict, says: str, line: int) -> None:
+def test_wrong_values_are_located(specs: dict, says: str, line: int) -> None:
     """An unknown, ill-typed or misspelt binding points at the declaration that it does not fit."""
     with pytest.raises(DiagnosticError) as caught:
-        bind(parse(GENERIC), given)
+        bind(parse(GENERIC), specs)
     first = caught.value.diagnostics[0]
     assert says in first.message
     assert first.loc.line == line
@@ -206,9 +206,11 @@ program @p workgroup(64) {
 def test_named_kernel_instantiates(name: str) -> None:
     """A kernel over buffers of a type parameter is expanded at the type that it is bound to."""
     x = (np.arange(64) % 7).astype(NUMPY[name])
-    made = [vyre_opt.run(SOFTMAX, {"x": x}, target=t, grid=1, specs={"T": name})["y"] for t in ("cpu", "ref")]
-    assert made[0].dtype == NUMPY[name]
-    np.testing.assert_allclose(*made, rtol=1e-6 if name == "f32" else 2e-3)
+    results = [
+        vyre_opt.run(SOFTMAX, {"x": x}, target=t, grid=1, specs={"T": name})["y"] for t in ("cpu", "ref")
+    ]
+    assert results[0].dtype == NUMPY[name]
+    np.testing.assert_allclose(*results, rtol=1e-6 if name == "f32" else 2e-3)
     with pytest.raises(DiagnosticError, match="x holds f32 or f16 or bf16"):
         vyre_opt.compile(SOFTMAX, specs={"T": "f64"})
 

@@ -18,7 +18,7 @@ def test_no_two_maps_share_a_digest() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", script, path, maps], capture_output=True, text=True, check=True, timeout=1200
     )
-    found = json.loads(ran.stdout)
-    assert found["equal digests of different maps"] == 0
-    assert found["equal 64-bit hashes of different maps"] > 0
-    assert found["different maps"] > found["maps"] / 2
+    counts = json.loads(ran.stdout)
+    assert counts["equal digests of different maps"] == 0
+    assert counts["equal 64-bit hashes of different maps"] > 0
+    assert counts["different maps"] > counts["maps"] / 2

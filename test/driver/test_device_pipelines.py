@@ -60,11 +60,13 @@ def test_from_main_memory(gpu: Fake) -> None:
     compiled = vyre_opt.compile(PIPELINE, target=gpu)
     seen = []
     for _ in range(2):
-        made = compiled([X, X], lengths=LENGTHS, on_host_read=lambda name, array: seen.append((name, array)))
-    assert list(made) == ["a", "y", "z"]
-    assert np.array_equal(made["a"], X << 7)
-    assert np.array_equal(made["y"], X << 2)
-    assert np.array_equal(made["z"], X)
+        outputs = compiled(
+            [X, X], lengths=LENGTHS, on_host_read=lambda name, array: seen.append((name, array))
+        )
+    assert list(outputs) == ["a", "y", "z"]
+    assert np.array_equal(outputs["a"], X << 7)
+    assert np.array_equal(outputs["y"], X << 2)
+    assert np.array_equal(outputs["z"], X)
     assert [name for name, _ in seen] == ["a", "a"]
     assert all(np.array_equal(array, X << 7) for _, array in seen)
     assert Graph.submitted == [7, 2, 7, 2]
@@ -79,20 +81,20 @@ def test_on_the_gpu(gpu: Fake) -> None:
     x, z = cupy(X), cupy(X)
     seen = []
     compiled = vyre_opt.compile(PIPELINE, target="cuda")
-    made = compiled([x, z], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array))
+    outputs = compiled([x, z], lengths=LENGTHS, on_host_read=lambda name, array: seen.append(array))
     assert gpu.gpu.cuda.copied == 0
-    assert all(type(array) is CupyArray for array in (*made.values(), *seen))
-    assert np.array_equal(numpy(made["a"]), X << 7)
-    assert np.array_equal(numpy(made["y"]), X << 2)
+    assert all(type(array) is CupyArray for array in (*outputs.values(), *seen))
+    assert np.array_equal(numpy(outputs["a"]), X << 7)
+    assert np.array_equal(numpy(outputs["y"]), X << 2)
     assert np.array_equal(numpy(seen[0]), X << 7)
-    assert np.array_equal(numpy(made["z"]), X)
-    numpy(made["z"])[:] = 0
+    assert np.array_equal(numpy(outputs["z"]), X)
+    numpy(outputs["z"])[:] = 0
     assert np.array_equal(numpy(z), X), "what is given back is a copy"
-    room = cupy(np.full((11, 10), 9, np.uint32))
-    shaped = compiled({"x": x, "y": room, "z": z}, lengths={"a": 100, "b": 100})["y"]
+    template = cupy(np.full((11, 10), 9, np.uint32))
+    shaped = compiled({"x": x, "y": template, "z": z}, lengths={"a": 100, "b": 100})["y"]
     assert shaped.shape == (11, 10)
     assert numpy(shaped).reshape(-1)[99:].tolist() == [396, *[9] * 10]
-    assert (numpy(room) == 9).all()
+    assert (numpy(template) == 9).all()
     with pytest.raises(BadInputs, match="z is not on the GPU, x is"):
         compiled({"x": x, "z": X}, lengths=LENGTHS)
 
@@ -102,9 +104,9 @@ def test_arrays_that_must_be_copied(gpu: Fake) -> None:
     compiled = vyre_opt.compile(PIPELINE, target="cuda")
     shifted = CupyArray(aligned(np.concatenate([[0], X]).astype(np.uint32))[1:])
     wide = CupyArray(aligned(np.stack([X, X], axis=1))[:, 0])
-    made = compiled({"x": shifted, "z": wide}, lengths=LENGTHS)
-    assert np.array_equal(numpy(made["a"]), X << 7)
-    assert np.array_equal(numpy(made["y"]), X << 2)
+    outputs = compiled({"x": shifted, "z": wide}, lengths=LENGTHS)
+    assert np.array_equal(numpy(outputs["a"]), X << 7)
+    assert np.array_equal(numpy(outputs["y"]), X << 2)
     with pytest.raises(BadInputs, match=r"inputs\['x'\] is not contiguous"):
         compiled({"x": Numba(wide.array), "z": wide}, lengths=LENGTHS)
 
@@ -164,8 +166,8 @@ def test_without_graphs_launches_go_one_by_one(gpu: Fake, monkeypatch: pytest.Mo
     compiled = vyre_opt.compile(PIPELINE, target=gpu)
     times = Times()
     arguments = compiled.arguments([X, X], LENGTHS)
-    made = compiled.outputs(compiled.run(arguments, watch=Watch(times=times)))
-    assert np.array_equal(made["a"], X << 7)
+    outputs = compiled.outputs(compiled.run(arguments, watch=Watch(times=times)))
+    assert np.array_equal(outputs["a"], X << 7)
     assert [row.count for row in times.rows.values()] == [1, 3, 3, 1, 1]
     (note,) = dict.fromkeys(times.notes)
     assert note == "no CUDA graph, launches go one by one: cooperative launches are not recorded here"
@@ -234,18 +236,18 @@ READ = HostReadStep(None)
 def test_steps_become_few_submissions(steps: list[Any], parts: list[Any]) -> None:
     """Repeats are unrolled as far as MAX_UNROLLED; nothing is lost or put in another order."""
     assert MAX_UNROLLED == 4096
-    made = parts_of(steps)
-    assert shape(made) == parts
+    result = parts_of(steps)
+    assert shape(result) == parts
 
 
 def order(parts: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    steps: list[Any] = []
     for part in parts:
         if isinstance(part, LaunchBatch):
-            found += part.steps
+            steps += part.steps
         else:
-            found += order(part.parts) * part.times if isinstance(part, RepeatedParts) else [part]
-    return found
+            steps += order(part.parts) * part.times if isinstance(part, RepeatedParts) else [part]
+    return steps
 
 
 def test_submissions_keep_the_order() -> None:
