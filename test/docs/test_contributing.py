@@ -507,7 +507,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
-    """The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
+    """Some 8 s, since it is a run of pytest in a copy of the tree.
+
+    The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
     ref and cpu, as it is and expanded; and the tests that no op, kernel or schedule is left out of a table."""
     checkout.run_tests("average or integer_ops or strip_fastmath or offset or every_kernel or op_table")
 

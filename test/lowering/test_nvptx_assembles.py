@@ -46,10 +46,10 @@ def test_op_programs(assemble, target, bounds, level, start):
 
 
 @pytest.mark.parametrize(
-    ("target", "bounds", "level", "start"), quick((*OPTIONS[k % 3], 50 * k) for k in range(6))
+    ("target", "bounds", "level", "start"), quick((*OPTIONS[k % 3], 25 * k) for k in range(12))
 )
 def test_random_programs(assemble, target, bounds, level, start):
-    samples = [random_program(seed) for seed in range(start, start + 50)]
+    samples = [random_program(seed) for seed in range(start, start + 25)]
     lowered = lower([Unit(s.program, s.module) for s in samples], gpu(target), bounds)
     assemble(emit_ptx(lowered, gpu(target), level=level), target)
 

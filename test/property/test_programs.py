@@ -35,7 +35,7 @@ def test_hand_offs_survive_decode_scan_fuse(seeds: range) -> None:
     assert not report.failures, shown(report)
 
 
-@pytest.mark.parametrize("seed", quick(range(5000, 5008), keep=2))
+@pytest.mark.parametrize("seed", quick(range(5000, 5008)))
 def test_every_pass_keeps_small_programs(seed: int) -> None:
     """Each registered pass by itself; the other tests give a program only one of them."""
     sample = random_program(seed, SMALL)
