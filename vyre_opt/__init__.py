@@ -33,6 +33,7 @@ _EXPORTS = {
     "ProgramError": "runtime.dispatcher",
     "Scratch": "runtime.dispatcher",
     "OutputAlloc": "runtime.dispatcher",
+    "synchronize": "cuda.device",
     "compile": "driver.compile",
     "run": "driver.compile",
     "Executable": "driver.executable",

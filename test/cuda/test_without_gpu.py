@@ -80,7 +80,7 @@ def test_messages_of_the_driver_come_with_advice(message, advice):
 
 
 def record(site: int, index: int, length: int) -> bytes:
-    return struct.pack("<8I2Q", site, 3, 0, 0, 5, 0, 0, 0, index, length)
+    return struct.pack("<8I3Q", site, 3, 0, 0, 5, 0, 0, 0, index, length, 12)
 
 
 def test_a_fault_record_becomes_a_located_error():
@@ -89,7 +89,7 @@ def test_a_fault_record_becomes_a_located_error():
     assert [site.op.name for site in kernel.sites] == ["load", "load", "store"]
     assert read_record(bytes(64)) is None
     fault = read_record(record(2, (1 << 64) - 7, 10))
-    assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10)
+    assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10, 12)
     error = program_error(kernel, fault)
     assert error.kind == "bounds"
     assert error.diagnostic.loc.line == 8

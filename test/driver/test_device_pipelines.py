@@ -9,7 +9,7 @@ import pytest
 from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
-from vyre_opt import BadInputs, ProgramError
+from vyre_opt import BadInputs, Diagnostic, ProgramError
 from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
 from vyre_opt.runtime.pipelines.steps import HostReadStep, LaunchStep, RepeatStep
@@ -127,7 +127,11 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
     assert len(recorded) == 6
     (runner,) = compiled._runners.values()
     assert len(runner.owned.recordings) == pipeline.MAX_RECORDINGS
-    assert not gpu.gpu.free, "fault records of dropped graphs are used again"
+    records = gpu.gpu.faults._records
+    used = 5 * pipeline.MAX_RECORDINGS
+    assert sum(record.error is not None for record in records) == used, (
+        "those of dropped graphs are used again"
+    )
     owned = runner.owned
     del runner, compiled
     import gc
@@ -135,7 +139,52 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
     gc.collect()
     assert not owned.recordings
     assert not owned.memory
-    assert len(gpu.gpu.free) == 5 * pipeline.MAX_RECORDINGS
+    assert all(record.error is None for record in records)
+
+
+def test_a_fault_on_gpu_arrays_is_raised_later(gpu: Fake) -> None:
+    """By the next call, or by `synchronize`; the calls since are counted; `check="now"` has it at once."""
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    bad = X.copy()
+    bad[1] = 4242
+
+    def call(x: np.ndarray) -> np.ndarray:
+        return numpy(compiled([cupy(x), cupy(X)], lengths=LENGTHS)["y"])
+
+    call(bad)
+    with pytest.raises(ProgramError, match="launched here by pipeline @main"):
+        call(X)
+    assert np.array_equal(call(X), X << 2)
+    call(bad)
+    with pytest.raises(ProgramError):
+        gpu.synchronize()
+    gpu.synchronize()
+    gpu.check = "now"
+    with pytest.raises(ProgramError):
+        call(bad)
+    gpu.synchronize()
+
+
+def test_the_earliest_fault_is_raised(gpu: Fake) -> None:
+    """With notes of the calls since, and of the other faults; then all records are clear."""
+    faults = gpu.gpu.faults
+    errors = [ProgramError("trap", Diagnostic("error", f"call {number}")) for number in range(3)]
+    with gpu.gpu:
+        records = [faults.new(lambda _, error=error: error) for error in errors]
+        for number in (0, 1, 2):
+            call = faults.next_call()
+            if number:
+                words = np.zeros(7, np.uint64)
+                words[0], words[6] = 1, call
+                records[number].host[:56] = words.view(np.uint8)
+        assert faults.take() is None, "the flag tells of a fault, not the records"
+        faults._flag.value = 1
+        assert faults.take() is errors[1]
+        assert faults.take() is None
+        assert not any(record.host.any() for record in records)
+    notes = "; ".join(message for message, _ in errors[1].diagnostic.notes)
+    assert "the call before the latest that may fault" in notes
+    assert "another launch had a fault" in notes
 
 
 def test_a_fault_names_its_launch(gpu: Fake) -> None:

@@ -19,8 +19,8 @@ import pytest
 import vyre_opt
 from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
 from vyre_opt.cuda import pipeline as gpu_pipeline
-from vyre_opt.cuda.device import FaultRecord
-from vyre_opt.lowering.nvptx.abi import RECORD_BYTES, FaultSite, storage_buffers
+from vyre_opt.cuda.faults import FaultRecord, FaultRecords
+from vyre_opt.lowering.nvptx.abi import FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
@@ -40,6 +40,17 @@ class FakeAllocation:
 
 def bytes_at(pointer: int, size: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_uint8 * size).from_address(pointer), np.uint8)
+
+
+class PinnedPage:
+    """Memory of the host that the GPU sees at the same address."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.zeros(size, np.uint8)
+        self.__array_interface__ = self.bytes.__array_interface__
+
+    def get_device_pointer(self) -> int:
+        return self.bytes.ctypes.data
 
 
 class FakeDriver:
@@ -67,6 +78,8 @@ class FakeDriver:
         def time_till(self, other: Any) -> float:
             return 1.0
 
+    host_alloc_flags = SimpleNamespace(DEVICEMAP=1, PORTABLE=2)
+
     def __init__(self) -> None:
         self.copied = 0
         self.Context = SimpleNamespace(synchronize=lambda: None)
@@ -79,6 +92,12 @@ class FakeDriver:
 
     def memset_d8_async(self, target: int, value: int, size: int, stream: Any) -> None:
         bytes_at(target, size)[:] = value
+
+    def memset_d8(self, target: int, value: int, size: int) -> None:
+        bytes_at(target, size)[:] = value
+
+    def pagelocked_zeros(self, size: int, dtype: Any, mem_flags: int) -> np.ndarray:
+        return np.asarray(PinnedPage(size))
 
     def memcpy_htod(self, target: int, source: np.ndarray) -> None:
         self.copied += source.nbytes
@@ -99,7 +118,10 @@ class FakeDevice:
         self.depth = 0
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
-        self.free: list[FaultRecord] = []
+        self.faults: Any = FaultRecords(self)  # type: ignore[arg-type]
+        with self:
+            self.faults.free(self.faults.new(None))  # sets up the first page of records
+        cuda.copied = 0
 
     def __enter__(self) -> FakeDevice:
         self.depth += 1
@@ -111,15 +133,6 @@ class FakeDevice:
     def allocate(self, size: int) -> FakeAllocation:
         assert self.depth, "the context is not current"
         return FakeAllocation(size)
-
-    def record(self) -> FaultRecord:
-        if self.free:
-            return self.free.pop()
-        host = np.zeros(RECORD_BYTES, np.uint8)
-        return FaultRecord(host, host.ctypes.data)
-
-    def free_record(self, record: FaultRecord) -> None:
-        self.free.append(record)
 
 
 class Kernel:
@@ -162,7 +175,10 @@ class Kernel:
         except ProgramError as fault:
             where = fault.diagnostic.loc
             site = next(n for n, site in enumerate(self.kernel.sites, 1) if site.op.loc is where)
+            assert status is not None
             status.host[:4] = np.array([site], np.uint32).view(np.uint8)
+            flag = bytes_at(status.pointer + 64, 8).view(np.uint64)
+            bytes_at(int(flag[0]), 4)[:] = (1, 0, 0, 0)
 
     def launch(self, queue: Any, grid: Any, pointers: dict[str, int], counts: dict[str, int]) -> None:
         program = self.unit.program

@@ -56,7 +56,7 @@ class HostGpu:
     def __exit__(self, *failure: object) -> None:
         pass
 
-    def check_faults(self, program: Any) -> None:
+    def synchronize(self) -> None:
         pass
 
     def bind(self, program: Any, arrays: list[Array], grid: int) -> Any:

@@ -129,6 +129,9 @@ class GpuArrays:
     def tail(self, operand: Operand, count: int) -> np.ndarray:
         return self._read(describe(operand.array, "an operand"), count)
 
+    def synchronize(self) -> None:
+        self.dispatcher.synchronize()
+
     def _read(self, info: Description, count: int) -> np.ndarray:
         """The last `count` scalars of an array."""
         scalars = np.empty(min(count, info.scalars), np.dtype(info.stored))
@@ -139,6 +142,7 @@ class GpuArrays:
                 translated_errors(f"copying {scalars.nbytes} bytes from the GPU"),
             ):
                 self._queue().wait()
+                self.dispatcher.raise_fault()
                 gpu.cuda.memcpy_dtoh(scalars, start)
         return scalars
 

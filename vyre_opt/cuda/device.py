@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import numpy as np
-
-from ..lowering.nvptx.abi import RECORD_BYTES
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from ..runtime.dispatcher import BackendError
 from .driver import load, translated_errors
+from .faults import FaultRecords
 
-__all__ = ["Device", "DeviceFacts", "FaultRecord", "device"]
+__all__ = ["Device", "DeviceFacts", "device", "synchronize"]
 
 LEAST_BYTES = 256
-RECORD_STRIDE = 64
-RECORDS_A_PAGE = 64
-assert RECORD_BYTES <= RECORD_STRIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +43,6 @@ class DeviceFacts:
         return f"{self.name} {self.target.name} cuda{self.cuda[0]}.{self.cuda[1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRecord:
-    """A fault record, in memory that is mapped into both host and device."""
-
-    host: np.ndarray
-    pointer: int
-
-
 class Device:
     """One GPU.  `with device:` makes its context current, the one that torch and CuPy use too."""
 
@@ -69,7 +56,7 @@ class Device:
             self.handle = self.cuda.Device(number)
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
-        self._free_records: list[FaultRecord] = []
+        self.faults = FaultRecords(self)
         with self:
             from pycuda import tools
 
@@ -92,22 +79,6 @@ class Device:
         """Device memory of the pool, freed with the last reference; the context must be current."""
         with translated_errors(f"asking for {size} bytes"):
             return self.pool.allocate(max(LEAST_BYTES, size))
-
-    def record(self) -> FaultRecord:
-        """A zeroed fault record; the context must be current."""
-        if not self._free_records:
-            flags = self.cuda.host_alloc_flags.DEVICEMAP | self.cuda.host_alloc_flags.PORTABLE
-            with translated_errors("asking for a page of pinned memory"):
-                page = self.cuda.pagelocked_zeros(RECORDS_A_PAGE * RECORD_STRIDE, np.uint8, mem_flags=flags)
-                base = int(page.base.get_device_pointer())
-            for start in range(0, len(page), RECORD_STRIDE):
-                self._free_records.append(FaultRecord(page[start : start + RECORD_STRIDE], base + start))
-        return self._free_records.pop()
-
-    def free_record(self, record: FaultRecord) -> None:
-        """Free a record that no launch uses any more."""
-        record.host[:] = 0
-        self._free_records.append(record)
 
     def _facts(self) -> DeviceFacts:
         attribute, value_of = self.cuda.device_attribute, self.handle.get_attribute
@@ -132,16 +103,35 @@ class Device:
         )
 
     def _close(self) -> None:
-        """Free the pools at exit, while the driver is still loaded."""
+        """At exit, while the driver is still loaded: tell of a fault that nobody was told of, and free the pools."""
         try:
             with self:
+                self.cuda.Context.synchronize()
+                error = self.faults.take()
+                if error is not None:
+                    print(f"vyre-opt: a call on GPU {self.number} had a fault\n{error}", file=sys.stderr)
                 self.pool.stop_holding()
                 self.pinned.stop_holding()
-        except self.cuda.Error:  # a broken context frees nothing
+        except (self.cuda.Error, BackendError):  # a broken context frees nothing
             pass
 
 
-@cache
+_devices: dict[int, Device] = {}
+
+
 def device(number: int = 0) -> Device:
     """GPU `number` of this process.  Raises BackendError if there is none, or no driver."""
-    return Device(number)
+    if number not in _devices:
+        _devices[number] = Device(number)
+    return _devices[number]
+
+
+def synchronize() -> None:
+    """Wait for all work of this process on its GPUs, and raise the ProgramError of a fault of earlier calls."""
+    for gpu in list(_devices.values()):
+        with gpu:
+            with translated_errors("waiting for the GPU"):
+                gpu.cuda.Context.synchronize()
+            error = gpu.faults.take()
+            if error is not None:
+                raise error

@@ -20,7 +20,7 @@ from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
-from .faults import program_error, take_fault
+from .faults import check_mode
 from .kernels import KernelCache, LoadedKernel, PtxOptions, unit_of
 from .queues import PyCudaQueue, queue_of
 from .transfers import from_device, to_device
@@ -38,7 +38,9 @@ class CudaDispatcher:
     `device`: the number of the GPU.  `bounds`: what happens at an access out of bounds, where
     none is proven: "trap" reports it, "clamp" moves it to the nearest element, "none" does not
     check.  `opt_level`: 0 to 3.  `ptx_version`: such as "8.6"; by default the lowest that the GPU
-    takes.  `cache`: whether PTX is kept on disk and looked up there.  `compilations`: what was
+    takes.  `cache`: whether PTX is kept on disk and looked up there.  `check`: when a fault is reported that
+    a call on GPU arrays causes: "later", by a later call or `synchronize`, or "now", which waits; by default
+    what the environment variable VYRE_CHECK says, or later.  `compilations`: what was
     compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
     """
 
@@ -51,6 +53,7 @@ class CudaDispatcher:
         opt_level: int = 2,
         ptx_version: str | None = None,
         cache: bool = True,
+        check: str | None = None,
     ) -> None:
         if bounds not in BOUNDS:
             raise BadInputs(f"bounds is one of {', '.join(BOUNDS)}, not {bounds!r}")
@@ -61,6 +64,7 @@ class CudaDispatcher:
         except TargetError as error:
             raise BadInputs(str(error)) from None
         self.options = PtxOptions(bounds, opt_level, version)
+        self.check = check_mode(check)
         self._number = device
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
@@ -95,8 +99,8 @@ class CudaDispatcher:
         """See `Dispatcher.dispatch`.
 
         If the inputs are arrays on the GPU, so are the outputs, of the same libraries and types; the
-        work is enqueued on the current stream of the first input's library, and waited for only if
-        the program may fault.  The output for an `OutputAlloc` comes from the library of the
+        work is enqueued on the current stream of the first input's library, and not waited for.  A fault
+        is raised by a later call, or by `synchronize`, unless `check` is "now".  The output for an `OutputAlloc` comes from the library of the
         first array, in shape (count,), or (count, lanes).
         """
         if are_on_gpu(program, inputs):
@@ -160,7 +164,7 @@ class CudaDispatcher:
 
         `stream` is one of PyCUDA, torch or CuPy, or a handle; None is the default stream.
         Nothing is copied, and nothing waited for unless the program has unbound storage buffers.
-        A fault of the program is reported by the next `check_faults`.
+        A fault of the program is raised by a later call, or by `synchronize`.
         """
         bound = self.bind(program, arrays, grid, module=module, specs=specs)
         bound.run(stream)
@@ -168,13 +172,20 @@ class CudaDispatcher:
             with self.device:  # else the pool could give their memory to work on another stream too early
                 queue_of(self.device, stream).wait()
 
-    def check_faults(
-        self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
-    ) -> None:
-        """Wait for the GPU, and raise the ProgramError of a fault of earlier launches."""
+    def synchronize(self) -> None:
+        """Wait for the GPU, and raise the ProgramError of a fault of earlier calls."""
         with self.device:
             PyCudaQueue(self.device, None).wait()
-            _raise_fault(self.kernels.get(unit_of(program, module, specs or {})))
+            self.raise_fault()
+
+    def raise_fault(self) -> None:
+        """Raise the ProgramError of a fault that is known by now; waits only if there is one.
+
+        The context must be current.
+        """
+        error = self.device.faults.take()
+        if error is not None:
+            raise error
 
     def pipeline(self, plan: PipelinePlan) -> GpuRunner:
         """What runs a pipeline; see `PipelineRunner`."""
@@ -207,7 +218,7 @@ class CudaDispatcher:
                     shape, dtype = array_shape(buffer, counts[buffer.name])
                     outputs.append(from_device(gpu, pointers[buffer.name], shape, dtype, gpu.stream))
             queue.wait()
-            _raise_fault(kernel)
+            self.raise_fault()
         return outputs
 
     def _scratch_memory(self, scratch: Scratch, buffer: Buffer, size: int) -> Any:
@@ -246,6 +257,7 @@ class CudaDispatcher:
         arrays = [(value, buffer.dtype) for buffer, value in bound if not isinstance(value, OutputAlloc)]
         leader, leader_dtype = arrays[0]
         with self.device as gpu:
+            self.raise_fault()
             kernel = self.kernels.get(unit_of(program, module, call.specs))
             queue = queue_of(gpu, producer_stream(leader))
             others = {producer_stream(array) for array, _ in arrays} - {queue.handle}
@@ -273,9 +285,9 @@ class CudaDispatcher:
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
             # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
             # the other libraries' streams do not know of this work.
-            if kernel.may_fault or temporary or others:
+            if temporary or others or (self.check == "now" and kernel.may_fault):
                 queue.wait()
-            _raise_fault(kernel)
+                self.raise_fault()
         return outputs
 
 
@@ -297,9 +309,12 @@ class BoundLaunch:
         self.grid = grid
         self.owners = owners
         self.arguments = kernel.arguments(pointers, counts)
+        self._call = [place for place, param in enumerate(kernel.kernel.params) if param.kind == "call"]
 
     def run(self, stream: Any = None) -> None:
         with self.kernel.device as gpu:
+            for place in self._call:
+                self.arguments[place] = gpu.faults.next_call()
             self.kernel.enqueue(queue_of(gpu, stream), self.grid, self.arguments)
 
 
@@ -310,13 +325,6 @@ class _ScratchEntry:
         self.number = number
         self.size = size
         self.memory = memory
-
-
-def _raise_fault(kernel: LoadedKernel) -> None:
-    if kernel.status is not None:
-        fault = take_fault(kernel.status)
-        if fault is not None:
-            raise program_error(kernel.kernel, fault)
 
 
 def _future_view(buffer: Buffer, alloc: OutputAlloc) -> View:

@@ -18,8 +18,9 @@ from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
 from . import bindings, ptx_cache
-from .device import Device, FaultRecord
+from .device import Device
 from .driver import translated_errors
+from .faults import FaultRecord, program_error
 from .queues import PyCudaQueue, Queue
 
 __all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
@@ -53,7 +54,9 @@ class LoadedKernel:
             if kernel.dynamic_shared:
                 attribute = device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self.function.set_attribute(attribute, kernel.dynamic_shared)
-        self.status: FaultRecord | None = device.record() if "status" in kinds else None
+        self.status: FaultRecord | None = None
+        if "status" in kinds:
+            self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
         self._raw: Any = None
 
@@ -73,10 +76,15 @@ class LoadedKernel:
     def arguments(
         self, pointers: Mapping[str, int], counts: Mapping[str, int], status: FaultRecord | None = None
     ) -> list[int]:
-        """The kernel's arguments in order.  `status`: a fault record to use instead of the kernel's own."""
+        """The kernel's arguments in order, for one launch.
+
+        `status`: a fault record to use instead of the kernel's own; then they are for many launches, which have
+        no number.
+        """
         record = self.status if status is None else status
         own = {
             "status": 0 if record is None else record.pointer,
+            "call": self.device.faults.next_call() if self.may_fault and status is None else 0,
             "arrivals": 0 if self.arrivals is None else int(self.arrivals),
         }
         of_buffers = {"buffer": pointers, "length": counts}

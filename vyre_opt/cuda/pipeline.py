@@ -28,9 +28,9 @@ from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
-from .device import Device, FaultRecord
+from .device import Device
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
-from .faults import program_error, take_fault
+from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
 from .libraries import library_of
@@ -64,7 +64,7 @@ class _Recording:
     """
 
     arguments: dict[LaunchStep, list[int]]
-    records: list[tuple[LaunchStep, LoadedKernel, FaultRecord]]
+    records: list[FaultRecord]
     graphs: dict[LaunchBatch, LaunchGraph] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -88,8 +88,8 @@ class _Owned:
         old = self.recordings.pop(key)
         for graph in old.graphs.values():
             graph.drop()
-        for _, _, record in old.records:
-            self.device.free_record(record)
+        for record in old.records:
+            self.device.faults.free(record)
 
     def close(self) -> None:
         """Free everything once the GPU is idle."""
@@ -167,6 +167,7 @@ class GpuRunner:
             if len(cached) >= MAX_RECORDINGS:
                 if self.owned.last is not None:
                     self.owned.last.wait()  # the fault records of the one to drop may still be written
+                    self.dispatcher.raise_fault()
                 self.owned.drop(next(iter(cached)))
             recording = cached[key] = self._record(slots)
         cached.move_to_end(key)
@@ -182,8 +183,8 @@ class GpuRunner:
             status = None
             if kernel.may_fault:
                 # one for each launch, to tell its fault from those of the kernel's other launches
-                status = self.device.record()
-                recording.records.append((step, kernel, status))
+                status = self._fault_record(step, kernel)
+                recording.records.append(status)
             pointers |= self.unbound[step.program]
             recording.arguments[step] = kernel.arguments(pointers, counts, status)
         for batch in batches_of(self.parts):
@@ -192,6 +193,10 @@ class GpuRunner:
             except BackendError as error:
                 recording.notes.append(f"no CUDA graph, launches go one by one: {error}")
         return recording
+
+    def _fault_record(self, step: LaunchStep, kernel: LoadedKernel) -> FaultRecord:
+        plan = self.plan  # and not the runner, which the record would keep alive
+        return self.device.faults.new(lambda fault: located(program_error(kernel.kernel, fault), plan, step))
 
     def _graph(self, batch: LaunchBatch, recording: _Recording) -> LaunchGraph:
         graph = LaunchGraph(self.dispatcher)
@@ -218,6 +223,8 @@ class _GpuRun(ABC):
         self.read_copies: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
+        dispatcher = self.runner.dispatcher
+        dispatcher.raise_fault()
         self.runner.owned.wait(self.queue)
         self.slots = {b.name: self.slot(b) for b in self.plan.buffers.values()}
         self.recording = self.runner.recording(self.slots)
@@ -225,9 +232,9 @@ class _GpuRun(ABC):
             self.watch.times.notes += self.recording.notes
         self._walk(self.runner.parts)
         outputs = {b.name: self._output(b) for b in self.plan.outputs}
-        if self.must_wait() or self.recording.records:
+        if self.must_wait() or (dispatcher.check == "now" and self.recording.records):
             self.queue.wait()
-            self._check_faults()
+            dispatcher.raise_fault()
         return outputs
 
     @abstractmethod
@@ -284,7 +291,7 @@ class _GpuRun(ABC):
         if self.watch.on_read is not None:
             contents = self.copy_out(buffer)
             self.queue.wait()
-            self._check_faults()  # first, so that nobody sees the contents that a fault left
+            self.runner.dispatcher.raise_fault()  # first, so that nobody sees the contents that a fault left
             self.watch.on_read(read, contents)
 
     def _output(self, buffer: Buffer) -> Any:
@@ -292,18 +299,6 @@ class _GpuRun(ABC):
             return self.read_copies[buffer.name]
         result = self.slots[buffer.name].result
         return self.copy_out(buffer) if result is None else result
-
-    def _check_faults(self) -> None:
-        """Raise the fault of the first launch that has one; the queue must be done."""
-        # takes all of them, so that the next run finds no old ones
-        faults = [
-            (step, kernel, fault)
-            for step, kernel, record in self.recording.records
-            if record.host[:4].any() and (fault := take_fault(record)) is not None
-        ]
-        if faults:
-            step, kernel, fault = faults[0]
-            raise located(program_error(kernel.kernel, fault), self.plan, step)
 
 
 class _HostArraysRun(_GpuRun):

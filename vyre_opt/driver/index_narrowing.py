@@ -48,6 +48,7 @@ def narrow_to_u32(backend: ArrayBackend, operand: Operand, name: str, limit: int
     arguments = [operand, limits, OutputAlloc(operand.count)]
     try:
         (numbers,) = backend.run(narrowing_program(dtype), arguments, -(-operand.count // LANES))
+        backend.synchronize()
     except ProgramError as error:
         if error.kind != "trap":
             raise

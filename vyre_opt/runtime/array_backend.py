@@ -92,6 +92,9 @@ class ArrayBackend(Protocol):
     def tail(self, operand: Operand, count: int) -> np.ndarray:
         """The last `count` elements of an operand, or all if it has fewer."""
 
+    def synchronize(self) -> None:
+        """Wait for what `run` has enqueued.  Raises the ProgramError of a fault."""
+
 
 class HostArrays:
     """Arrays in main memory.
@@ -166,6 +169,9 @@ class HostArrays:
     def tail(self, operand: Operand, count: int) -> np.ndarray:
         elements: np.ndarray = operand.array[-count:]
         return elements
+
+    def synchronize(self) -> None:
+        """Nothing: a run in main memory ends before it returns."""
 
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}

@@ -3,7 +3,8 @@
     buffers     a pointer each, 16-byte aligned: the bound buffers in binding order, then the
                 transient ones
     lengths     u64 element counts of the buffers of open size, in the same order
-    status      a pointer to a fault record, if the program may fault
+    status      a pointer to a fault record in GPU memory, if the program may fault
+    call        u64, repeated in that record: it tells the fault of one launch from that of another
     arrivals    a pointer to a zeroed u32, if the program has a grid barrier
 
 A launcher walks `EntryPoint.params` and passes one argument for each.
@@ -37,8 +38,15 @@ ALIGNMENT = 16
 BOUNDS = ("none", "clamp", "trap")
 """What an out-of-bounds access does, in this order: undefined behaviour, access the nearest element, fault."""
 
-RECORD_BYTES = 48
-_RECORD = struct.Struct("<8I2Q")  # site, workgroup x y z, local x y z, 0, index, length
+RECORD_BYTES = 80
+"""Of a fault record: what a fault writes, and where it writes a copy for the host.
+
+     0  site, 0 if there is no fault     32  index     56  address of a copy of the first 56 bytes, or 0
+     4  workgroup x y z, local x y z     40  length    64  address of a word that is set to 1 with the copy
+    28  nothing                          48  call      72  nothing
+"""
+
+_RECORD = struct.Struct("<8I3Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A kernel parameter.  `kind`: buffer, length, status or arrivals; `buffer`: the buffer's name for
+    """A kernel parameter.  `kind`: buffer, length, status, call or arrivals; `buffer`: the buffer's name for
     the first two."""
 
     kind: str
@@ -76,6 +84,7 @@ class Fault:
     """A fault record: the number of the fault site, counted from 1, and the invocation that faulted.
 
     `index` and `length` (of the buffer) are in elements; for a step fault `index` is the step.
+    `call`: the number that the launch was passed.
     """
 
     site: int
@@ -83,6 +92,7 @@ class Fault:
     local: Dim3
     index: int
     length: int
+    call: int = 0
 
 
 @dataclass(slots=True)
@@ -110,5 +120,5 @@ def storage_buffers(program: Program) -> list[Buffer]:
 
 def read_record(raw: bytes) -> Fault | None:
     """The fault that a record holds; None if its first word is 0."""
-    site, wx, wy, wz, lx, ly, lz, _, index, length = _RECORD.unpack(raw[:RECORD_BYTES])
-    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length) if site else None
+    site, wx, wy, wz, lx, ly, lz, _, index, length, call = _RECORD.unpack(raw[: _RECORD.size])
+    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length, call) if site else None

@@ -1,7 +1,7 @@
 """Calls, and the functions of the language as internal LLVM functions, which the optimiser inlines.
 
 A function takes and returns one LLVM value for each lane of each parameter and result; more than
-one result is a struct.  A kernel that may fault hands its `%status` pointer on.
+one result is a struct.  A kernel that may fault hands `%status` and `%call` on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def call(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
         f"{carrier(value.type.element)} {element}" for value in op.operands for element in emitter.get(value)
     ]
     if emitter.context.may_fault:
-        args.append("ptr addrspace(1) %status")
+        args += ["ptr addrspace(1) %status", "i64 %call"]
     kinds = _result_types(func)
     callee = f"@{name}({', '.join(args)})"
     if not kinds:
@@ -58,7 +58,7 @@ def _define_function(context: KernelContext, func: Func, run: RunBlock) -> str:
         params += [f"{carrier(param.type.element)} {n}" for n in names]
         emitter.values[param] = tuple(names)
     if context.may_fault:
-        params.append("ptr addrspace(1) %status")
+        params += ["ptr addrspace(1) %status", "i64 %call"]
     results = [element for elements in run(emitter, func.body) for element in elements]
     kinds = _result_types(func)
     result = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}" if kinds else "void"

@@ -1,9 +1,13 @@
-"""Faults on a GPU: the invocation writes a fault record and exits, and the host reads the record.
+"""Faults on a GPU: the invocation writes a fault record and exits, and the host reads a copy of the record.
 
 `llvm.trap` would stop the kernel too, but it poisons the whole CUDA context: every later call of
 the process fails, and the fault's location is lost.  The first invocation to fault writes
 the record (its layout is in abi.py); later ones only exit.  Barriers do not wait for invocations
 that have exited.
+
+The record is in GPU memory, since loops that wait for other invocations read it at every turn: from the
+host's memory that read would take microseconds.  The copy is in the host's memory, so that the host need
+not wait for the GPU to see that there is a fault.
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from .function_emitter import FunctionEmitter
 __all__ = ["fault_block", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
-# Behind eight 32-bit words: the site, six ids and one that pads; see abi.py
-INDEX_OFFSET, LENGTH_OFFSET = 32, 40
-STATUS = "ptr addrspace(1)"
+INDEX, LENGTH, CALL, COPY, FLAG = 32, 40, 48, 56, 64
+"""Offsets in a record; see abi.py."""
+
+POINTER = "ptr addrspace(1)"
 
 
 def fault_block(emitter: FunctionEmitter) -> None:
@@ -27,29 +32,45 @@ def fault_block(emitter: FunctionEmitter) -> None:
     site = w.phi("i32", [(str(number), block) for block, number, _, _ in emitter.faults])
     index = w.phi("i64", [(index, block) for block, _, index, _ in emitter.faults])
     length = w.phi("i64", [(length, block) for block, _, _, length in emitter.faults])
-    pair = w.emit(f'cmpxchg {STATUS} %status, i32 0, i32 {site} syncscope("device") monotonic monotonic')
+    pair = w.emit(f'cmpxchg {POINTER} %status, i32 0, i32 {site} syncscope("device") monotonic monotonic')
     first = w.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
     w.branch_if(first, "record", "end")
     w.start("record")
-    for number, name in enumerate(_WORDS, 1):
-        word = w.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [])
-        _write(emitter, "i32", word, 4 * number)
-    _write(emitter, "i64", index, INDEX_OFFSET)
-    _write(emitter, "i64", length, LENGTH_OFFSET)
+    ids = [w.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", []) for name in _WORDS]
+    fields = [("i32", word, 4 * number) for number, word in enumerate(ids, 1)]
+    fields += [("i64", index, INDEX), ("i64", length, LENGTH), ("i64", "%call", CALL)]
+    _write(emitter, "%status", fields)
+    copy, flag = (
+        w.emit(f"load i64, {POINTER} {_at(emitter, '%status', at)}, align 8") for at in (COPY, FLAG)
+    )
+    w.branch_if(w.emit(f"icmp ne i64 {copy}, 0"), "copy", "end")
+    w.start("copy")
+    target, word = (w.emit(f"inttoptr i64 {address} to {POINTER}") for address in (copy, flag))
+    _write(emitter, target, fields)
+    # The site and the flag come last: a host that sees the flag sees the whole copy
+    w.line("fence seq_cst")
+    w.line(f"store volatile i32 {site}, {POINTER} {target}, align 4")
+    w.line("fence seq_cst")
+    w.line(f"store volatile i32 1, {POINTER} {word}, align 4")
     w.fall_into("end")
     w.call("llvm.nvvm.exit", "void", [])
     w.line("unreachable")
 
 
-def _write(emitter: FunctionEmitter, kind: str, value: str, offset: int) -> None:
-    pointer = emitter.w.emit(f"getelementptr i8, {STATUS} %status, i64 {offset}")
-    emitter.w.line(f"store {kind} {value}, {STATUS} {pointer}, align {4 if kind == 'i32' else 8}")
+def _write(emitter: FunctionEmitter, record: str, fields: list[tuple[str, str, int]]) -> None:
+    for kind, value, offset in fields:
+        align = 4 if kind == "i32" else 8
+        emitter.w.line(f"store {kind} {value}, {POINTER} {_at(emitter, record, offset)}, align {align}")
+
+
+def _at(emitter: FunctionEmitter, record: str, offset: int) -> str:
+    return emitter.w.emit(f"getelementptr i8, {POINTER} {record}, i64 {offset}")
 
 
 def poll(emitter: FunctionEmitter) -> None:
     """Exit if some invocation has faulted, in a loop that may be waiting for that invocation."""
     w = emitter.w
-    word = w.emit("load volatile i32, ptr addrspace(1) %status, align 4")
+    word = w.emit(f'load atomic i32, {POINTER} %status syncscope("device") monotonic, align 4')
     failed = w.emit(f"icmp ne i32 {word}, 0")
     leaving, staying = w.label("leave"), w.label("stay")
     w.branch_if(failed, leaving, staying)

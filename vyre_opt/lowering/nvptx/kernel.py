@@ -209,7 +209,8 @@ def _declare(context: KernelContext, kernel: EntryPoint) -> list[str]:
     extra: list[str] = []
     if context.may_fault:
         extra.append("ptr addrspace(1) align 16 %status")
-        params.append(Param("status"))
+        extra.append("i64 %call")
+        params += [Param("status"), Param("call")]
     if kernel.is_cooperative:
         extra.append("ptr addrspace(1) align 16 %arrivals")
         params.append(Param("arrivals"))
