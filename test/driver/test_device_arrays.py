@@ -95,10 +95,12 @@ def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> Non
 def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look-back needs zeros: memory that nobody cleared would be read as finished tiles."""
     from vyre_opt.driver import numeric_kernels as arrays
+    from vyre_opt.driver.planned_function import PlannedFunction
     from vyre_opt.kernels import scan
 
     look_back = scan.ScanSchedule(32, 1, 1)
-    monkeypatch.setattr(arrays, "_prefix", arrays._prefix.__wrapped__)  # no plan is kept
+    unplanned = PlannedFunction(arrays._prefix_scan.plan, arrays._prefix_scan.take)
+    monkeypatch.setattr(arrays, "_prefix_scan", unplanned)
     monkeypatch.setattr(scan, "prefix_schedule", lambda count, target, workers: look_back)
     for _ in range(2):
         sums = kernels.prefix_scan(cupy(NUMBERS))

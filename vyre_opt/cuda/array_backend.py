@@ -9,11 +9,13 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..ir.types import DataType
-from ..runtime.array_backend import Operand
+from ..runtime.array_backend import Operand, check_out
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike, Scratch, shared_dispatcher
+from ..runtime.kernel_call import FastCall, KernelCall
 from .device_arrays import Description, View, describe, new_array, producer_stream
 from .driver import translated_errors
+from .fast_call import fast_call
 from .libraries import library_of
 from .queues import Queue, queue_of
 
@@ -131,6 +133,19 @@ class GpuArrays:
 
     def synchronize(self) -> None:
         self.dispatcher.synchronize()
+
+    def copy_to(self, out: Any, result: Any) -> Any:
+        check_out(out, result)
+        if hasattr(out, "copy_"):
+            out.copy_(result)
+        else:
+            out[...] = result
+        return out
+
+    def fast_call(
+        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
+    ) -> FastCall | None:
+        return fast_call(self, call, operands, results)
 
     def _read(self, info: Description, count: int) -> np.ndarray:
         """The last `count` scalars of an array."""

@@ -78,6 +78,13 @@ class FaultRecords:
         """Whether a fault has been recorded that `take` has not given yet."""
         return self._flag.value != 0
 
+    @property
+    def flag_address(self) -> int:
+        """The address of the flag in the host's memory."""
+        if not self._pages:
+            self._add_page()
+        return ctypes.addressof(self._flag)
+
     def next_call(self) -> int:
         """The number of a call that begins now."""
         self.calls.value += 1

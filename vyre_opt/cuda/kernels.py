@@ -17,11 +17,10 @@ from ..runtime.cache.compilations import Compilation, fetch
 from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store
 from ..runtime.dispatcher import BackendError, BadInputs
-from . import bindings, ptx_cache
+from . import libcuda, ptx_cache
 from .device import Device
-from .driver import translated_errors
 from .faults import FaultRecord, program_error
-from .queues import PyCudaQueue, Queue
+from .queues import Queue
 
 __all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
 
@@ -40,25 +39,19 @@ class PtxOptions:
 
 
 class LoadedKernel:
-    """A kernel on a device.  `ptx`: the text of its module."""
+    """A kernel on a device.  `module`: the handle of its module; the context must be current."""
 
-    def __init__(self, device: Device, kernel: EntryPoint, module: Any, ptx: bytes) -> None:
+    def __init__(self, device: Device, kernel: EntryPoint, module: int) -> None:
         self.device = device
         self.kernel = kernel
-        self.ptx = ptx
-        self.module = module
+        self.function = libcuda.function_of(module, kernel.symbol)
+        if kernel.dynamic_shared:
+            libcuda.allow_shared(self.function, kernel.dynamic_shared, kernel.symbol)
         kinds = [param.kind for param in kernel.params]
-        with translated_errors(f"setting up @{kernel.program.name}"):
-            self.function = module.get_function(kernel.symbol)
-            self.function.prepare("".join("Q" if kind == "length" else "P" for kind in kinds))
-            if kernel.dynamic_shared:
-                attribute = device.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
-                self.function.set_attribute(attribute, kernel.dynamic_shared)
         self.status: FaultRecord | None = None
         if "status" in kinds:
             self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
-        self._raw: Any = None
 
     @property
     def may_fault(self) -> bool:
@@ -98,23 +91,8 @@ class LoadedKernel:
         if self.arrivals is not None:
             # a launch that trapped leaves the counter of its grid barrier anywhere
             queue.zero(int(self.arrivals), 4)
-        # PyCUDA has neither cooperative launches nor other libraries' streams
-        if isinstance(queue, PyCudaQueue) and not kernel.is_cooperative:
-            with translated_errors(f"launching @{kernel.program.name}"):
-                self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
-            return
-        function = self._raw_function()
-        bindings.launch(
-            function, grid, block, shared, queue.handle, arguments, kernel.is_cooperative, kernel.symbol
-        )
-
-    def _raw_function(self) -> Any:
-        """The function for cuda-bindings, which cannot take PyCUDA's: it loads the same PTX again."""
-        if self._raw is None:
-            self._raw = bindings.load_function(self.ptx, self.kernel.symbol)
-            if self.kernel.dynamic_shared:
-                bindings.allow_shared(self._raw[1], self.kernel.dynamic_shared, self.kernel.symbol)
-        return self._raw[1]
+        cooperative, symbol = kernel.is_cooperative, kernel.symbol
+        libcuda.launch(self.function, grid, block, shared, queue.handle, arguments, cooperative, symbol)
 
     def check_grid(self, grid: Dim3) -> None:
         """Raises BackendError for a grid that is too large for the GPU.  The context must be current."""
@@ -127,9 +105,9 @@ class LoadedKernel:
             self._check_residents(grid)
 
     def _check_residents(self, grid: Dim3) -> None:
-        kernel, function = self.kernel, self._raw_function()
+        kernel = self.kernel
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
-        per_multiprocessor = bindings.resident_workgroups(function, lanes, shared, kernel.symbol)
+        per_multiprocessor = libcuda.resident_workgroups(self.function, lanes, shared, kernel.symbol)
         limit = per_multiprocessor * self.device.facts.multiprocessors
         workgroups = grid[0] * grid[1] * grid[2]
         if workgroups > limit:
@@ -199,13 +177,10 @@ class KernelCache:
         except TargetError as error:
             raise BadInputs(str(error)) from None
         names = ", ".join(f"@{unit.program.name}" for unit in units[:3])
-        with translated_errors(f"loading {names}"):
-            cuda = self.device.cuda
-            # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
-            # code that LLVM did not optimise.
-            jit_options = [(cuda.jit_option.OPTIMIZATION_LEVEL, options.level)] if options.level < 2 else []
-            module = cuda.module_from_buffer(ptx, options=jit_options)
-        loaded = [LoadedKernel(self.device, kernel, module, ptx) for kernel in kernels]
+        # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
+        # code that LLVM did not optimise.
+        module = libcuda.load_module(ptx, options.level if options.level < 2 else None, names)
+        loaded = [LoadedKernel(self.device, kernel, module) for kernel in kernels]
         self._loaded.update(zip(map(_key, units), loaded, strict=True))
         return loaded
 

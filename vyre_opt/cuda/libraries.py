@@ -9,14 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
 
 from ..runtime.dispatcher import BackendError
+from ..runtime.signatures import library_of_type
 from .device import Device
 
-__all__ = ["DeviceArray", "Library", "library_name", "library_of", "producer_stream"]
+__all__ = ["DeviceArray", "FastAccess", "Library", "library_name", "library_of", "producer_stream"]
 
 ArrayShape = tuple[int, ...]
 
@@ -64,6 +67,20 @@ class DeviceArray:
 
 
 @dataclass(frozen=True, slots=True)
+class FastAccess:
+    """The shortest ways to what each call needs of a library.
+
+    `pointer(array)`.  `stream(number)`: a function that gives the handle of the current stream of a GPU.
+    `maker(shape, kind, number)`: a function that allocates such an array on a GPU.  `clone(array)`: a copy.
+    """
+
+    pointer: Callable[[Any], int]
+    stream: Callable[[int], Callable[[], int]]
+    maker: Callable[[ArrayShape, str, int], Callable[[], Any]]
+    clone: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Library:
     """How to work with arrays of a library.
 
@@ -72,7 +89,7 @@ class Library:
     stream; 0 is the default one.  `contiguous(array)`: the array, or a contiguous copy; None if the
     library has no such function.  `number(array)`: the number of its GPU, None if unknown.
     `is_stream_ordered`: whether its allocator gives freed memory to another stream only after the work of the
-    stream that used it.
+    stream that used it.  `fast`: for planned calls; it is there for such libraries only.
     """
 
     empty: Callable[[Any, ArrayShape, str, Device], Any]
@@ -80,10 +97,11 @@ class Library:
     contiguous: Callable[[Any], Any] | None = None
     number: Callable[[Any], int | None] = lambda array: None
     is_stream_ordered: bool = False
+    fast: FastAccess | None = None
 
 
 def library_name(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
+    return library_of_type(type(array))
 
 
 def library_of(array: Any) -> Library:
@@ -111,7 +129,32 @@ def _torch_stream(array: Any) -> int:
     return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
 
 
+def _torch_raw_stream(number: int) -> Callable[[], int]:
+    torch = sys.modules["torch"]
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # 40 times as fast as the public way
+    if raw is not None:
+        return partial(raw, number)
+    return lambda: int(torch.cuda.current_stream(number).cuda_stream)
+
+
+def _torch_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]:
+    """`empty_like` takes half the time of `empty`.  Its template is one element, expanded."""
+    torch = sys.modules["torch"]
+    one = torch.empty((), dtype=getattr(torch, kind), device=f"cuda:{number}")
+    template = one.expand(shape)
+    return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
+
+
 # --- CuPy
+
+
+def _cupy_stream(number: int) -> Callable[[], int]:
+    current = sys.modules["cupy"].cuda.get_current_stream
+    return lambda: int(current(number).ptr)
+
+
+def _cupy_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]:
+    return partial(sys.modules["cupy"].empty, shape, _numpy_type(kind))
 
 
 def _cupy_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
@@ -156,6 +199,7 @@ _LIBRARIES = {
         contiguous=lambda array: array.contiguous(),
         number=lambda array: int(array.get_device()),
         is_stream_ordered=True,
+        fast=FastAccess(methodcaller("data_ptr"), _torch_raw_stream, _torch_maker, methodcaller("clone")),
     ),
     "cupy": Library(
         _cupy_empty,
@@ -163,6 +207,7 @@ _LIBRARIES = {
         contiguous=lambda array: sys.modules["cupy"].ascontiguousarray(array),
         number=lambda array: int(array.device.id),
         is_stream_ordered=True,
+        fast=FastAccess(attrgetter("data.ptr"), _cupy_stream, _cupy_maker, methodcaller("copy")),
     ),
     "pycuda": Library(_pycuda_empty, _interface_stream),
 }

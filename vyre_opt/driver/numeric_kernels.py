@@ -5,19 +5,23 @@ Arrays are those of NumPy, torch, CuPy, PyCUDA or any library with DLPack or
 takes `dispatcher=`, the name of a target or a dispatcher (see `vyre_opt.dispatcher`): by default
 cpu for arrays in main memory, and cuda for arrays on a GPU.  Each raises BadInputs for arrays
 that do not fit, before anything is allocated or run.
+
+`out=`, where a function has it, is an array that gets the result and is returned: of the result's shape, type,
+library and memory.  It may be one of the inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ..ir.program import Program
 from ..ir.types import DataType
+from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
+from ..runtime.kernel_call import Call, Empty, Joined, KernelCall, Same, Zeros
 from .operands import DispatcherLike, Operand, array_backend_of, as_u32, element_type
+from .planned_function import planned
 
 __all__ = [
     "matvec_fixed",
@@ -33,144 +37,152 @@ _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
 _TABLES = (DataType.F32, DataType.BF16)
 MAX_ELEMENTS = (1 << 32) - 1
-MAX_PLANS = 256
-"""Programs and grids are cached by shapes and types: a call with those of an earlier one only runs."""
 
 
-def softmax(x: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None) -> Any:
+def softmax(
+    x: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> Any:
     """Softmax over the last axis of f32, f16 or bf16 (`dtype="bf16"` for an array of its bits), as `x`."""
-    backend = array_backend_of(dispatcher, {"x": x})
-    rows = backend.take(x, "x")
-    element = element_type(rows, "x", _FLOATS, dtype)
-    columns, count = rows.shape[-1], rows.count
-    if count == 0:
-        return backend.empty(rows.shape, rows)
-    program, grid = _softmax(columns, count // columns, element, backend.target)
-    (y,) = backend.run(program, [rows, OutputAlloc(count)], grid)
-    return backend.result(y, rows.shape, rows)
+    return _softmax((x,), ("x",), dispatcher, out, dtype)
 
 
-@lru_cache(maxsize=MAX_PLANS)
-def _softmax(columns: int, rows: int, element: DataType, target: str) -> tuple[Program, int]:
-    """The program and its grid.  Raises BadInputs."""
+@planned()
+def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
     from ..kernels.softmax_rows import MAX_COLUMNS, softmax_grid, softmax_schedule
     from ..kernels.softmax_rows import softmax as build
 
-    count = rows * columns
+    (x,) = operands
+    element = element_type(x, "x", _FLOATS, dtype)
+    columns, count = x.shape[-1], x.count
+    if count == 0:
+        return Empty(x.shape)
     if columns > MAX_COLUMNS or count > MAX_ELEMENTS:
         raise BadInputs(f"x has rows of {columns} and {count} elements; at most {MAX_COLUMNS} and 2^32 - 1")
-    schedule = softmax_schedule(columns, element, target, rows)
-    return build(columns, element, schedule), softmax_grid(schedule, rows)
+    rows = count // columns
+    schedule = softmax_schedule(columns, element, backend.target, rows)
+    program = build(columns, element, schedule)
+    return KernelCall(program, softmax_grid(schedule, rows), (0, OutputAlloc(count)), x.shape)
 
 
-def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
+def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
     """floor((x_i << 16) / max(sum x, 1)) of u32 numbers, sum and numerator wide."""
+    return _softmax_step((x,), ("x",), dispatcher, out)
+
+
+@planned(as_u32)
+def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.softmax_fixed import softmax_step as build
     from ..kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 
-    backend = array_backend_of(dispatcher, {"x": x})
-    numbers = as_u32(backend, x, "x")
-    if numbers.count == 0:
-        return backend.empty(numbers.shape, numbers)
-    schedule = softmax_step_schedule(numbers.count, backend.target)
-    grid = softmax_step_grid(schedule, numbers.count)
-    (y,) = backend.run(build(schedule), [numbers, OutputAlloc(numbers.count)], grid)
-    return backend.result(y, numbers.shape, numbers)
+    (x,) = operands
+    if x.count == 0:
+        return Empty(x.shape)
+    schedule = softmax_step_schedule(x.count, backend.target)
+    grid = softmax_step_grid(schedule, x.count)
+    return KernelCall(build(schedule), grid, (0, OutputAlloc(x.count)), x.shape)
 
 
-def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
+def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
     """The inclusive prefix sum of u32, i32 (wrapping) or f32, over all elements in order."""
-    backend = array_backend_of(dispatcher, {"x": x})
-    terms = backend.take(x, "x")
-    element = element_type(terms, "x", _SUMMED)
-    count = terms.count
-    if count == 0:
-        return backend.empty(terms.shape, terms)
-    program, grid, tiles = _prefix(count, element, backend.target, backend.workers)
-    arguments = [terms, OutputAlloc(count)]
-    if tiles:
-        arguments += [backend.zeros(tiles, DataType.U64), backend.zeros(1, DataType.U32)]
-    (y,) = backend.run(program, arguments, grid)
-    return backend.result(y, terms.shape, terms)
+    return _prefix_scan((x,), ("x",), dispatcher, out)
 
 
-@lru_cache(maxsize=MAX_PLANS)
-def _prefix(count: int, element: DataType, target: str, workers: int) -> tuple[Program, int, int]:
-    """The program, its grid, and the length of @state, 0 if it has none.  Raises BadInputs."""
+@planned()
+def _prefix_scan(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.scan import prefix, prefix_grid, prefix_schedule, prefix_tiles
 
+    (x,) = operands
+    element, count = element_type(x, "x", _SUMMED), x.count
+    if count == 0:
+        return Empty(x.shape)
     if count > MAX_ELEMENTS:
         raise BadInputs(f"x has {count} elements; at most 2^32 - 1")
-    schedule = prefix_schedule(count, target, workers=workers)
-    tiles = prefix_tiles(schedule, count) if schedule.look_back else 0
-    return prefix(element, schedule), prefix_grid(schedule, count), tiles
+    schedule = prefix_schedule(count, backend.target, workers=backend.workers)
+    grid = prefix_grid(schedule, count)
+    arguments: tuple[Any, ...] = (0, OutputAlloc(count))
+    if schedule.look_back:
+        arguments += (Zeros(prefix_tiles(schedule, count), DataType.U64), Zeros(1, DataType.U32))
+    return KernelCall(prefix(element, schedule), grid, arguments, x.shape)
 
 
-def matvec_fixed(m: Any, x: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
+def matvec_fixed(m: Any, x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
     """M x in signed 16.16, M of shape (rows, columns) or flat; u32 or i32."""
+    return _matvec_fixed((m, x), ("m", "x"), dispatcher, out)
+
+
+@planned()
+def _matvec_fixed(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.matvec import matvec_fixed as build
     from ..kernels.matvec import matvec_grid, matvec_schedule
 
-    backend = array_backend_of(dispatcher, {"m": m, "x": x})
-    matrix, vector = backend.take(m, "m"), backend.take(x, "x")
+    matrix, vector = operands
     types = [element_type(a, n, _SUMMED[:2]) for a, n in ((matrix, "m"), (vector, "x"))]
     columns, cells = vector.count, matrix.count
     if not columns or cells % columns or (len(matrix.shape) > 1 and matrix.shape[-1] != columns):
         raise BadInputs(f"a matrix of shape {matrix.shape} has no rows of {columns}")
     rows = cells // columns
     if rows == 0:
-        return backend.empty((0,), matrix)
+        return Empty((0,))
     schedule = matvec_schedule(columns)
     program = build(types[0], schedule, types[1], types[0])
-    (y,) = backend.run(program, [matrix, vector, OutputAlloc(rows)], matvec_grid(schedule, rows))
-    return backend.result(y, (rows,), matrix)
+    return KernelCall(program, matvec_grid(schedule, rows), (0, 1, OutputAlloc(rows)), (rows,))
 
 
-def tt_contract_step(acc: Any, core: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
+def tt_contract_step(
+    acc: Any, core: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> Any:
     """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32."""
+    return _contract_step((acc, core), ("acc", "core"), dispatcher, out)
+
+
+@planned()
+def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.tensor_train import contract_step, contract_step_grid, contract_step_schedule
 
-    backend = array_backend_of(dispatcher, {"acc": acc, "core": core})
-    vector, matrix = backend.take(acc, "acc"), backend.take(core, "core")
+    vector, matrix = operands
     element = element_type(vector, "acc", _SUMMED)
     element_type(matrix, "core", (element,))
     inner, cells = vector.count, matrix.count
     if not inner or cells % inner or (len(matrix.shape) > 1 and matrix.shape[0] != inner):
         raise BadInputs(f"a core of shape {matrix.shape} has no {inner} rows")
     if cells == 0:
-        return backend.empty((0,), vector)
+        return Empty((0,))
     schedule, outer = contract_step_schedule(inner, cells, backend.target), cells // inner
     program = contract_step(element, schedule)
-    (out,) = backend.run(program, [vector, matrix, OutputAlloc(outer)], contract_step_grid(schedule, outer))
-    return backend.result(out, (outer,), vector)
+    return KernelCall(program, contract_step_grid(schedule, outer), (0, 1, OutputAlloc(outer)), (outer,))
 
 
-def tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None) -> Any:
+def tt_chain(
+    acc: Any, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None
+) -> Any:
     """acc times each of `cores`, matrices whose shapes match, in one launch.
 
     f32, or signed 16.16 in u32 or i32.
     """
+    names = ("acc", *(f"core {k}" for k in range(len(cores))))
+    return _chain((acc, *cores), names, dispatcher, out)
+
+
+@planned()
+def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.chain import MAX_RANK, chain, chain_schedule
 
-    named = {f"core {k}": core for k, core in enumerate(cores)}
-    backend = array_backend_of(dispatcher, {"acc": acc, **named})
-    vector = backend.take(acc, "acc")
+    vector, *matrices = operands
     element = element_type(vector, "acc", _SUMMED)
-    matrices = [backend.take(core, name) for name, core in named.items()]
     ranks = [vector.count]
-    for name, matrix in zip(named, matrices, strict=True):
-        element_type(matrix, name, (element,))
+    for k, matrix in enumerate(matrices):
+        element_type(matrix, f"core {k}", (element,))
         if len(matrix.shape) != 2 or matrix.shape[0] != ranks[-1]:
-            raise BadInputs(f"{name} has shape {matrix.shape}; it takes a vector of {ranks[-1]}")
+            raise BadInputs(f"core {k} has shape {matrix.shape}; it takes a vector of {ranks[-1]}")
         ranks.append(matrix.shape[1])
     if not matrices:
-        return backend.result(vector.array, vector.shape, vector)
+        return Same()
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise BadInputs(f"ranks are 1 to {MAX_RANK}: {ranks}")
-    arguments = [vector, backend.join(matrices), OutputAlloc(ranks[-1])]
     schedule = chain_schedule(ranks, backend.target)
-    (out,) = backend.run(chain(tuple(ranks), element, schedule), arguments, schedule.workgroups)
-    return backend.result(out, (ranks[-1],), vector)
+    program = chain(tuple(ranks), element, schedule)
+    cores = 1 if len(matrices) == 1 else Joined(tuple(range(1, len(operands))))
+    return KernelCall(program, schedule.workgroups, (0, cores, OutputAlloc(ranks[-1])), (ranks[-1],))
 
 
 def tt_embedding(

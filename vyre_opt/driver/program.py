@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..ir.program import Program
+from ..ir.program import AccessMode, Program
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
+from ..runtime.kernel_call import Copied, FastCall, KernelCall
+from ..runtime.signatures import SIGNATURES
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .placement import array_backend_of
+from .planned_function import remember
 
 if TYPE_CHECKING:
     from ..lowering.nvptx.kernel import LoweredModule
@@ -62,8 +66,58 @@ class ProgramExecutable(Executable):
         Raises BadInputs before anything runs, ProgramError for a fault of the program, and
         BackendError for any other failure.
         """
+        key: Any = None
+        if scratch is None:
+            try:
+                names = tuple(inputs) if type(inputs) is dict else None
+                arrays = tuple(inputs if names is None else inputs.values())  # type: ignore[union-attr]
+                sizes = tuple(lengths.items()) if lengths else None
+                key = (names, grid, sizes, *[SIGNATURES[type(array)](array) for array in arrays])
+                fast = self._fast.get(key)
+            except (KeyError, TypeError, RuntimeError, AttributeError):  # bytes, lists, unknown arrays
+                key = fast = None
+            if fast is not None:
+                return dict(zip(self._output_names, fast(arrays), strict=True))
         arguments = self.arguments(inputs, lengths or {})
-        return self.outputs(self.run(arguments, grid, scratch))
+        outputs = self.run(arguments, grid, scratch)
+        if key is not None:
+            self._plan(key, arrays, arguments, outputs)
+        return self.outputs(outputs)
+
+    def _plan(
+        self, key: Any, arrays: Sequence[Any], arguments: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """Plan later calls with like arrays, if they allow it.  `key`: of this call, beginning with names and grid."""
+        names, grid, *_ = key
+        signature = self.signature
+        if names is None:
+            buffers = signature.read if len(arrays) == len(signature.read) else signature.parameters
+            names = [buffer.name for buffer in buffers]
+        numbers = {name.removeprefix("@"): number for number, name in enumerate(names)}
+        places: list[int | OutputAlloc | Copied] = []
+        for buffer, argument in zip(signature.parameters, arguments, strict=True):
+            number = numbers.get(buffer.name)
+            if number is None:
+                places.append(argument)
+            elif buffer.access is AccessMode.READ:
+                places.append(number)
+            else:
+                places.append(Copied(number, buffer.is_output))
+        backend = array_backend_of(self._target, dict(zip(names, arrays, strict=True)))
+        workgroups = default_grid(self.program, arguments, self.syntax) if grid is None else grid
+        call = KernelCall(self.program, workgroups, tuple(places), module=self.module)
+        operands = [backend.take(array, name) for array, name in zip(arrays, names, strict=True)]
+        fast = backend.fast_call(call, operands, outputs) if arrays and outputs else None
+        if fast is not None:
+            remember(self._fast, key, fast)
+
+    @cached_property
+    def _fast(self) -> OrderedDict[Any, FastCall]:
+        return OrderedDict()
+
+    @cached_property
+    def _output_names(self) -> list[str]:
+        return [buffer.name for buffer in self.signature.outputs]
 
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""

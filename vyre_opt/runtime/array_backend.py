@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,8 +23,12 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .arrays import storage_type
 from .dispatcher import BadInputs, Dispatcher, OutputAlloc, Scratch
+from .signatures import library_of_type
 
-__all__ = ["HostArrays", "Operand", "ArrayBackend", "is_torch"]
+if TYPE_CHECKING:
+    from .kernel_call import FastCall, KernelCall
+
+__all__ = ["HostArrays", "Operand", "ArrayBackend", "check_out", "is_torch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,17 @@ class ArrayBackend(Protocol):
 
     def synchronize(self) -> None:
         """Wait for what `run` has enqueued.  Raises the ProgramError of a fault."""
+
+    def copy_to(self, out: Any, result: Any) -> Any:
+        """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
+
+    def fast_call(
+        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
+    ) -> FastCall | None:
+        """The call for arrays with the signatures of the operands' owners, after one with these `results`.
+
+        None where each such call needs more: arrays that are copied before they are read, or joined.
+        """
 
 
 class HostArrays:
@@ -173,9 +188,33 @@ class HostArrays:
     def synchronize(self) -> None:
         """Nothing: a run in main memory ends before it returns."""
 
+    def copy_to(self, out: Any, result: Any) -> Any:
+        check_out(out, result)
+        if is_torch(out):
+            out.copy_(result)
+        else:
+            np.copyto(out, result)
+        return out
+
+    def fast_call(
+        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
+    ) -> FastCall | None:
+        plan = getattr(self.dispatcher, "fast_call", None)
+        return None if plan is None else plan(call, self, operands, results)
+
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}
 """Types whose arrays are taken as they are; with their names, since `dtype.name` is slow."""
+
+
+def check_out(out: Any, result: Any) -> None:
+    """Raises BadInputs if an array for a result is not of the result's library, shape and type."""
+    if library_of_type(type(out)) != library_of_type(type(result)):
+        raise BadInputs(f"out is {type(out).__name__}, the result {type(result).__name__}")
+    if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
+        raise BadInputs(
+            f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}"
+        )
 
 
 def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
@@ -194,7 +233,7 @@ def _from_any(source: Any, name: str) -> tuple[np.ndarray, str]:
 
 def is_torch(source: Any) -> bool:
     """Whether it is torch's, without importing torch."""
-    return type(source) is not np.ndarray and type(source).__module__.partition(".")[0] == "torch"
+    return type(source) is not np.ndarray and library_of_type(type(source)) == "torch"
 
 
 def _from_torch(source: Any, name: str) -> tuple[np.ndarray, str]:

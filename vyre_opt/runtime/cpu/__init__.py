@@ -25,6 +25,8 @@ from .jit import Host
 from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
+    from ..array_backend import HostArrays, Operand
+    from ..kernel_call import FastCall, KernelCall
     from ..pipelines.host_runner import HostMemory, HostRunner
     from ..pipelines.steps import PipelinePlan
 
@@ -104,6 +106,16 @@ class CpuDispatcher:
             if len(self._launches) > MAX_LAUNCHES:
                 self._launches.popitem(last=False)
         return launch
+
+    def fast_call(
+        self, call: KernelCall, backend: HostArrays, operands: Sequence[Operand], results: Sequence[Any]
+    ) -> FastCall | None:
+        """See `ArrayBackend.fast_call`."""
+        from .fast_call import fast_call
+
+        return fast_call(
+            self.prepared(call.program, call.module, settled=True), call, backend, operands, results
+        )
 
     def in_place(
         self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch

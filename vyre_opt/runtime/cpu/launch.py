@@ -17,7 +17,7 @@ import numpy as np
 from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
 from ..arrays import transient_storage
-from ..dispatcher import BackendError, OutputAlloc, Scratch
+from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from . import loop_analysis, output_memory, threads
 from .compiler import ObjectCode, flat_program
@@ -110,24 +110,35 @@ class CompiledLaunch:
         key = (*grid, *map(len, arrays))
         idle = self._runners.get(key)
         # taken off the list: another thread must not write its addresses into the same arguments meanwhile
-        runner = idle.pop() if idle else self._new_runner(code, arrays, grid)
+        if idle:
+            runner = idle.pop()
+        else:
+            runner = self.new_runner(code.counts(arrays), grid, max((a.nbytes for a in arrays), default=0))
         record = runner(map(output_memory.address, arrays))
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runner)
             return
         # the runner is dropped, since nothing clears its fault records
-        extents = dict(zip(code.object_code.host_code.buffers, code.counts(arrays), strict=True))
-        extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
-        raise error_of(self.program, flat_program(self.program, self.module), record, grid, extents)
+        raise self.error(record, grid, code.counts(arrays))
 
-    def _new_runner(self, code: _Code, arrays: list[np.ndarray], grid: Dim3) -> threads.GridRunner:
+    @property
+    def code_arguments(self) -> tuple[int | Buffer, ...]:
+        """For each argument of the code, the index among the bound buffers, or the buffer if it is not bound."""
+        return self._loaded().order
+
+    def error(self, record: list[int], grid: Dim3, counts: Sequence[int]) -> ProgramError:
+        """The error of a fault record.  `counts`: the number of elements of each argument of the code."""
+        extents = dict(zip(self._loaded().object_code.host_code.buffers, counts, strict=True))
+        extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
+        return error_of(self.program, flat_program(self.program, self.module), record, grid, extents)
+
+    def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
+        """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""
         # as lowering.host says: the addresses, the counts, the grid, and a 0
-        args = array("Q", [*bytes(len(arrays)), *code.counts(arrays), *grid, 0])
-        touched = max((a.nbytes for a in arrays), default=0)
-        return threads.GridRunner(
-            code.workgroup_code, args, grid[0] * grid[1] * grid[2], touched, self.workers
-        )
+        args = array("Q", [*bytes(len(counts)), *counts, *grid, 0])
+        workgroups = grid[0] * grid[1] * grid[2]
+        return threads.GridRunner(self._loaded().workgroup_code, args, workgroups, touched, self.workers)
 
     def _keep(self, key: tuple[int, ...], runner: threads.GridRunner) -> None:
         """Keep a runner for the next call with the same grid and lengths."""

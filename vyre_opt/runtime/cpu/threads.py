@@ -19,7 +19,7 @@ from .jit import Loaded
 from .thread_pool import SPIN_NS, Job, available, copy_code, thread_pool, work_function
 from .thread_pool_ir import COPY_GROUP_BYTES
 
-__all__ = ["GridRunner", "WorkgroupCode", "available", "copy", "copy_to", "share"]
+__all__ = ["GridRunner", "WorkgroupCode", "available", "copy", "copy_bytes", "copy_to", "share"]
 
 BYTES_PER_THREAD, TICKET_BYTES_PER_THREAD = 1 << 18, 1 << 17
 SECONDS_PER_THREAD = 1.5e-5
@@ -105,14 +105,18 @@ class GridRunner:
         """Runs until `expected` is measured again."""
 
     def __call__(self, addresses: Iterable[int]) -> list[int] | None:
+        """`run` on buffers at these addresses."""
+        args = self.args
+        for index, address in enumerate(addresses):
+            args[index] = address
+        return self.run()
+
+    def run(self) -> list[int] | None:
         """Run all workgroups; the fault record of the first one at fault, if any is.
 
         All workgroups before that one have run; those after it may not have.
         """
         global _last_call
-        args = self.args
-        for index, address in enumerate(addresses):
-            args[index] = address
         job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
         _last_call = perf_counter()
         return job.fault()
@@ -226,8 +230,13 @@ def copy(source: np.ndarray, workers: int) -> np.ndarray:
 
 def copy_to(target: np.ndarray, source: np.ndarray, workers: int) -> None:
     """Copy the bytes of a contiguous array to another."""
-    args = array("Q", [target.ctypes.data, source.ctypes.data, source.nbytes])
-    threads = min(max(1, source.nbytes // BYTES_PER_THREAD), workers)
-    job = Job(copy_code(), args, -(-source.nbytes // COPY_GROUP_BYTES), threads)
+    copy_bytes(target.ctypes.data, source.ctypes.data, source.nbytes, workers)
+
+
+def copy_bytes(target: int, source: int, size: int, workers: int) -> None:
+    """Copy bytes between two addresses, by as many threads as they are worth."""
+    args = array("Q", [target, source, size])
+    threads = min(max(1, size // BYTES_PER_THREAD), workers)
+    job = Job(copy_code(), args, -(-size // COPY_GROUP_BYTES), threads)
     job.begin(0, 1)
     share(job)

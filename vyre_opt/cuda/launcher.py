@@ -1,0 +1,310 @@
+"""Launches as one call from Python: a function of pointers, compiled by LLVM, that talks to the driver itself.
+
+PyCUDA and ctypes take some microseconds to pack the arguments of a launch.  Here all but the pointers and the
+stream is packed once, in a block of words, and what remains is a loop over that block.  The loop is compiled
+once a process, as a function that Python calls like one of its own.
+
+    words of a block      0  address of the flag of faults      3  how many pointers a call passes
+                          1  the context                        4  how many steps
+                          2  address of the count of calls      5  1 if the calls are counted
+    behind them           the pointers; the number of the call; the steps; constants; arguments of kernels
+    a step of 9 words     function, grid x y z, workgroup x y z, dynamic shared bytes, address of the arguments;
+                          or 0, number of a pointer, bytes to clear there, 0;
+                          or 0, number of a pointer, bytes to copy there, 1 + number of the source
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..runtime.cpu import jit
+from . import libcuda
+from .device import Device
+
+__all__ = ["Argument", "Clear", "Copy", "Launch", "Launcher", "PENDING_FAULT", "UNALIGNED"]
+
+PENDING_FAULT = 1
+"""Nothing was launched, since an earlier call had a fault."""
+
+UNALIGNED = 2
+"""Nothing was launched, since a pointer is not aligned to 16 bytes."""
+
+DRIVER_ERROR = 16
+"""An error of the driver: this plus its code."""
+
+HEADER = 6
+STEP = 9
+Argument = int | str
+"""Of a kernel: a constant, "call" for the number of the call, or "p0", "p1", ... for a pointer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel to launch.  `function`: the driver's handle of it."""
+
+    function: int
+    grid: tuple[int, int, int]
+    workgroup: tuple[int, int, int]
+    shared_bytes: int
+    arguments: Sequence[Argument]
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Bytes behind a pointer, given by its number, to set to 0."""
+
+    pointer: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Bytes to copy from behind one pointer to behind another, given by their numbers."""
+
+    pointer: int
+    source: int
+    size: int
+
+
+class Launcher:
+    """Enqueues steps in order: `launch(stream, *pointers)`, all of them ints.
+
+    `launch` returns 0, PENDING_FAULT, UNALIGNED, or an error of the driver, which `explain` puts in words.
+    It makes the GPU's context current for the time of the call.  To make a Launcher it must be current.
+    """
+
+    def __init__(
+        self, device: Device, steps: Sequence[Launch | Clear | Copy], pointers: int, may_fault: bool
+    ) -> None:
+        arguments = sum(len(step.arguments) for step in steps if isinstance(step, Launch))
+        first_step = HEADER + pointers + 1
+        size = first_step + STEP * len(steps) + 2 * arguments
+        self._block = (ctypes.c_uint64 * size)()  # as long as `launch`, which has its address
+        self._faults = device.faults  # whose words the block has the addresses of
+        base = ctypes.addressof(self._block)
+        words = [
+            self._faults.flag_address,
+            libcuda.current_context(),
+            ctypes.addressof(self._faults.calls),
+            pointers,
+            len(steps),
+            int(may_fault),
+        ]
+        words += [0] * (size - 2 * arguments - HEADER)
+
+        def place(argument: Argument) -> int:
+            """The address of an argument's word."""
+            if isinstance(argument, int):
+                words.append(argument)
+                return base + 8 * (len(words) - 1)
+            number = pointers if argument == "call" else int(argument.removeprefix("p"))
+            return base + 8 * (HEADER + number)
+
+        for number, step in enumerate(steps):
+            if isinstance(step, Clear):
+                row = [0, step.pointer, step.size, 0]
+            elif isinstance(step, Copy):
+                row = [0, step.pointer, step.size, 1 + step.source]
+            else:
+                places = [place(argument) for argument in step.arguments]
+                places_at = base + 8 * len(words)
+                words += places
+                row = [step.function, *step.grid, *step.workgroup, step.shared_bytes, places_at]
+            at = first_step + STEP * number
+            words[at : at + len(row)] = row
+        for index, word in enumerate(words):
+            self._block[index] = word
+        self.launch: Callable[..., int] = _python_function(base)
+
+    @staticmethod
+    def explain(code: int, doing: str) -> str:
+        """A driver's error that `launch` returned, in words."""
+        return libcuda.error_text(code - DRIVER_ERROR, doing)
+
+
+# --- the compiled function
+
+_PYTHON = ("PyLong_AsUnsignedLongLong", "PyLong_FromLong", "PyLong_AsVoidPtr")
+_DRIVER = (
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuLaunchKernel",
+    "cuMemsetD8Async",
+    "cuMemcpyDtoDAsync_v2",
+)
+
+_TEXT = """
+define ptr @vyre_launch(ptr %self, ptr %args, i64 %count) {
+entry:
+  %context.now = alloca ptr
+  %block = call ptr $PyLong_AsVoidPtr(ptr %self)
+  %flag.at = load ptr, ptr %block
+  %context.p = getelementptr i64, ptr %block, i64 1
+  %context = load ptr, ptr %context.p
+  %calls.p = getelementptr i64, ptr %block, i64 2
+  %calls.at = load ptr, ptr %calls.p
+  %pointers.p = getelementptr i64, ptr %block, i64 3
+  %pointers = load i64, ptr %pointers.p
+  %steps.p = getelementptr i64, ptr %block, i64 4
+  %steps = load i64, ptr %steps.p
+  %counted.p = getelementptr i64, ptr %block, i64 5
+  %counted = load i64, ptr %counted.p
+  %slots = getelementptr i64, ptr %block, i64 6
+  %flag = load volatile i32, ptr %flag.at
+  %is.pending = icmp ne i32 %flag, 0
+  br i1 %is.pending, label %pending, label %arguments
+
+pending:
+  br label %return
+unaligned:
+  br label %return
+
+arguments:
+  %stream.object = load ptr, ptr %args
+  %stream = call i64 $PyLong_AsUnsignedLongLong(ptr %stream.object)
+  br label %pointer.head
+pointer.head:
+  %k = phi i64 [ 0, %arguments ], [ %k.next, %pointer ]
+  %bits = phi i64 [ 0, %arguments ], [ %bits.next, %pointer ]
+  %more = icmp ult i64 %k, %pointers
+  br i1 %more, label %pointer, label %aligned
+pointer:
+  %k.next = add i64 %k, 1
+  %object.p = getelementptr ptr, ptr %args, i64 %k.next
+  %object = load ptr, ptr %object.p
+  %value = call i64 $PyLong_AsUnsignedLongLong(ptr %object)
+  %slot = getelementptr i64, ptr %slots, i64 %k
+  store i64 %value, ptr %slot
+  %bits.next = or i64 %bits, %value
+  br label %pointer.head
+
+aligned:
+  %low = and i64 %bits, 15
+  %is.unaligned = icmp ne i64 %low, 0
+  br i1 %is.unaligned, label %unaligned, label %number
+number:
+  %calls = load i64, ptr %calls.at
+  %call = add i64 %calls, %counted
+  store i64 %call, ptr %calls.at
+  %call.slot = getelementptr i64, ptr %slots, i64 %pointers
+  store i64 %call, ptr %call.slot
+  %first = getelementptr i64, ptr %call.slot, i64 1
+  call i32 $cuCtxGetCurrent(ptr %context.now)
+  %current = load ptr, ptr %context.now
+  %is.current = icmp eq ptr %current, %context
+  br i1 %is.current, label %step.head, label %push
+push:
+  %pushed = call i32 $cuCtxPushCurrent_v2(ptr %context)
+  br label %step.head
+
+step.head:
+  %s = phi i64 [ 0, %number ], [ 0, %push ], [ %s.next, %step.end ]
+  %left = icmp ult i64 %s, %steps
+  br i1 %left, label %step, label %steps.end
+step:
+  %s.next = add i64 %s, 1
+  %offset = mul i64 %s, 9
+  %w = getelementptr i64, ptr %first, i64 %offset
+  %function = load ptr, ptr %w
+  %w1 = getelementptr i64, ptr %w, i64 1
+  %w2 = getelementptr i64, ptr %w, i64 2
+  %w3 = getelementptr i64, ptr %w, i64 3
+  %is.memory = icmp eq ptr %function, null
+  br i1 %is.memory, label %memory, label %kernel
+memory:
+  %which = load i64, ptr %w1
+  %clear.p = getelementptr i64, ptr %slots, i64 %which
+  %target = load i64, ptr %clear.p
+  %size = load i64, ptr %w2
+  %source.number = load i64, ptr %w3
+  %is.clear = icmp eq i64 %source.number, 0
+  br i1 %is.clear, label %clear, label %copy
+copy:
+  %source.index = sub i64 %source.number, 1
+  %source.p = getelementptr i64, ptr %slots, i64 %source.index
+  %source = load i64, ptr %source.p
+  %copied = call i32 $cuMemcpyDtoDAsync_v2(i64 %target, i64 %source, i64 %size, i64 %stream)
+  br label %step.end
+clear:
+  %cleared = call i32 $cuMemsetD8Async(i64 %target, i8 0, i64 %size, i64 %stream)
+  br label %step.end
+kernel:
+  %w4 = getelementptr i64, ptr %w, i64 4
+  %w5 = getelementptr i64, ptr %w, i64 5
+  %w6 = getelementptr i64, ptr %w, i64 6
+  %w7 = getelementptr i64, ptr %w, i64 7
+  %w8 = getelementptr i64, ptr %w, i64 8
+  %gx = load i32, ptr %w1
+  %gy = load i32, ptr %w2
+  %gz = load i32, ptr %w3
+  %bx = load i32, ptr %w4
+  %by = load i32, ptr %w5
+  %bz = load i32, ptr %w6
+  %shared = load i32, ptr %w7
+  %params = load ptr, ptr %w8
+  %launched = call i32 $cuLaunchKernel(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 %shared, i64 %stream, ptr %params, ptr null)
+  br label %step.end
+step.end:
+  %error = phi i32 [ %cleared, %clear ], [ %copied, %copy ], [ %launched, %kernel ]
+  %is.fine = icmp eq i32 %error, 0
+  br i1 %is.fine, label %step.head, label %steps.end
+
+steps.end:
+  %last = phi i32 [ 0, %step.head ], [ %error, %step.end ]
+  br i1 %is.current, label %result, label %pop
+pop:
+  %popped = call i32 $cuCtxPopCurrent_v2(ptr %context.now)
+  br label %result
+result:
+  %failed = icmp ne i32 %last, 0
+  %code = add i32 %last, 16
+  %code.or.0 = select i1 %failed, i32 %code, i32 0
+  %wide = zext i32 %code.or.0 to i64
+  br label %return
+
+return:
+  %status = phi i64 [ 1, %pending ], [ 2, %unaligned ], [ %wide, %result ]
+  %number.object = call ptr $PyLong_FromLong(i64 %status)
+  ret ptr %number.object
+}
+"""
+
+
+class _MethodDef(ctypes.Structure):
+    """Python's PyMethodDef."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+METH_FASTCALL = 0x80
+
+
+@cache
+def _compiled() -> tuple[_MethodDef, Any]:
+    """The compiled function as Python wants it, and what keeps it loaded."""
+    text = _TEXT
+    for name in (*_PYTHON, *_DRIVER):
+        function = getattr(ctypes.pythonapi if name in _PYTHON else libcuda.library(), name)
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        text = text.replace(f"${name}(", f"inttoptr (i64 {address} to ptr)(")
+    tracker = jit.link(jit.compile_object(text, jit.Host.this(1)), "vyre_launch")
+    return _MethodDef(b"launch", tracker["vyre_launch"], METH_FASTCALL, None), tracker
+
+
+def _python_function(block: int) -> Callable[..., int]:
+    """The compiled function, bound to the address of a block."""
+    method, _ = _compiled()
+    new = ctypes.pythonapi.PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., int] = new(ctypes.addressof(method), block, None)
+    return function

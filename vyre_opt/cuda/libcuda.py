@@ -1,0 +1,114 @@
+"""The driver's own library, for what PyCUDA keeps to itself: functions of modules, by their handles."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+from ..ir.program import Dim3
+from ..runtime.dispatcher import BackendError
+from .driver import explain
+
+__all__ = [
+    "allow_shared",
+    "current_context",
+    "error_text",
+    "function_of",
+    "launch",
+    "library",
+    "load_module",
+    "resident_workgroups",
+]
+
+_OPTIMIZATION_LEVEL = 7
+"""CU_JIT_OPTIMIZATION_LEVEL"""
+
+_MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The loaded library; a driver that PyCUDA has started has one."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def error_text(code: int, doing: str) -> str:
+    """An error code of the driver as a sentence with advice."""
+    words = ctypes.c_char_p()
+    library().cuGetErrorString(code, ctypes.byref(words))
+    return explain((words.value or b"error %d" % code).decode(), doing)
+
+
+def load_module(code: bytes, level: int | None, names: str) -> int:
+    """The handle of a module; the context must be current.
+
+    `code`: PTX that ends in a zero byte.  `level`: of the driver's optimisation, 0 to 4; None for its default.
+    `names`: of the programs, for messages.  Raises BackendError.
+    """
+    module = ctypes.c_void_p()
+    options = (ctypes.c_int * 1)(_OPTIMIZATION_LEVEL)
+    values = (ctypes.c_void_p * 1)(level)
+    count = 0 if level is None else 1
+    result = library().cuModuleLoadDataEx(ctypes.byref(module), code, count, options, values)
+    _check(result, f"loading {names}")
+    return module.value or 0
+
+
+def function_of(module: int, symbol: str) -> int:
+    """The handle of a function of a module.  Raises BackendError."""
+    function = ctypes.c_void_p()
+    result = library().cuModuleGetFunction(ctypes.byref(function), ctypes.c_void_p(module), symbol.encode())
+    _check(result, f"finding {symbol}")
+    return function.value or 0
+
+
+def allow_shared(function: int, size: int, symbol: str) -> None:
+    """Let a function use so many bytes of dynamic shared memory, which is limited to 48 KiB otherwise."""
+    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _MAX_DYNAMIC_SHARED, size)
+    _check(result, f"setting up {symbol}")
+
+
+def launch(
+    function: int,
+    grid: Dim3,
+    workgroup: Dim3,
+    shared_bytes: int,
+    stream: int,
+    arguments: Sequence[int],
+    is_cooperative: bool,
+    symbol: str,
+) -> None:
+    """Launch with 8-byte arguments on the stream of a handle; the context must be current.  Raises BackendError."""
+    words = (ctypes.c_uint64 * len(arguments))(*arguments)
+    base = ctypes.addressof(words)
+    params = (ctypes.c_void_p * len(arguments))(*(base + 8 * place for place in range(len(arguments))))
+    sizes = [*grid, *workgroup, shared_bytes]
+    call = library().cuLaunchCooperativeKernel if is_cooperative else library().cuLaunchKernel
+    extra = [] if is_cooperative else [None]
+    result = call(ctypes.c_void_p(function), *sizes, ctypes.c_void_p(stream), params, *extra)
+    _check(result, f"launching {symbol}")
+
+
+def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: str) -> int:
+    """How many workgroups of so many lanes one multiprocessor holds at once.  Raises BackendError."""
+    count = ctypes.c_int()
+    size = ctypes.c_size_t(shared_bytes)
+    occupancy = library().cuOccupancyMaxActiveBlocksPerMultiprocessor
+    result = occupancy(ctypes.byref(count), ctypes.c_void_p(function), lanes, size)
+    _check(result, f"asking for the occupancy of {symbol}")
+    return count.value
+
+
+def current_context() -> int:
+    """The handle of the current context, 0 for none."""
+    context = ctypes.c_void_p()
+    library().cuCtxGetCurrent(ctypes.byref(context))
+    return context.value or 0
+
+
+def _check(code: int, doing: str) -> None:
+    if code:
+        raise BackendError(error_text(code, doing))

@@ -1,0 +1,188 @@
+"""Calls on arrays in main memory whose checks, code and memory were settled by an earlier call with like arrays.
+
+What remains is to allocate the results, to ask for addresses, and to run the workgroups.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..array_backend import HostArrays, Operand, is_torch
+from ..arrays import storage_type
+from ..kernel_call import Copied, Joined, KernelCall, OutFit, Zeros
+from ..signatures import signature_of
+from . import output_memory, threads
+
+if TYPE_CHECKING:
+    from .launch import CompiledLaunch
+
+__all__ = ["CpuCall", "fast_call"]
+
+MAX_KEPT_BYTES = 1 << 18
+"""More memory than this is not kept from call to call."""
+
+Pointer = Callable[[Any], int]
+_torch_pointer: Pointer = methodcaller("data_ptr")
+
+
+def fast_call(
+    launch: CompiledLaunch,
+    call: KernelCall,
+    backend: HostArrays,
+    operands: Sequence[Operand],
+    results: Sequence[Any],
+) -> CpuCall | None:
+    """See `ArrayBackend.fast_call`."""
+    if any(isinstance(argument, Joined) for argument in call.arguments):
+        return None
+    for operand in operands:
+        address = _pointer(operand.owner)(operand.owner)
+        # the address of an empty array may be anything
+        in_place = address == output_memory.address(operand.array) or not operand.count
+        if not in_place or not operand.array.flags.aligned:
+            return None
+    return CpuCall(launch, call, backend, operands, results)
+
+
+def _pointer(array: Any) -> Pointer:
+    return _torch_pointer if is_torch(array) else output_memory.address
+
+
+def _maker(backend: HostArrays, result: Any) -> Callable[[], Any]:
+    """A function that allocates arrays like a result."""
+    if result.nbytes < output_memory.MIN_BYTES:
+        if is_torch(result):
+            return partial(sys.modules["torch"].empty, result.shape, dtype=result.dtype)
+        return partial(np.empty, result.shape, result.dtype)
+    flat = backend.take(result, "a result")
+    small = result.new_empty(0) if is_torch(result) else np.empty(0, result.dtype)
+    count, stored, shape = flat.count, flat.array.dtype, tuple(result.shape)
+    like = Operand(np.empty(0, stored), shape, flat.kind, small)
+    return lambda: backend.result(output_memory.empty(count, stored), shape, like)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one call at a time uses: a runner with its arguments, and storage that is zeroed before each run."""
+
+    runner: threads.GridRunner
+    zeros: list[np.ndarray]
+
+
+class CpuCall:
+    """See `vyre_opt.runtime.kernel_call.FastCall`.  Several threads may call it at the same time.
+
+    `_inputs`, `_results`: for each argument of the code that is one, its place there and its number.
+    `_copies`: the inputs that are copied first: number of the result, number and bytes of the input.
+    """
+
+    __slots__ = (
+        "_copies",
+        "_count",
+        "_counts",
+        "_idle",
+        "_inputs",
+        "_launch",
+        "_makers",
+        "_pointers",
+        "_results",
+        "_touched",
+        "_workers",
+        "_zeros",
+        "fits",
+    )
+
+    def __init__(
+        self,
+        launch: CompiledLaunch,
+        call: KernelCall,
+        backend: HostArrays,
+        operands: Sequence[Operand],
+        results: Sequence[Any],
+    ) -> None:
+        self._launch = (launch, launch.prepare(call.grid))
+        self._workers = backend.workers
+        self._pointers = [_pointer(operand.owner) for operand in operands]
+        self._makers = [(_maker(backend, result), _pointer(result)) for result in results]
+        self._inputs: list[tuple[int, int]] = []
+        self._results: list[tuple[int, int]] = []
+        self._zeros: list[tuple[int, Zeros]] = []
+        self._copies: list[tuple[int, int, int]] = []
+        self._counts: list[int] = []
+        numbers = {place: number for number, place in enumerate(call.allocated_results)}
+        for at, item in enumerate(launch.code_arguments):
+            if not isinstance(item, int):
+                self._zeros.append((at, Zeros(item.count or 0, item.dtype)))
+                self._counts.append(item.count or 0)
+                continue
+            argument, lanes = call.arguments[item], call.program.bound_buffers[item].dtype.lanes
+            assert not isinstance(argument, Joined)
+            if isinstance(argument, int):
+                self._inputs.append((at, argument))
+                self._counts.append(operands[argument].count // lanes)
+                continue
+            if isinstance(argument, Zeros):
+                self._zeros.append((at, argument))
+                self._counts.append(argument.count)
+                continue
+            if isinstance(argument, Copied):
+                source = operands[argument.input]
+                if not argument.is_result:  # it goes to a further array, which is not returned
+                    numbers[item] = len(self._makers)
+                    self._makers.append((_maker(backend, source.array), output_memory.address))
+                self._copies.append((numbers[item], argument.input, source.array.nbytes))
+            self._results.append((at, numbers[item]))
+            self._counts.append(source.count // lanes if isinstance(argument, Copied) else argument.count)
+        sizes = [operand.array.nbytes for operand in operands]
+        self._touched = max([0, *sizes, *(result.nbytes for result in results)])
+        self._count = len(results)
+        self._idle: list[_Run] = []
+        self.fits = OutFit(signature_of(results[0]), tuple(sizes), results[0].nbytes, self._makers[0][1]).fits
+
+    def __call__(self, arrays: Sequence[Any], out: Any = None) -> list[Any]:
+        # taken off the list: another thread must not write its addresses into the same arguments meanwhile
+        run = self._idle.pop() if self._idle else self._new_run()
+        args, pointers = run.runner.args, self._pointers
+        results = []
+        for make, _ in self._makers:
+            results.append(make())
+        if out is not None:
+            results[0] = out
+        for at, number in self._inputs:
+            args[at] = pointers[number](arrays[number])
+        for at, number in self._results:
+            args[at] = self._makers[number][1](results[number])
+        for number, source, size in self._copies:
+            self._copy(self._makers[number][1](results[number]), pointers[source](arrays[source]), size)
+        for zeros in run.zeros:
+            zeros.fill(0)
+        record = run.runner.run()
+        if record is not None:  # the run is dropped, since nothing clears its fault records
+            launch, grid = self._launch
+            raise launch.error(record, grid, self._counts)
+        if run.runner.kept_bytes + sum(zeros.nbytes for zeros in run.zeros) <= MAX_KEPT_BYTES:
+            self._idle.append(run)
+        del results[self._count :]
+        return results
+
+    def _copy(self, target: int, source: int, size: int) -> None:
+        if size < threads.MIN_COPY_BYTES:
+            ctypes.memmove(target, source, size)
+        else:
+            threads.copy_bytes(target, source, size, self._workers)
+
+    def _new_run(self) -> _Run:
+        launch, grid = self._launch
+        run = _Run(launch.new_runner(self._counts, grid, self._touched), [])
+        for at, zeros in self._zeros:
+            run.zeros.append(np.zeros(zeros.count * zeros.dtype.lanes, storage_type(zeros.dtype)))
+            run.runner.args[at] = output_memory.address(run.zeros[-1])
+        return run

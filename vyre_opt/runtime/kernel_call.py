@@ -1,0 +1,148 @@
+"""A function on arrays as data: the launch that a call comes to, with its arguments by their places in the call.
+
+What is in it depends on the shapes and types of the arrays only, so it serves all calls with like arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..ir.program import Dim3, Module, Program
+from ..ir.types import DataType
+from .array_backend import ArrayBackend, Operand
+from .dispatcher import OutputAlloc
+from .signatures import signature_of
+
+__all__ = [
+    "Call",
+    "Copied",
+    "Empty",
+    "FastCall",
+    "Joined",
+    "KernelCall",
+    "OutFit",
+    "Same",
+    "Zeros",
+    "run_call",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """An argument that is zeroed storage, neither input nor result."""
+
+    count: int
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """An argument that is several inputs, concatenated."""
+
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """An argument that is a copy of an input, since the program writes it; a result if it `is_result`."""
+
+    input: int
+    is_result: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A launch of a program.
+
+    `arguments`: one for each bound buffer, in order: the number of an input, or what is allocated.
+    `shape`: of the only result; `like`: the input whose library and element type it has.
+    """
+
+    program: Program
+    grid: int | Dim3
+    arguments: tuple[int | OutputAlloc | Zeros | Joined | Copied, ...]
+    shape: tuple[int, ...] = ()
+    like: int = 0
+    module: Module | None = None
+
+    @property
+    def allocated_results(self) -> list[int]:
+        """The places of the arguments that become results, in order."""
+        places = enumerate(self.arguments)
+        return [k for k, a in places if isinstance(a, OutputAlloc) or (isinstance(a, Copied) and a.is_result)]
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A call whose result has no elements, so that nothing runs."""
+
+    shape: tuple[int, ...]
+    like: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A call whose result is an input as it is."""
+
+    like: int = 0
+
+
+Call = KernelCall | Empty | Same
+
+
+class FastCall(Protocol):
+    """Runs a KernelCall on arrays of the signatures that it was planned for."""
+
+    def __call__(self, arrays: Sequence[Any], out: Any = None) -> list[Any]:
+        """The results in order; the first in `out` if that is given and `fits`."""
+
+    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
+        """Whether `out` is as the result would be, and shares no memory with the arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutFit:
+    """What an array for the result has to be.
+
+    `input_bytes`, `bytes`: sizes; `pointer(array)`: its address, a multiple of `alignment`.
+    """
+
+    signature: Hashable
+    input_bytes: tuple[int, ...]
+    bytes: int
+    pointer: Callable[[Any], int]
+    alignment: int = 1
+
+    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
+        """See `FastCall.fits`."""
+        if signature_of(out) != self.signature:
+            return False
+        start = self.pointer(out)
+        if start % self.alignment:
+            return False
+        spans = zip(map(self.pointer, arrays), self.input_bytes, strict=True)
+        return all(start + self.bytes <= at or at + size <= start for at, size in spans)
+
+
+def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
+    """The result of a call on operands, whatever they are; see `FastCall` for those that allow it."""
+    like = operands[call.like]
+    if isinstance(call, Empty):
+        return backend.empty(call.shape, like)
+    if isinstance(call, Same):
+        return backend.result(like.array, like.shape, like)
+    arguments = [_argument(backend, argument, operands) for argument in call.arguments]
+    (output,) = backend.run(call.program, arguments, call.grid)
+    return backend.result(output, call.shape, like)
+
+
+def _argument(backend: ArrayBackend, argument: Any, operands: Sequence[Operand]) -> Any:
+    if isinstance(argument, int):
+        return operands[argument]
+    if isinstance(argument, Zeros):
+        return backend.zeros(argument.count, argument.dtype)
+    if isinstance(argument, Joined):
+        return backend.join([operands[number] for number in argument.inputs])
+    return argument

@@ -1,0 +1,71 @@
+"""What a call depends on of an array, as a key: its type, shape, layout and where it is, but not its contents.
+
+Calls whose arrays have equal signatures need the same checks, code and memory, so they share a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SIGNATURES", "library_of_type", "signature_of"]
+
+_LAYOUT = 0x501
+"""NumPy's bits of `flags.num` for C-contiguous, aligned and writeable: faster to read than the flags by name."""
+
+
+def library_of_type(cls: type) -> str:
+    """The library that an array type belongs to: that of the first of its bases that is not the user's own."""
+    for base in cls.__mro__:
+        name = base.__module__.partition(".")[0]
+        if name in _BY_LIBRARY:
+            return name
+    return cls.__module__.partition(".")[0]
+
+
+def _of_numpy(array: Any) -> Hashable:
+    return array.dtype, array.shape, array.flags.num & _LAYOUT
+
+
+def _of_torch(tensor: Any) -> Hashable:
+    # a negated view has its own sign bit beside the memory; a sparse tensor raises, and has no signature
+    return tensor.dtype, tensor.shape, tensor.get_device(), tensor.is_contiguous(), tensor.is_neg()
+
+
+def _of_cupy(array: Any) -> Hashable:
+    return array.dtype, array.shape, array.device.id, array.flags.c_contiguous
+
+
+_BY_LIBRARY: dict[str, Callable[[Any], Hashable]] = {
+    "numpy": _of_numpy,
+    "torch": _of_torch,
+    "cupy": _of_cupy,
+    "pycuda": lambda array: None,
+}
+
+
+class _Signatures(dict[type, Callable[[Any], Hashable]]):
+    """By the type of an array; a KeyError for types whose arrays have no signature."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Hashable]:
+        # numpy.ma and numpy.matrix are no plain arrays
+        is_plain = cls is np.ndarray or not issubclass(cls, np.ndarray)
+        function = _BY_LIBRARY.get(library_of_type(cls)) if is_plain else None
+        if function is None or library_of_type(cls) == "pycuda":
+            raise KeyError(cls)
+        self[cls] = function
+        return function
+
+
+SIGNATURES = _Signatures()
+"""`SIGNATURES[type(array)](array)`: the signature of an array."""
+
+
+def signature_of(array: Any) -> Hashable:
+    """The signature of an array; None for what has none."""
+    try:
+        return SIGNATURES[type(array)](array)
+    except (KeyError, RuntimeError):
+        return None
