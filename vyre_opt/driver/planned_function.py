@@ -58,11 +58,11 @@ class PlannedFunction:
         if fast is None:
             return self._first(arrays, names, dispatcher, out, options, key)
         if out is None:
-            return fast(arrays)[0]
+            return fast.run(arrays)[0]
         if fast.fits(arrays, out):
-            return fast(arrays, out)[0]
+            return fast.into(arrays, out)[0]
         return array_backend_of(dispatcher, dict(zip(names, arrays, strict=True))).copy_to(
-            out, fast(arrays)[0]
+            out, fast.run(arrays)[0]
         )
 
     def _first(

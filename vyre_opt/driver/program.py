@@ -69,28 +69,38 @@ class ProgramExecutable(Executable):
         key: Any = None
         if scratch is None:
             try:
-                names = tuple(inputs) if type(inputs) is dict else None
-                arrays = tuple(inputs if names is None else inputs.values())  # type: ignore[union-attr]
-                sizes = tuple(lengths.items()) if lengths else None
-                key = (names, grid, sizes, *[SIGNATURES[type(array)](array) for array in arrays])
+                is_named = type(inputs) is dict
+                arrays: Any = [*inputs.values()] if is_named else inputs  # type: ignore[union-attr]
+                names = inputs if is_named else ()
+                key = (grid, *names, *[SIGNATURES[type(array)](array) for array in arrays])
+                if lengths:
+                    key += tuple(lengths.items())
                 fast = self._fast.get(key)
             except (KeyError, TypeError, RuntimeError, AttributeError):  # bytes, lists, unknown arrays
                 key = fast = None
             if fast is not None:
-                return dict(zip(self._output_names, fast(arrays), strict=True))
+                return dict(zip(self._output_names, fast.run(arrays), strict=True))
         arguments = self.arguments(inputs, lengths or {})
         outputs = self.run(arguments, grid, scratch)
         if key is not None:
-            self._plan(key, arrays, arguments, outputs)
+            self._plan(key, [*names], arrays, arguments, grid, outputs)
         return self.outputs(outputs)
 
     def _plan(
-        self, key: Any, arrays: Sequence[Any], arguments: Sequence[Any], outputs: Sequence[Any]
+        self,
+        key: Any,
+        names: Sequence[str],
+        arrays: Sequence[Any],
+        arguments: Sequence[Any],
+        grid: Grid,
+        outputs: Sequence[Any],
     ) -> None:
-        """Plan later calls with like arrays, if they allow it.  `key`: of this call, beginning with names and grid."""
-        names, grid, *_ = key
+        """Plan later calls with like arrays, if they allow it.  `key`: of this call.
+
+        `names`: of the arrays, empty if they were passed in order.  `arguments`, `outputs`: of this call.
+        """
         signature = self.signature
-        if names is None:
+        if not names:
             buffers = signature.read if len(arrays) == len(signature.read) else signature.parameters
             names = [buffer.name for buffer in buffers]
         numbers = {name.removeprefix("@"): number for number, name in enumerate(names)}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..ir.program import Dim3, Module, Program
+from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import OutputAlloc
@@ -61,7 +61,7 @@ class KernelCall:
     """
 
     program: Program
-    grid: int | Dim3
+    grid: int | Sequence[int]
     arguments: tuple[int | OutputAlloc | Zeros | Joined | Copied, ...]
     shape: tuple[int, ...] = ()
     like: int = 0
@@ -95,11 +95,16 @@ Call = KernelCall | Empty | Same
 class FastCall(Protocol):
     """Runs a KernelCall on arrays of the signatures that it was planned for."""
 
-    def __call__(self, arrays: Sequence[Any], out: Any = None) -> list[Any]:
-        """The results in order; the first in `out` if that is given and `fits`."""
+    @property
+    def run(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """`run(arrays)`: the results in order."""
 
-    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
-        """Whether `out` is as the result would be, and shares no memory with the arrays."""
+    @property
+    def fits(self) -> Callable[[Sequence[Any], Any], bool]:
+        """`fits(arrays, out)`: whether `out` is as the first result would be, and shares no memory with the arrays."""
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        """`run` with the first result in `out`, which `fits`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def fault_block(emitter: FunctionEmitter) -> None:
         return
     w = emitter.w
     w.start("faulted")
-    site = w.phi("i32", [(str(number), block) for block, number, _, _ in emitter.faults])
+    site = w.phi("i32", [(number, block) for block, number, _, _ in emitter.faults])
     index = w.phi("i64", [(index, block) for block, _, index, _ in emitter.faults])
     length = w.phi("i64", [(length, block) for block, _, _, length in emitter.faults])
     pair = w.emit(f'cmpxchg {POINTER} %status, i32 0, i32 {site} syncscope("device") monotonic monotonic')

@@ -79,14 +79,16 @@ class FunctionEmitter:
     """One LLVM function: its writer, the LLVM values so far, and the branches to its fault block.
 
     `faults` has one entry for each branch: the block it comes from, the number of the fault site
-    (counted from 1), and the index and length to record, both i64.
+    (i32, counted from 1), and the index and length to record, both i64.
     """
 
     def __init__(self, context: KernelContext) -> None:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
-        self.faults: list[tuple[str, int, str, str]] = []
+        self.faults: list[tuple[str, str, str, str]] = []
+        self.checked: set[Op] = set()
+        """Accesses whose bounds were checked before; see checks.py."""
 
     def get(self, value: Value) -> Elements:
         return self.values[value]
@@ -132,10 +134,15 @@ class FunctionEmitter:
 
     def fault(self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1) -> None:
         """Record a fault and end the invocation; the caller must start a new block next."""
+        site = self.fault_site(op, kind, width)
+        self.faults.append((self.w.block, str(site), index, length))
+        self.w.branch("faulted")
+
+    def fault_site(self, op: Op, kind: str, width: int = 1) -> int:
+        """The number of a new fault site, counted from 1."""
         assert self.context.may_fault, f"{op.name} was not expected to fault"
         self.context.sites.append(FaultSite(op, kind, width))
-        self.faults.append((self.w.block, len(self.context.sites), index, length))
-        self.w.branch("faulted")
+        return len(self.context.sites)
 
     def __str__(self) -> str:
         return "\n".join(self.w.lines)

@@ -22,6 +22,7 @@ from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
+from .checks import check_ahead
 from .control import CONTROL_OPS
 from .faults import fault_block
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
@@ -280,12 +281,19 @@ _OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS}
 
 def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
     """Write the ops of a block; returns the values that it yields."""
-    for op in block.ops:
+
+    def write(op: Op) -> None:
+        (_OPS.get(op.name) or _OPS[op.definition.format])(emitter, op)
+
+    written: set[Op] = set()
+    for place, op in enumerate(block.ops):
         row = op.definition
         if row.is_terminator:
             return [emitter.get(value) for value in op.operands]
         if row.name in CONTROL_OPS:
             CONTROL_OPS[row.name](emitter, op, _run_block)
-        else:
-            (_OPS.get(row.name) or _OPS[row.format])(emitter, op)
+        elif op not in written:
+            if op.name == "load":
+                written |= check_ahead(emitter, block, place, write)
+            write(op)
     return []

@@ -17,7 +17,7 @@ from .abi import ALIGNMENT
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
 from .values import as_vector
 
-__all__ = ["MEMORY_OPS", "ThreadAccess", "address", "guarded", "locate"]
+__all__ = ["MEMORY_OPS", "ThreadAccess", "address", "guarded", "is_outside", "locate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> T
     width = moved.lanes // context.program.buffers[op.attrs["buffer"]].dtype.lanes
     buffer = context.buffers[op.attrs["buffer"]]
     index = conversions.to_word(emitter.w, value.type, emitter.scalar(value))
-    if context.bounds == "none" or op in context.proven:
+    if context.bounds == "none" or op in context.proven or op in emitter.checked:
         return ThreadAccess(buffer, index)
     if context.bounds == "clamp":
         return _clamped(emitter, buffer, index, value.type.is_signed, width)
-    emitter.fault_if(_is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
+    emitter.fault_if(is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
     return ThreadAccess(buffer, index)
 
 
-def _is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
+def is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
     """An i1: index > count - width, unsigned, or count < width."""
     w, count = emitter.w, buffer.count
     # Unsigned, so that a negative index is larger than any count

@@ -147,15 +147,16 @@ class CpuCall:
         self._idle: list[_Run] = []
         self.fits = OutFit(signature_of(results[0]), tuple(sizes), results[0].nbytes, self._makers[0][1]).fits
 
-    def __call__(self, arrays: Sequence[Any], out: Any = None) -> list[Any]:
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        return self._run(arrays, [make() for make, _ in self._makers])
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        return self._run(arrays, [out, *[make() for make, _ in self._makers[1:]]])
+
+    def _run(self, arrays: Sequence[Any], results: list[Any]) -> list[Any]:
         # taken off the list: another thread must not write its addresses into the same arguments meanwhile
         run = self._idle.pop() if self._idle else self._new_run()
         args, pointers = run.runner.args, self._pointers
-        results = []
-        for make, _ in self._makers:
-            results.append(make())
-        if out is not None:
-            results[0] = out
         for at, number in self._inputs:
             args[at] = pointers[number](arrays[number])
         for at, number in self._results:

@@ -1,0 +1,111 @@
+"""Bounds checks of several loads at once, before the first of them.
+
+A check between two loads makes the second wait for the branch behind the first, so that a lane has one load
+in flight where it could have many.  Loads change nothing, so those of one block with nothing but loads and
+arithmetic between them may all be checked before the first one: a fault among them is the same fault, since
+the first in order is the one that is recorded.
+
+    load @x[%i]    op    load @y[%j]    =>    if %i or %j is outside: fault    load @x[%i]    op    load @y[%j]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.program import Block, Op, Value
+from ..common import conversions
+from .function_emitter import FunctionEmitter
+from .memory import is_outside
+
+__all__ = ["check_ahead"]
+
+MAX_LOADS = 32
+"""Indices that are computed ahead take registers until their load."""
+
+
+def check_ahead(emitter: FunctionEmitter, block: Block, start: int, write: Callable[[Op], None]) -> set[Op]:
+    """Check the load at `start` and those after it that allow it; gives the ops that `write` has written for that.
+
+    These are the pure ops behind `start` that compute an index.
+    """
+    context = emitter.context
+    if context.bounds != "trap" or not _needs_check(emitter, block.ops[start]):
+        return set()
+    loads, ahead = _group(emitter, block, start)
+    if len(loads) < 2:
+        return set()
+    for op in ahead:
+        write(op)
+    w = emitter.w
+    indices = [conversions.to_word(w, op.index.type, emitter.scalar(op.index)) for op in loads]
+    failed = ""
+    for op, index in zip(loads, indices, strict=True):
+        outside = _is_outside(emitter, op, index)
+        failed = w.emit(f"or i1 {failed}, {outside}") if failed else outside
+    failing, passing = w.label("fault"), w.label("fine")
+    w.branch_if(failed, failing, passing)
+    w.start(failing)
+    # the last one that is outside is written first, and replaced by those before it
+    site, index, length = "0", "0", "0"
+    for op, at in zip(reversed(loads), reversed(indices), strict=True):
+        outside = _is_outside(emitter, op, at)
+        number = emitter.fault_site(op, "bounds", _width(emitter, op))
+        count = context.buffers[op.attrs["buffer"]].count
+        site = w.emit(f"select i1 {outside}, i32 {number}, i32 {site}")
+        index = w.emit(f"select i1 {outside}, i64 {at}, i64 {index}")
+        length = w.emit(f"select i1 {outside}, i64 {count}, i64 {length}")
+    emitter.faults.append((w.block, site, index, length))
+    w.branch("faulted")
+    w.start(passing)
+    emitter.checked.update(loads)
+    return set(ahead)
+
+
+def _group(emitter: FunctionEmitter, block: Block, start: int) -> tuple[list[Op], list[Op]]:
+    """The loads to check together, and the ops between them that compute their indices, in order."""
+    loads, ahead = [block.ops[start]], []
+    between: dict[Value, Op] = {}
+    """The pure ops since the first load, by their results."""
+    late = set(block.ops[start].results)
+    """Values that come out of loads, and what is computed from them."""
+    for op in block.ops[start + 1 :]:
+        if op.regions or op.definition.is_terminator or (op.definition.effects and op.name != "load"):
+            break
+        is_late = op.name == "load" or any(value in late for value in op.operands)
+        if op.name == "load" and _needs_check(emitter, op):
+            if op.index in late:
+                break
+            loads.append(op)
+            ahead += _computing(op.index, between)
+            if len(loads) == MAX_LOADS:
+                break
+        if is_late:
+            late.update(op.results)
+        else:
+            between.update(dict.fromkeys(op.results, op))
+    wanted = set(ahead)
+    return loads, [op for op in block.ops[start + 1 :] if op in wanted]
+
+
+def _computing(value: Value, between: dict[Value, Op]) -> list[Op]:
+    """The ops that a value needs, taken out of `between`."""
+    ops: list[Op] = []
+    pending = [value]
+    while pending:
+        op = between.pop(pending.pop(), None)
+        if op is not None:
+            ops.append(op)
+            pending += op.operands
+    return ops
+
+
+def _needs_check(emitter: FunctionEmitter, op: Op) -> bool:
+    return op.name == "load" and op not in emitter.context.proven and op not in emitter.checked
+
+
+def _width(emitter: FunctionEmitter, op: Op) -> int:
+    return op.results[0].type.lanes // emitter.context.program.buffers[op.attrs["buffer"]].dtype.lanes
+
+
+def _is_outside(emitter: FunctionEmitter, op: Op, index: str) -> str:
+    return is_outside(emitter, emitter.context.buffers[op.attrs["buffer"]], index, _width(emitter, op))
