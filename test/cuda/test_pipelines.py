@@ -10,6 +10,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import ProgramError
+from vyre_opt.driver import pipeline
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.runtime.dispatcher import BadLaunch
 from vyre_opt.runtime.pipelines.watch import Times, Watch
@@ -254,8 +255,9 @@ def test_times_are_of_graphs(cuda):
     assert all(0 < row.seconds < 1 for row in rows)
 
 
-def test_runners_give_their_memory_back(cuda):
+def test_runners_give_their_memory_back(cuda, monkeypatch):
     """Many lengths one after the other do not pile up memory, records or graphs."""
+    monkeypatch.setattr(pipeline, "MAX_RUNNERS", 4)
     compiled = vyre_opt.compile(PIPELINE, target=cuda())
     for size in range(1000, 20_000, 1000):
         x = np.arange(size, dtype=np.uint32)

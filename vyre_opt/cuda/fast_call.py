@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.program import Buffer
+from ..ir.program import Buffer, Dim3
 from ..lowering.nvptx.abi import ALIGNMENT, Param, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
@@ -20,77 +20,99 @@ from ..runtime.inputs import check_grid
 from ..runtime.kernel_call import Copied, Joined, KernelCall, OutFit, Zeros
 from ..runtime.signatures import signature_of
 from .device_arrays import Description, describe
+from .faults import FaultRecord
 from .kernels import LoadedKernel, unit_of
 from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
 from .libraries import library_of
 
 if TYPE_CHECKING:
     from .array_backend import GpuArrays
+    from .dispatcher import CudaDispatcher
 
-__all__ = ["GpuCall", "fast_call"]
+__all__ = ["GpuCall", "allows_fast_calls", "fast_call", "launch_of", "size_of"]
 
 
 def fast_call(
     backend: GpuArrays, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
 ) -> GpuCall | None:
-    """See `ArrayBackend.fast_call`; None also for arrays of several libraries, and for grid barriers."""
-    arrays = [operand.owner for operand in operands]
-    dispatcher, library = backend.dispatcher, library_of(arrays[0])
-    number = dispatcher.device.number
-    if library.fast is None or any(isinstance(argument, Joined) for argument in call.arguments):
+    """See `ArrayBackend.fast_call`; None also for grid barriers."""
+    dispatcher = backend.dispatcher
+    if any(isinstance(argument, Joined) for argument in call.arguments):
         return None
-    if any(operand.array is not operand.owner for operand in operands):
-        return None
-    if any(
-        library_of(array) is not library or library.number(array) != number for array in (*arrays, *results)
-    ):
+    if not allows_fast_calls(dispatcher, operands, results):
         return None
     with dispatcher.device:
         kernel = dispatcher.kernels.get(unit_of(call.program, call.module, {}))
-        return None if kernel.kernel.is_cooperative else GpuCall(backend, call, kernel, arrays, results)
+        if kernel.kernel.is_cooperative:
+            return None
+        arguments = _Arguments(call, [describe(operand.owner, "an array") for operand in operands])
+        steps = [*arguments.steps, launch_of(kernel, check_grid(call.program, call.grid), arguments.of)]
+        arrays = [operand.owner for operand in operands]
+        return GpuCall(dispatcher, arrays, results, arguments.extra, steps, kernel.may_fault)
+
+
+def allows_fast_calls(
+    dispatcher: CudaDispatcher, operands: Sequence[Operand], results: Sequence[Any]
+) -> bool:
+    """Whether all arrays are of one library that has a `FastAccess`, on the dispatcher's GPU, and used in place."""
+    library, number = library_of(operands[0].owner), dispatcher.device.number
+    arrays = [*(operand.owner for operand in operands), *results]
+    return (
+        library.fast is not None
+        and all(operand.array is operand.owner for operand in operands)
+        and all(library_of(array) is library and library.number(array) == number for array in arrays)
+    )
+
+
+def launch_of(
+    kernel: LoadedKernel,
+    grid: Dim3,
+    argument: Callable[[Param], Argument],
+    record: FaultRecord | None = None,
+) -> Launch:
+    """A launch of a kernel.  `argument`: gives what is passed for a buffer or a length.
+
+    `record`: where a fault goes, by default the kernel's own record.
+    """
+    kernel.check_grid(grid)
+    entry, record = kernel.kernel, record or kernel.status
+    own: dict[str, Argument] = {"call": "call", "status": record.pointer if record else 0}
+    arguments = [own[param.kind] if param.kind in own else argument(param) for param in entry.params]
+    return Launch(kernel.function, grid, entry.program.workgroup, entry.dynamic_shared, arguments)
 
 
 class GpuCall:
-    """See `vyre_opt.runtime.kernel_call.FastCall`."""
+    """See `vyre_opt.runtime.kernel_call.FastCall`.
+
+    The pointers of its steps are the arrays of a call, its results, which are like `results`, and extra memory,
+    of which `extra` has the sizes in bytes.
+    """
 
     def __init__(
         self,
-        backend: GpuArrays,
-        call: KernelCall,
-        kernel: LoadedKernel,
+        dispatcher: CudaDispatcher,
         arrays: Sequence[Any],
         results: Sequence[Any],
+        extra: Sequence[int],
+        steps: Sequence[Clear | Copy | Launch],
+        may_fault: bool,
     ) -> None:
         fast = library_of(arrays[0]).fast
         assert fast is not None
-        self._fast = fast
-        self._call, self._dispatcher, self._count = call, backend.dispatcher, len(results)
-        device = backend.dispatcher.device
-        self._waits = backend.dispatcher.check == "now" and kernel.may_fault
+        self._fast, self._dispatcher, self._count = fast, dispatcher, len(results)
+        device = dispatcher.device
+        self._waits = dispatcher.check == "now" and may_fault
         self._pointer: Callable[[Any], int] = fast.pointer
         self._stream: Callable[[], int] = fast.stream(device.number)
-        inputs = [describe(array, "an array") for array in arrays]
-        arguments = _Arguments(call, inputs)
         shapes = [(tuple(result.shape), describe(result, "a result").kind) for result in results]
-        shapes += [((size,), "uint8") for size in arguments.extra]
+        shapes += [((size,), "uint8") for size in extra]
         self._makers = [fast.maker(shape, kind, device.number) for shape, kind in shapes]
-        grid = check_grid(call.program, call.grid)
-        kernel.check_grid(grid)
-        launch = Launch(
-            kernel.function,
-            grid,
-            call.program.workgroup,
-            kernel.kernel.dynamic_shared,
-            [arguments.of(param, kernel) for param in kernel.kernel.params],
-        )
-        pointers = len(arrays) + len(self._makers)
-        self._launcher = Launcher(device, [*arguments.steps, launch], pointers, kernel.may_fault)
+        self._launcher = Launcher(device, steps, len(arrays) + len(shapes), may_fault)
         self._launch = self._launcher.launch
-        input_bytes = tuple(map(_size, inputs))
-        self.fits = OutFit(
-            signature_of(results[0]), input_bytes, results[0].nbytes, fast.pointer, ALIGNMENT
-        ).fits
-        is_simple = len(arrays) == len(self._makers) == 1 and not self._waits
+        sizes = tuple(size_of(describe(array, "an array")) for array in arrays)
+        signature = signature_of(results[0])
+        self.fits = OutFit(signature, sizes, int(results[0].nbytes), fast.pointer, ALIGNMENT).fits
+        is_simple = len(arrays) == len(shapes) == 1 and not self._waits
         self.run = self._run_of_one() if is_simple else self._run
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
@@ -132,7 +154,7 @@ class GpuCall:
         if status == UNALIGNED:
             clone = self._fast.clone
             return self._launched([clone(a) if self._pointer(a) % ALIGNMENT else a for a in arrays], new)
-        raise BackendError(self._launcher.explain(status, f"launching @{self._call.program.name}"))
+        raise BackendError(self._launcher.explain(status, "launching a planned call"))
 
 
 class _Arguments:
@@ -161,7 +183,7 @@ class _Arguments:
                 count = source.scalars // buffer.dtype.lanes
                 pointer = self._allocate(buffer, count) if pointer is None else pointer
                 if source.scalars and not buffer.is_transient:
-                    self.steps.append(Copy(pointer, argument.input, _size(source)))
+                    self.steps.append(Copy(pointer, argument.input, size_of(source)))
             elif isinstance(argument, Zeros):
                 count = argument.count
                 pointer = self._allocate(buffer, count)
@@ -179,17 +201,13 @@ class _Arguments:
         self.extra.append(max(1, count * buffer.dtype.lanes * stored.itemsize))
         return self._before_extra + len(self.extra) - 1
 
-    def of(self, param: Param, kernel: LoadedKernel) -> Argument:
+    def of(self, param: Param) -> Argument:
+        """What is passed for a buffer or a length."""
         if param.kind == "buffer":
             return f"p{self._pointers[param.buffer]}"
-        if param.kind == "length":
-            return self._counts[param.buffer]
-        if param.kind == "call":
-            return "call"
-        assert param.kind == "status" and kernel.status is not None
-        return kernel.status.pointer
+        return self._counts[param.buffer]
 
 
-def _size(array: Description) -> int:
+def size_of(array: Description) -> int:
     """In bytes."""
     return array.scalars * np.dtype(array.stored).itemsize

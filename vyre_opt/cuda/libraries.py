@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -22,6 +23,9 @@ from .device import Device
 __all__ = ["DeviceArray", "FastAccess", "Library", "library_name", "library_of", "producer_stream"]
 
 ArrayShape = tuple[int, ...]
+
+MAX_TEMPLATE_BYTES = 1 << 14
+"""A smaller array is its own template, which spares the option that an expanded one needs."""
 
 STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """The NumPy types that hold elements of types that NumPy lacks."""
@@ -138,10 +142,12 @@ def _torch_raw_stream(number: int) -> Callable[[], int]:
 
 
 def _torch_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]:
-    """`empty_like` takes half the time of `empty`.  Its template is one element, expanded."""
+    """`empty_like` takes half the time of `empty`.  The template of a large array is one element, expanded."""
     torch = sys.modules["torch"]
-    one = torch.empty((), dtype=getattr(torch, kind), device=f"cuda:{number}")
-    template = one.expand(shape)
+    dtype, place = getattr(torch, kind), f"cuda:{number}"
+    if prod(shape) * dtype.itemsize <= MAX_TEMPLATE_BYTES:
+        return partial(torch.empty_like, torch.empty(shape, dtype=dtype, device=place))
+    template = torch.empty((), dtype=dtype, device=place).expand(shape)
     return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
 
 

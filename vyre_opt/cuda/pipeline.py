@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -21,18 +21,29 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..lowering.nvptx.abi import Unit, storage_buffers
+from ..lowering.nvptx.abi import Param, Unit, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
+from ..runtime.kernel_call import FastCall
 from ..runtime.pipelines.host_runner import located
-from ..runtime.pipelines.steps import HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
+from ..runtime.pipelines.steps import (
+    AnyStep,
+    HostReadStep,
+    LaunchStep,
+    PipelinePlan,
+    RepeatStep,
+    is_returned,
+    steps_of,
+)
 from ..runtime.pipelines.watch import Watch, label_of
 from .device import Device
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
+from .fast_call import GpuCall, allows_fast_calls, launch_of
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
+from .launcher import Argument, Clear, Copy, Launch
 from .libraries import library_of
 from .queues import PyCudaQueue, Queue, queue_of
 from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
@@ -45,6 +56,8 @@ if TYPE_CHECKING:
 __all__ = ["GpuRunner"]
 
 MAX_RECORDINGS = 4
+MAX_UNROLLED = 64
+"""With more launches than this a graph is faster than launching one by one."""
 
 
 @dataclass(slots=True)
@@ -71,11 +84,12 @@ class _Recording:
 
 @dataclass(slots=True)
 class _Owned:
-    """What a runner owns on the GPU.  `last`: the queue of its latest run."""
+    """What a runner owns on the GPU.  `records`: of planned calls; `last`: the queue of its latest run."""
 
     device: Device
     memory: list[Any] = field(default_factory=list)
     recordings: OrderedDict[tuple[int, ...], _Recording] = field(default_factory=OrderedDict)
+    records: list[FaultRecord] = field(default_factory=list)
     last: Queue | None = None
 
     def wait(self, queue: Queue) -> None:
@@ -98,6 +112,8 @@ class _Owned:
                 self.device.cuda.Context.synchronize()
                 for key in list(self.recordings):
                     self.drop(key)
+                for record in self.records:
+                    self.device.faults.free(record)
                 self.memory.clear()
         except (self.device.cuda.Error, BackendError):  # a broken context frees nothing
             self.memory.clear()
@@ -125,6 +141,14 @@ class GpuRunner:
             self.unbound = {program: self._storage(program) for program in self.kernels}
         # bound to `owned` and not to the runner, which it would keep alive forever
         weakref.finalize(self, self.owned.close)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the runner keeps from call to call."""
+        unbound = sum(
+            b.size_bytes or 0 for p in self.unbound for b in storage_buffers(p) if b.binding is None
+        )
+        return unbound + sum(self.plan.size(name) for name in self.own)
 
     def _load(self) -> dict[Program, LoadedKernel]:
         programs = list(dict.fromkeys(step.program for step in self.launches))
@@ -158,6 +182,22 @@ class GpuRunner:
             on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
             return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()
 
+    def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> FastCall | None:
+        """The call for arrays with the signatures of the operands' owners, after one with these `results`.
+
+        None where calls need more: host reads, many launches, grid barriers, what `allows_fast_calls` refuses.
+        """
+        launches = _unrolled(self.plan.steps)
+        operands, outputs = list(inputs.values()), list(results.values())
+        if launches is None or not operands or not outputs:
+            return None
+        if not allows_fast_calls(self.dispatcher, operands, outputs):
+            return None
+        if any(kernel.kernel.is_cooperative for kernel in self.kernels.values()):
+            return None
+        with self.lock, self.device:
+            return _PipelineCall(self, launches, inputs, results)
+
     def recording(self, slots: Mapping[str, _Slot]) -> _Recording:
         """The recording for these addresses, from an earlier run if possible."""
         key = tuple(slot.pointer for slot in slots.values())
@@ -183,7 +223,7 @@ class GpuRunner:
             status = None
             if kernel.may_fault:
                 # one for each launch, to tell its fault from those of the kernel's other launches
-                status = self._fault_record(step, kernel)
+                status = self.fault_record(step, kernel)
                 recording.records.append(status)
             pointers |= self.unbound[step.program]
             recording.arguments[step] = kernel.arguments(pointers, counts, status)
@@ -194,7 +234,7 @@ class GpuRunner:
                 recording.notes.append(f"no CUDA graph, launches go one by one: {error}")
         return recording
 
-    def _fault_record(self, step: LaunchStep, kernel: LoadedKernel) -> FaultRecord:
+    def fault_record(self, step: LaunchStep, kernel: LoadedKernel) -> FaultRecord:
         plan = self.plan  # and not the runner, which the record would keep alive
         return self.device.faults.new(lambda fault: located(program_error(kernel.kernel, fault), plan, step))
 
@@ -207,6 +247,79 @@ class GpuRunner:
     def enqueue(self, batch: LaunchBatch, recording: _Recording, queue: Queue) -> None:
         for step in batch.steps:
             self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])
+
+
+def _unrolled(steps: Sequence[AnyStep]) -> list[LaunchStep] | None:
+    """The launches in order, each as often as it is repeated; None if there are host reads, or too many."""
+    launches: list[LaunchStep] = []
+    for step in steps:
+        inner = [step] if isinstance(step, LaunchStep) else None
+        if isinstance(step, RepeatStep):
+            body = _unrolled(step.steps)
+            inner = body * step.times if body is not None and len(body) * step.times <= MAX_UNROLLED else None
+        if inner is None or len(launches) + len(inner) > MAX_UNROLLED:
+            return None
+        launches += inner
+    return launches
+
+
+class _PipelineCall(GpuCall):
+    """A run of a plan on GPU arrays as one call of a launcher, which takes new pointers each time."""
+
+    def __init__(
+        self,
+        runner: GpuRunner,
+        launches: Sequence[LaunchStep],
+        inputs: Mapping[str, Operand],
+        results: Mapping[str, Any],
+    ) -> None:
+        plan, names = runner.plan, list(inputs)
+        pointers: dict[str, Argument] = dict(runner.own)
+        result_numbers = {name: len(names) + number for number, name in enumerate(results)}
+        extra: list[int] = []
+        steps: list[Clear | Copy | Launch] = []
+        for buffer in plan.buffers.values():
+            name = buffer.name
+            if name in runner.own:
+                continue
+            number = result_numbers.get(name)
+            if name in names and (number is not None or name in plan.written):
+                if number is None:
+                    number = len(names) + len(results) + len(extra)
+                    extra.append(max(1, plan.size(name)))
+                if plan.size(name):
+                    steps.append(Copy(number, names.index(name), plan.size(name)))
+            pointers[name] = f"p{names.index(name) if number is None else number}"
+        records: dict[LaunchStep, FaultRecord] = {}
+        for step in launches:
+            kernel = runner.kernels[step.program]
+            if kernel.may_fault and step not in records:
+                records[step] = runner.fault_record(step, kernel)
+            formals = zip(step.program.bound_buffers, step.buffers, strict=True)
+            actual = {formal.name: name for formal, name in formals}
+
+            def argument(param: Param, step: LaunchStep = step, actual: dict[str, str] = actual) -> Argument:
+                if param.kind == "length":
+                    return plan.buffers[actual[param.buffer]].count or 0
+                own = runner.unbound[step.program]
+                return own[param.buffer] if param.buffer in own else pointers[actual[param.buffer]]
+
+            steps.append(launch_of(kernel, step.grid, argument, records.get(step)))
+        runner.owned.records += records.values()
+        arrays = [operand.owner for operand in inputs.values()]
+        super().__init__(runner.dispatcher, arrays, list(results.values()), extra, steps, bool(records))
+        self.runner = runner  # which owns memory that the steps have the addresses of
+        current, owned, device = self._stream, runner.owned, runner.device
+
+        def stream() -> int:
+            """The current stream, once work of this runner on another one is done: all runs share memory."""
+            handle = current()
+            if owned.last is None or owned.last.handle != handle:
+                with device:
+                    owned.wait(queue_of(device, handle))
+            return handle
+
+        self._stream, self.run = stream, self._run
 
 
 class _GpuRun(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from ..runtime.dispatcher import (
     OutputAlloc,
     shared_dispatcher,
 )
+from ..runtime.kernel_call import FastCall
+from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ class Executable:
         self.syntax = syntax
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
+        self._fast: OrderedDict[Any, FastCall] = OrderedDict()
+        """Plans of calls with like arguments."""
 
     @property
     def target(self) -> str:
@@ -57,6 +62,30 @@ class Executable:
     def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
         return bind(self.signature, inputs, lengths, self.syntax)
+
+    def _like(self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None) -> tuple[Any, Any, Any]:
+        """A key of all calls with like arguments, and the names and arrays of the inputs.
+
+        There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.
+        """
+        try:
+            is_named = type(inputs) is dict
+            arrays: Any = [*inputs.values()] if is_named else inputs  # type: ignore[union-attr]
+            names: Any = inputs if is_named else ()
+            key = (grid, *names, *[SIGNATURES[type(array)](array) for array in arrays])
+            if lengths:
+                key += tuple(lengths.items())
+            hash(key)
+        except (KeyError, TypeError, RuntimeError, AttributeError):
+            return None, (), ()
+        return key, names, arrays
+
+    def _named(self, names: Any, arrays: Any) -> dict[str, Any]:
+        """The arrays of a call by the names of their buffers."""
+        if not names:
+            read, parameters = self.signature.read, self.signature.parameters
+            names = [buffer.name for buffer in (read if len(arrays) == len(read) else parameters)]
+        return {name.removeprefix("@"): array for name, array in zip(names, arrays, strict=True)}
 
     def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The outputs that `run` returned, by name."""

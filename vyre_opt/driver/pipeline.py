@@ -17,10 +17,13 @@ from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .pipeline_plan import make_plan
 from .placement import array_backend_of
+from .planned_function import remember
 
 __all__ = ["PipelineExecutable", "PipelineRunner"]
 
-MAX_PLANS = 4
+MAX_RUNNERS = 64
+MAX_KEPT_BYTES = 1 << 30
+"""How many runners are kept, one for each set of lengths, and how much memory they may keep."""
 
 
 class PipelineRunner(Protocol):
@@ -82,11 +85,32 @@ class PipelineExecutable(Executable):
         Raises BadInputs before anything runs, of which BadLaunch is located at the stages that do
         not fit; ProgramError for a fault of a program, and BackendError for any other failure.
         """
+        is_plain = scratch is None and on_host_read is None and grid is None
+        key, names, arrays = self._like(inputs, grid, lengths) if is_plain else (None, (), ())
+        fast = self._fast.get(key)
+        if fast is not None:
+            return self.outputs(fast.run(arrays))
         arguments = self.arguments(inputs, lengths or {})
         watch = Watch()
         if on_host_read is not None:
             watch.on_read = lambda read, array: on_host_read(read.buffer, array)
-        return self.outputs(self.run(arguments, grid, scratch, watch))
+        outputs = self.run(arguments, grid, scratch, watch)
+        if key is not None and arrays:
+            self._plan(key, self._named(names, arrays), arguments, outputs)
+        return self.outputs(outputs)
+
+    def _plan(
+        self, key: Any, arrays: Mapping[str, Any], arguments: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        """Plan later calls with like arrays, if they and the target allow it; the rest is of this call."""
+        backend, operands, lengths = self._operands(arguments)
+        plan = getattr(self._runner(backend.dispatcher, lengths), "fast_call", None)
+        if plan is None or not backend.on_gpu:
+            return
+        results = dict(zip((b.name for b in self.signature.outputs), outputs, strict=True))
+        fast = plan({name: operands[name] for name in arrays}, results)
+        if fast is not None:
+            remember(self._fast, key, fast)
 
     def run(
         self,
@@ -107,8 +131,16 @@ class PipelineExecutable(Executable):
         outputs = runner.run(operands, watch or Watch(), scratch or Scratch())
         if backend.on_gpu:
             return [outputs[b.name] for b in signature.outputs]
-        owner = next((a for a in arrays.values() if is_torch(a)), None)
+        owner = next(filter(is_torch, arguments), None)
         return [output_like(backend, b, by_name[b.name], outputs[b.name], owner) for b in signature.outputs]
+
+    def _operands(self, arguments: Sequence[Any]) -> tuple[ArrayBackend, dict[str, Any], dict[str, int]]:
+        """The backend of a call, and by name its operands and the lengths of its buffers."""
+        named = {b.name: a for b, a in zip(self.signature.buffers, arguments, strict=True)}
+        arrays = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
+        backend = array_backend_of(self._target, arrays)
+        operands = {b.name: self._operand(backend, b, named[b.name]) for b in self.signature.buffers}
+        return backend, operands, {b.name: _count(b, operands[b.name]) for b in self.signature.buffers}
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""
@@ -142,9 +174,23 @@ class PipelineExecutable(Executable):
             expands = self.target != "ref"  # ref runs named kernels itself
             runner = make_runner(make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands))
         self._runners[key] = runner
-        if len(self._runners) > MAX_PLANS:
-            self._runners.popitem(last=False)
+        self._drop_old_runners()
         return runner
+
+    def _drop_old_runners(self) -> None:
+        """Drop those used longest ago where there are too many, or they keep too much memory."""
+        kept = sum(map(_nbytes, self._runners.values()))
+        while len(self._runners) > MAX_RUNNERS or (kept > MAX_KEPT_BYTES and len(self._runners) > 1):
+            _, old = self._runners.popitem(last=False)
+            kept -= _nbytes(old)
+            for key, fast in list(self._fast.items()):
+                if getattr(fast, "runner", None) is old:
+                    del self._fast[key]
+
+
+def _nbytes(runner: PipelineRunner) -> int:
+    """The memory that a runner keeps from call to call."""
+    return int(getattr(runner, "nbytes", 0))
 
 
 def _count(buffer: Buffer, operand: Any) -> int:

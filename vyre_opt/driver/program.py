@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.program import AccessMode, Program
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.kernel_call import Copied, FastCall, KernelCall
-from ..runtime.signatures import SIGNATURES
+from ..runtime.kernel_call import Copied, KernelCall
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .placement import array_backend_of
@@ -66,44 +64,30 @@ class ProgramExecutable(Executable):
         Raises BadInputs before anything runs, ProgramError for a fault of the program, and
         BackendError for any other failure.
         """
-        key: Any = None
-        if scratch is None:
-            try:
-                is_named = type(inputs) is dict
-                arrays: Any = [*inputs.values()] if is_named else inputs  # type: ignore[union-attr]
-                names = inputs if is_named else ()
-                key = (grid, *names, *[SIGNATURES[type(array)](array) for array in arrays])
-                if lengths:
-                    key += tuple(lengths.items())
-                fast = self._fast.get(key)
-            except (KeyError, TypeError, RuntimeError, AttributeError):  # bytes, lists, unknown arrays
-                key = fast = None
-            if fast is not None:
-                return dict(zip(self._output_names, fast.run(arrays), strict=True))
+        key, names, arrays = self._like(inputs, grid, lengths) if scratch is None else (None, (), ())
+        fast = self._fast.get(key)
+        if fast is not None:
+            results = fast.run(arrays)
+            if self._only_output:  # half a microsecond faster than zip
+                return {self._only_output: results[0]}
+            return self.outputs(results)
         arguments = self.arguments(inputs, lengths or {})
         outputs = self.run(arguments, grid, scratch)
-        if key is not None:
-            self._plan(key, [*names], arrays, arguments, grid, outputs)
+        if key is not None and arrays and outputs:
+            self._plan(key, self._named(names, arrays), arguments, grid, outputs)
         return self.outputs(outputs)
 
     def _plan(
         self,
         key: Any,
-        names: Sequence[str],
-        arrays: Sequence[Any],
+        arrays: Mapping[str, Any],
         arguments: Sequence[Any],
         grid: Grid,
         outputs: Sequence[Any],
     ) -> None:
-        """Plan later calls with like arrays, if they allow it.  `key`: of this call.
-
-        `names`: of the arrays, empty if they were passed in order.  `arguments`, `outputs`: of this call.
-        """
+        """Plan later calls with like arrays, if they allow it; the rest is of this call."""
         signature = self.signature
-        if not names:
-            buffers = signature.read if len(arrays) == len(signature.read) else signature.parameters
-            names = [buffer.name for buffer in buffers]
-        numbers = {name.removeprefix("@"): number for number, name in enumerate(names)}
+        numbers = {name: number for number, name in enumerate(arrays)}
         places: list[int | OutputAlloc | Copied] = []
         for buffer, argument in zip(signature.parameters, arguments, strict=True):
             number = numbers.get(buffer.name)
@@ -113,21 +97,19 @@ class ProgramExecutable(Executable):
                 places.append(number)
             else:
                 places.append(Copied(number, buffer.is_output))
-        backend = array_backend_of(self._target, dict(zip(names, arrays, strict=True)))
+        backend = array_backend_of(self._target, arrays)
         workgroups = default_grid(self.program, arguments, self.syntax) if grid is None else grid
         call = KernelCall(self.program, workgroups, tuple(places), module=self.module)
-        operands = [backend.take(array, name) for array, name in zip(arrays, names, strict=True)]
-        fast = backend.fast_call(call, operands, outputs) if arrays and outputs else None
+        operands = [backend.take(array, name) for name, array in arrays.items()]
+        fast = backend.fast_call(call, operands, outputs)
         if fast is not None:
             remember(self._fast, key, fast)
 
     @cached_property
-    def _fast(self) -> OrderedDict[Any, FastCall]:
-        return OrderedDict()
-
-    @cached_property
-    def _output_names(self) -> list[str]:
-        return [buffer.name for buffer in self.signature.outputs]
+    def _only_output(self) -> str:
+        """Its name; empty if there are several."""
+        outputs = self.signature.outputs
+        return outputs[0].name if len(outputs) == 1 else ""
 
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""

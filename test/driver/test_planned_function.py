@@ -1,0 +1,211 @@
+"""Calls that share a plan: the same results as without one, and nothing of a caller's array in the plan."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_opt
+from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
+from vyre_opt.driver import numeric_kernels
+from vyre_opt.driver.planned_function import MAX_PLANS, PlannedFunction
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture
+def scan(monkeypatch: pytest.MonkeyPatch) -> PlannedFunction:
+    """The function behind kernels.prefix_scan, without plans."""
+    function = PlannedFunction(numeric_kernels._prefix_scan.plan, numeric_kernels._prefix_scan.take)
+    monkeypatch.setattr(numeric_kernels, "_prefix_scan", function)
+    return function
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000, 300_000])
+@pytest.mark.parametrize("dtype", [np.uint32, np.int32, np.float32])
+def test_later_calls_are_right(count: int, dtype: Any) -> None:
+    for _ in range(4):
+        x = RNG.integers(0, 100, count).astype(dtype)
+        y = kernels.prefix_scan(x)
+        np.testing.assert_allclose(y, np.cumsum(x.astype(np.int64)), rtol=1e-5)
+        assert y.dtype == dtype
+
+
+def test_like_calls_share_a_plan(scan: PlannedFunction) -> None:
+    for count in (100, 200, 100, 200, 100):
+        kernels.prefix_scan(np.ones(count, np.uint32))
+    assert len(scan._fast) == 2
+    kernels.prefix_scan(np.ones((10, 10), np.uint32))
+    kernels.prefix_scan(np.ones(100, np.float32))
+    kernels.prefix_scan(np.ones(100, np.uint32), dispatcher="cpu")
+    assert len(scan._fast) == 5
+
+
+def test_a_plan_keeps_no_array(scan: PlannedFunction) -> None:
+    x = np.ones(1 << 19, np.uint32)
+    references = [weakref.ref(x), *(weakref.ref(kernels.prefix_scan(x)) for _ in range(3))]
+    del x
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 4
+
+
+def test_plans_are_bounded(scan: PlannedFunction, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vyre_opt.driver import planned_function
+
+    monkeypatch.setattr(planned_function, "MAX_PLANS", 3)
+    for count in range(1, 9):
+        kernels.prefix_scan(np.ones(count, np.uint32))
+    assert len(scan._fast) == len(scan._calls) == 3 < MAX_PLANS
+
+
+def test_arrays_that_no_plan_fits() -> None:
+    """Sequences, other byte orders, strides, what is not aligned, read-only memory: each as it is, before and after."""
+    x = RNG.integers(0, 1000, 64).astype(np.uint32)
+    raw = np.zeros(64 * 4 + 1, np.uint8)
+    unaligned = raw[1:].view(np.uint32)
+    unaligned[:] = x
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    expected = np.cumsum(x, dtype=np.uint32)
+    for _ in range(3):
+        for array in (x, x.astype(">u4"), np.repeat(x, 2)[::2], unaligned, fixed):
+            np.testing.assert_array_equal(kernels.prefix_scan(array), expected)
+        np.testing.assert_array_equal(kernels.softmax_step(list(map(int, x))), kernels.softmax_step(x))
+        np.testing.assert_array_equal(kernels.softmax_step(x.astype(np.int64)), kernels.softmax_step(x))
+
+
+def test_threads_share_a_plan() -> None:
+    x = RNG.integers(0, 1000, 5000).astype(np.uint32)
+    expected = np.cumsum(x, dtype=np.uint32)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        results = (kernels.prefix_scan(x + np.uint32(0)) for _ in range(200))
+        wrong.extend(number for result in results if not np.array_equal(result, expected))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# --- out=
+
+
+def test_out_gets_the_result() -> None:
+    x = RNG.normal(size=(5, 33)).astype(np.float32)
+    expected = kernels.softmax(x)
+    out = np.zeros_like(x)
+    for _ in range(3):
+        out[:] = 0
+        assert kernels.softmax(x, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_out_may_be_an_input_or_strided() -> None:
+    x = RNG.integers(0, 100, (8, 8)).astype(np.uint32)
+    expected = kernels.prefix_scan(x)
+    for _ in range(3):
+        same = x.copy()
+        assert kernels.prefix_scan(same, out=same) is same
+        np.testing.assert_array_equal(same, expected)
+        wide = np.zeros((8, 16), np.uint32)
+        kernels.prefix_scan(x, out=wide[:, ::2])
+        np.testing.assert_array_equal(wide[:, ::2], expected)
+        assert not wide[:, 1::2].any()
+        memory = np.zeros(100, np.uint32)
+        memory[:64] = x.reshape(-1)
+        kernels.prefix_scan(memory[:64].reshape(8, 8), out=memory[30:94].reshape(8, 8))
+        np.testing.assert_array_equal(memory[30:94].reshape(8, 8), expected)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.zeros(64, np.uint32), r"out has shape \(64,\) of uint32, the result \(8, 8\) of uint32"),
+        (np.zeros((8, 8), np.int32), r"of int32, the result \(8, 8\) of uint32"),
+        ([0] * 64, "out is list, the result ndarray"),
+    ],
+)
+def test_out_that_does_not_fit(out: Any, message: str) -> None:
+    x = np.ones((8, 8), np.uint32)
+    for _ in range(2):
+        with pytest.raises(BadInputs, match=message):
+            kernels.prefix_scan(x, out=out)
+
+
+# --- compiled programs
+
+INCREMENT = """vyre 1
+program @increment workgroup(4) {
+  buffer @x : u32[?] read binding(0)
+  buffer @total : u32[?] read_write binding(1) live_in live_out
+  buffer @y : vec<2 x u32>[?] write binding(2) live_out
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n : u32
+  if %inside {
+    %v = load @x[%i] : u32
+    %t = load @total[%i] : u32
+    %s = add %v, %t : u32
+    store %s, @total[%i] : u32
+    %pair = splat %v : vec<2 x u32>
+    store %pair, @y[%i] : vec<2 x u32>
+  }
+}
+"""
+
+
+def test_a_program_that_writes_its_inputs_gets_copies() -> None:
+    program = vyre_opt.compile(INCREMENT)
+    for count in (8, 16, 8, 16, 8):
+        x, total = (RNG.integers(0, 100, count).astype(np.uint32) for _ in range(2))
+        before = total.copy()
+        for inputs in ({"x": x, "@total": total}, [x, total]):
+            outputs = program(inputs, grid=count // 4, lengths={"y": count})
+            np.testing.assert_array_equal(outputs["total"], x + total)
+            np.testing.assert_array_equal(outputs["y"], np.stack([x, x], axis=1))
+            np.testing.assert_array_equal(total, before)
+    assert len(program._fast) == 4  # type: ignore[union-attr]
+
+
+def test_another_grid_or_length_is_another_plan() -> None:
+    program = vyre_opt.compile(INCREMENT)
+    x = np.arange(8, dtype=np.uint32)
+    for _ in range(2):
+        for grid in (1, 2):
+            for length in (8, 9):
+                outputs = program([x, x], grid=grid, lengths={"y": length})
+                assert outputs["y"].shape == (length, 2)
+                np.testing.assert_array_equal(outputs["total"][: 4 * grid], 2 * x[: 4 * grid])
+                np.testing.assert_array_equal(outputs["total"][4 * grid :], x[4 * grid :])
+    with pytest.raises(BadInputs, match="does not fix its grid"):
+        program([x, x], lengths={"y": 8})
+    with pytest.raises(BadInputs, match="no bound buffer @z"):
+        program({"x": x, "z": x}, grid=2, lengths={"y": 8})
+
+
+def test_a_fault_of_a_planned_call_is_the_programs() -> None:
+    program = vyre_opt.compile(INCREMENT.replace("if %inside {", "%yes = ge %n, %n : u32\n  if %yes {"))
+    x = np.arange(8, dtype=np.uint32)
+    program([x, x], grid=2, lengths={"y": 8})
+    for _ in range(3):
+        with pytest.raises(ProgramError, match="index 8, length 8, by workgroup"):
+            program([x, x], grid=3, lengths={"y": 8})
+    outputs = program([x, x], grid=2, lengths={"y": 8})
+    np.testing.assert_array_equal(outputs["total"], 2 * x)
+
+
+def test_other_dispatchers_have_no_plans() -> None:
+    """ref runs as it always does."""
+    ref = dispatcher("ref")
+    x = np.arange(8, dtype=np.uint32)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernels.prefix_scan(x, dispatcher=ref), np.cumsum(x))
