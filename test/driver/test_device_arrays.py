@@ -13,7 +13,7 @@ import pytest
 from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
 
 import vyre_opt
-from vyre_opt import BadInputs, kernels
+from vyre_opt import BadInputs, ProgramError, kernels
 from vyre_opt.cuda import DeviceArray
 from vyre_opt.ir.program import AccessMode
 from vyre_opt.runtime.dispatcher import OutputAlloc, dispatcher
@@ -84,8 +84,8 @@ def test_results_are_of_the_kind_of_the_arrays(gpu: Fake, kind: type, name: str)
 
 
 def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> None:
-    """No array is copied: base64 asks for its last two characters, an embedding sets a limit."""
-    allowed = {"base64_decode": 2, "softmax_step of i64": 8, "tt_embedding": 8, "tt_embedding of u32": 8}
+    """No array is copied: base64 asks for its last two characters, numbers that are checked have a limit."""
+    allowed = {"base64_decode": 2, "softmax_step of i64": 8}
     for name, call in CALLS.items():
         gpu.gpu.cuda.copied = 0
         call(lambda array: CupyArray(aligned(array)))
@@ -148,10 +148,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: kernels.softmax_step(cupy(np.array([1 << 32]))),
         "x: number out of range is not a u32",
     ),
-    "an index": (
-        lambda: kernels.tt_embedding([cupy(c) for c in CORES], cupy(np.array([3, 12], np.uint32))),
-        "indices: index out of range of a table of 12 rows",
-    ),
 }
 
 
@@ -161,6 +157,17 @@ def test_refused(gpu: Fake, case: str) -> None:
     with pytest.raises(BadInputs) as caught:
         call()
     assert said in str(caught.value)
+
+
+def test_an_index_out_of_range_is_a_fault_that_is_raised_later(gpu: Fake) -> None:
+    table = kernels.TTTable([cupy(core) for core in CORES])
+    assert (table.rows, table.columns) == (12, 4)
+    for wrong in (12, 1 << 31):
+        table(cupy(np.array([3, wrong], np.uint32)))
+        with pytest.raises(ProgramError, match="trap: an index is out of range: the table has 12 rows"):
+            gpu.synchronize()
+    whole = numpy(table(cupy(np.arange(12)))).reshape(12, 4)
+    assert np.allclose(numpy(table(cupy(np.array([[3], [11]])))), whole[[[3], [11]]])
 
 
 def test_a_dispatcher_of_the_caller(gpu: Fake) -> None:

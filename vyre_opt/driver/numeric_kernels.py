@@ -13,17 +13,18 @@ library and memory.  It may be one of the inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, Joined, KernelCall, Same, Zeros
-from .operands import DispatcherLike, Operand, array_backend_of, as_u32, element_type
+from .operands import DispatcherLike, Operand, as_u32, element_type
 from .planned_function import planned
+from .tt_table import TTTable
 
 __all__ = [
+    "TTTable",
     "matvec_fixed",
     "prefix_scan",
     "softmax",
@@ -35,7 +36,6 @@ __all__ = [
 
 _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
-_TABLES = (DataType.F32, DataType.BF16)
 MAX_ELEMENTS = (1 << 32) - 1
 
 
@@ -188,46 +188,5 @@ def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
 def tt_embedding(
     cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
 ) -> Any:
-    """Rows of a table stored as 2 to 4 cores of shape [p_k, r_k, q_k, r_k+1]: shape (*indices, q_0 * q_1 ...).
-
-    f32 or bf16 (`dtype="bf16"` for arrays of its bits), summed in f32.  Indices are integers of
-    any type; they are checked before they are used, on a GPU, too, which is a synchronization.
-    """
-    from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule
-
-    named = {f"core {k}": core for k, core in enumerate(cores)}
-    backend = array_backend_of(dispatcher, {**named, "indices": indices})
-    tables = [backend.take(core, name) for name, core in named.items()]
-    element = _TABLES[0]
-    for k, (name, table) in enumerate(zip(named, tables, strict=True)):
-        element = element_type(table, name, _TABLES if k == 0 else (element,), dtype)
-    try:
-        shape = EmbeddingShape(*_embedding_shape(tables))
-        rows = prod(shape.p)
-        numbers = as_u32(backend, indices, "indices", rows, f"index {{}} of a table of {rows} rows")
-        count = numbers.count
-        schedule = embedding_schedule(shape, count=count, target=backend.target)
-        program = embedding(shape, element, schedule)
-    except BadInputs:
-        raise
-    except ValueError as error:
-        raise BadInputs(str(error)) from None
-    out_shape = (*numbers.shape, shape.columns)
-    if count == 0:
-        return backend.empty(out_shape, tables[0])
-    arguments = [backend.join(tables), numbers, OutputAlloc(count * shape.columns)]
-    (out,) = backend.run(program, arguments, embedding_grid(schedule, shape, count))
-    return backend.result(out, out_shape, tables[0])
-
-
-def _embedding_shape(tables: Sequence[Operand]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """p, q and the inner ranks.  Raises ValueError for cores whose ranks do not match."""
-    rank = 1
-    for k, table in enumerate(tables):
-        if len(table.shape) != 4 or table.shape[1] != rank:
-            raise ValueError(f"core {k} has shape {table.shape}, not [p, {rank}, q, r]")
-        rank = table.shape[3]
-    if tables and rank != 1:
-        raise ValueError(f"the last core has shape {tables[-1].shape}, not [p, r, q, 1]")
-    p, q, r = (tuple(table.shape[axis] for table in tables) for axis in (0, 2, 3))
-    return p, q, r[:-1]
+    """Rows of a table stored as cores: `TTTable(cores)(indices)`, which is faster where a table is used again."""
+    return TTTable(cores, dtype=dtype, dispatcher=dispatcher)(indices)

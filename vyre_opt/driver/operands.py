@@ -18,6 +18,7 @@ __all__ = [
     "DispatcherLike",
     "as_octets",
     "as_u32",
+    "check_integers",
     "element_type",
     "array_backend_of",
 ]
@@ -53,8 +54,7 @@ def as_u32(
     In main memory they may be a sequence of ints.
     """
     operand = backend.take(values, name)
-    if operand.count and operand.kind not in _INTEGERS:
-        raise BadInputs(f"{name} holds {operand.kind}, not integers")
+    check_integers(operand, name)
     if operand.kind == "uint32" and limit == 1 << 32:
         return operand
     if backend.on_gpu:
@@ -66,6 +66,12 @@ def as_u32(
         if not 0 <= number < limit:
             raise BadInputs(f"{name}: {message.format(number)}")
     return Operand(array.astype(np.uint32), operand.shape, "uint32", operand.owner)
+
+
+def check_integers(operand: Operand, name: str) -> None:
+    """Raises BadInputs for elements that are no integers."""
+    if operand.count and operand.kind not in _INTEGERS:
+        raise BadInputs(f"{name} holds {operand.kind}, not integers")
 
 
 def as_octets(backend: ArrayBackend, text: Any, name: str) -> Operand:

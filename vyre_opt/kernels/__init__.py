@@ -25,6 +25,7 @@ from importlib import import_module
 from typing import Any
 
 _EXPORTS = {
+    "TTTable": "tt_table",
     "base64_decode": "text_kernels",
     "decode_scan": "text_kernels",
     "hex_decode": "text_kernels",
