@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,39 @@ class RecordingDriver:
         words = ctypes.POINTER(ctypes.POINTER(WORD))
         kinds = [POINTER, *[ctypes.c_uint] * 7, WORD, words, POINTER]
         self.cuLaunchKernel = ctypes.CFUNCTYPE(INT, *kinds)(self._launch)
+
+        # a graph: nodes are numbered from 501 on, in the order in which they are added
+        self.nodes: list[int] = []
+        self.cuGraphCreate = ctypes.CFUNCTYPE(INT, POINTER, ctypes.c_uint)(lambda *_: 0)
+        self.cuGraphAddKernelNode = ctypes.CFUNCTYPE(INT, ctypes.POINTER(WORD), WORD, POINTER, WORD, POINTER)(
+            self._add
+        )
+        self.cuGraphInstantiateWithFlags = ctypes.CFUNCTYPE(INT, ctypes.POINTER(WORD), WORD, WORD)(
+            self._instantiate
+        )
+        self.cuGraphExecKernelNodeSetParams = ctypes.CFUNCTYPE(INT, WORD, WORD, POINTER)(self._update)
+        self.cuGraphLaunch = ctypes.CFUNCTYPE(INT, WORD, WORD)(self._note("graph"))
+        self.cuGraphExecDestroy = self.cuGraphDestroy = lambda graph: 0
+
+    def _add(self, node: Any, graph: int, before: int, count: int, params: int) -> int:
+        assert count == bool(self.nodes)
+        assert not count or WORD.from_address(before).value == self.nodes[-1]
+        self.nodes.append(501 + len(self.nodes))
+        node[0] = self.nodes[-1]
+        return 0
+
+    def _instantiate(self, executable: Any, graph: int, flags: int) -> int:
+        executable[0] = 4242
+        return 0
+
+    def _update(self, executable: int, node: int, params: int) -> int:
+        """A node's new arguments: its parameters are a function, seven sizes, and the addresses of arguments."""
+        places = WORD.from_address(params + 40).value
+        arguments = (
+            WORD.from_address(WORD.from_address(places + 8 * k).value).value for k in range(ARGUMENTS)
+        )
+        self.calls.append(("update", executable, node, *arguments))
+        return 0
 
     def _note(self, name: str) -> Any:
         def call(*args: Any) -> int:
@@ -76,7 +110,9 @@ KERNEL = Launch(1234, (5, 6, 7), (32, 2, 1), 1000, ["p0", 1 << 40, "call", "p1"]
 
 
 def launcher_of(faults: Faults, *steps: Any, may_fault: bool = True) -> Launcher:
-    return Launcher(SimpleNamespace(faults=faults), steps, 2, may_fault)  # type: ignore[arg-type]
+    device: Any = nullcontext(SimpleNamespace())
+    device.faults = faults
+    return Launcher(device, steps, 2, may_fault)
 
 
 def test_a_launch_gets_pointers_constants_and_the_number_of_the_call(
@@ -135,3 +171,31 @@ def test_an_error_of_the_driver_ends_the_steps(driver: RecordingDriver, faults: 
     driver.error, driver.current = 701, 1
     assert launcher_of(faults, KERNEL, Clear(0, 1)).launch(9, 4096, 4096) == DRIVER_ERROR + 701
     assert [name for name, *_ in driver.calls] == ["push", "launch", "pop"]
+
+
+def test_several_launches_are_a_graph_whose_nodes_get_new_pointers(
+    driver: RecordingDriver, faults: Faults
+) -> None:
+    """Only those nodes, at a call, whose pointers are others than at the call before."""
+    kernels = [
+        Launch(1, (1, 1, 1), (1, 1, 1), 0, [*pair, 7, "call"]) for pair in (("p0", 9), (8, 9), (9, "p1"))
+    ]
+    enqueue = launcher_of(faults, Copy(1, 0, 64), *kernels)
+    assert driver.nodes == [501, 502, 503]
+    assert enqueue.launch(9, 160, 320) == 0
+    copy, graph = ("copy", 320, 160, 64, 9), ("graph", 4242, 9)
+    assert driver.calls == [
+        copy,
+        ("update", 4242, 501, 160, 9, 7, 0),
+        ("update", 4242, 503, 9, 320, 7, 0),
+        graph,
+    ]
+    driver.calls.clear()
+    assert enqueue.launch(9, 160, 320) == 0
+    assert driver.calls == [copy, graph]
+    driver.calls.clear()
+    assert enqueue.launch(9, 160, 328) == UNALIGNED
+    assert driver.calls == []
+    assert enqueue.launch(9, 160, 336) == 0
+    assert driver.calls[1:] == [("update", 4242, 503, 9, 336, 7, 0), graph]
+    assert faults.calls.value == 8

@@ -174,7 +174,8 @@ class Kernel:
             ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch())()
         except ProgramError as fault:
             where = fault.diagnostic.loc
-            site = next(n for n, site in enumerate(self.kernel.sites, 1) if site.op.loc is where)
+            sites = enumerate(self.kernel.sites, 1)
+            site = next(n for n, s in sites if s.op.loc is where and s.kind == fault.kind)
             assert status is not None
             status.host[:4] = np.array([site], np.uint32).view(np.uint8)
             flag = bytes_at(status.pointer + 64, 8).view(np.uint64)

@@ -7,6 +7,7 @@ and one call of a `Launcher`.  Nothing waits for the GPU, so a call can be captu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from .faults import FaultRecord
 from .kernels import LoadedKernel, unit_of
 from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
 from .libraries import library_of
+
+PIECE = 256
+"""Pieces of memory begin at multiples of so many bytes."""
 
 if TYPE_CHECKING:
     from .array_backend import GpuArrays
@@ -84,8 +88,9 @@ def launch_of(
 class GpuCall:
     """See `vyre_opt.runtime.kernel_call.FastCall`.
 
-    The pointers of its steps are the arrays of a call, its results, which are like `results`, and extra memory,
-    of which `extra` has the sizes in bytes.
+    The pointers of its steps are the arrays of a call, its results, which are like `results`, and pieces of
+    memory, of which `extra` has the sizes in bytes.  These are one array, new at each call: so the library that
+    allocates it keeps calls on several streams apart.
     """
 
     def __init__(
@@ -105,9 +110,14 @@ class GpuCall:
         self._pointer: Callable[[Any], int] = fast.pointer
         self._stream: Callable[[], int] = fast.stream(device.number)
         shapes = [(tuple(result.shape), describe(result, "a result").kind) for result in results]
-        shapes += [((size,), "uint8") for size in extra]
+        starts = [0, *accumulate(-(-size // PIECE) * PIECE for size in extra)]
+        if extra:
+            shapes.append(((starts[-1],), "uint8"))
+        self._offsets = starts[1:-1]
+        """Of the pieces behind the first."""
         self._makers = [fast.maker(shape, kind, device.number) for shape, kind in shapes]
-        self._launcher = Launcher(device, steps, len(arrays) + len(shapes), may_fault)
+        pointers = len(arrays) + len(shapes) + len(self._offsets)
+        self._launcher = Launcher(device, steps, pointers, may_fault)
         self._launch = self._launcher.launch
         sizes = tuple(size_of(describe(array, "an array")) for array in arrays)
         signature = signature_of(results[0])
@@ -123,8 +133,11 @@ class GpuCall:
         return self._launched(arrays, [make() for make in self._makers])
 
     def _launched(self, arrays: Sequence[Any], new: list[Any]) -> list[Any]:
-        pointer = self._pointer
-        status = self._launch(self._stream(), *map(pointer, arrays), *map(pointer, new))
+        pointers = [*map(self._pointer, arrays), *map(self._pointer, new)]
+        if self._offsets:
+            start = pointers[-1]
+            pointers += [start + offset for offset in self._offsets]
+        status = self._launch(self._stream(), *pointers)
         if status:
             return self._otherwise(status, arrays, new)
         if self._waits:

@@ -4,13 +4,19 @@ PyCUDA and ctypes take some microseconds to pack the arguments of a launch.  Her
 stream is packed once, in a block of words, and what remains is a loop over that block.  The loop is compiled
 once a process, as a function that Python calls like one of its own.
 
-    words of a block      0  address of the flag of faults      3  how many pointers a call passes
-                          1  the context                        4  how many steps
-                          2  address of the count of calls      5  1 if the calls are counted
+    words of a block      0  address of the flag of faults      4  how many steps
+                          1  the context                        5  1 if the calls are counted
+                          2  address of the count of calls      6  bits of the pointers that changed since the
+                          3  how many pointers a call passes       graph got them
     behind them           the pointers; the number of the call; the steps; constants; arguments of kernels
     a step of 9 words     function, grid x y z, workgroup x y z, dynamic shared bytes, address of the arguments;
                           or 0, number of a pointer, bytes to clear there, 0;
-                          or 0, number of a pointer, bytes to copy there, 1 + number of the source
+                          or 0, number of a pointer, bytes to copy there, 1 + number of the source;
+                          or the graph, 0, how many nodes, address of their table
+    a node in the table   its handle, address of its parameters, bits of the pointers in its arguments
+
+Several launches are a graph: what a launch costs is then paid once.  A node gets new arguments where a pointer in
+them is another than at the last call, so nothing is recorded again.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from typing import Any
 from ..runtime.cpu import jit
 from . import libcuda
 from .device import Device
+from .kernel_graph import GraphNode, KernelGraph
 
 __all__ = ["Argument", "Clear", "Copy", "Launch", "Launcher", "PENDING_FAULT", "UNALIGNED"]
 
@@ -36,8 +43,12 @@ UNALIGNED = 2
 DRIVER_ERROR = 16
 """An error of the driver: this plus its code."""
 
-HEADER = 6
+HEADER = 7
 STEP = 9
+ALL_BITS = (1 << 64) - 1
+MIN_GRAPH = 3
+"""As many launches are a graph, if memory is copied and cleared before the first of them only."""
+
 Argument = int | str
 """Of a kernel: a constant, "call" for the number of the call, or "p0", "p1", ... for a pointer."""
 
@@ -81,6 +92,7 @@ class Launcher:
         self, device: Device, steps: Sequence[Launch | Clear | Copy], pointers: int, may_fault: bool
     ) -> None:
         arguments = sum(len(step.arguments) for step in steps if isinstance(step, Launch))
+        is_graph = len([step for step in steps if isinstance(step, Launch)]) >= MIN_GRAPH and pointers < 64
         first_step = HEADER + pointers + 1
         size = first_step + STEP * len(steps) + 2 * arguments
         self._block = (ctypes.c_uint64 * size)()  # as long as `launch`, which has its address
@@ -93,18 +105,23 @@ class Launcher:
             pointers,
             len(steps),
             int(may_fault),
+            ALL_BITS,
         ]
         words += [0] * (size - 2 * arguments - HEADER)
 
         def place(argument: Argument) -> int:
             """The address of an argument's word."""
+            if argument == "call" and is_graph:
+                argument = 0  # it would change the node at every call
             if isinstance(argument, int):
                 words.append(argument)
                 return base + 8 * (len(words) - 1)
             number = pointers if argument == "call" else int(argument.removeprefix("p"))
             return base + 8 * (HEADER + number)
 
-        for number, step in enumerate(steps):
+        nodes: list[GraphNode] = []
+        number = 0
+        for step in steps:
             if isinstance(step, Clear):
                 row = [0, step.pointer, step.size, 0]
             elif isinstance(step, Copy):
@@ -113,17 +130,37 @@ class Launcher:
                 places = [place(argument) for argument in step.arguments]
                 places_at = base + 8 * len(words)
                 words += places
+                if is_graph:
+                    sizes = (*step.grid, *step.workgroup, step.shared_bytes)
+                    nodes.append(GraphNode(step.function, sizes, places_at, _pointer_bits(step.arguments)))
+                    continue
                 row = [step.function, *step.grid, *step.workgroup, step.shared_bytes, places_at]
             at = first_step + STEP * number
             words[at : at + len(row)] = row
+            number += 1
+        words[4] = number + is_graph
         for index, word in enumerate(words):
             self._block[index] = word
+        if is_graph:  # after the arguments, which are read when a node is added
+            self._graph = KernelGraph(device, nodes)
+            row = [self._graph.handle, 0, len(nodes), ctypes.addressof(self._graph.table)]
+            for index, word in enumerate(row, first_step + STEP * number):
+                self._block[index] = word
         self.launch: Callable[..., int] = _python_function(base)
 
     @staticmethod
     def explain(code: int, doing: str) -> str:
         """A driver's error that `launch` returned, in words."""
         return libcuda.error_text(code - DRIVER_ERROR, doing)
+
+
+def _pointer_bits(arguments: Sequence[Argument]) -> int:
+    """A bit for each pointer among the arguments."""
+    bits = 0
+    for argument in arguments:
+        if isinstance(argument, str) and argument != "call":
+            bits |= 1 << int(argument.removeprefix("p"))
+    return bits
 
 
 # --- the compiled function
@@ -136,6 +173,8 @@ _DRIVER = (
     "cuLaunchKernel",
     "cuMemsetD8Async",
     "cuMemcpyDtoDAsync_v2",
+    "cuGraphExecKernelNodeSetParams",
+    "cuGraphLaunch",
 )
 
 _TEXT = """
@@ -154,7 +193,9 @@ entry:
   %steps = load i64, ptr %steps.p
   %counted.p = getelementptr i64, ptr %block, i64 5
   %counted = load i64, ptr %counted.p
-  %slots = getelementptr i64, ptr %block, i64 6
+  %changed.p = getelementptr i64, ptr %block, i64 6
+  %changed.before = load i64, ptr %changed.p
+  %slots = getelementptr i64, ptr %block, i64 7
   %flag = load volatile i32, ptr %flag.at
   %is.pending = icmp ne i32 %flag, 0
   br i1 %is.pending, label %pending, label %arguments
@@ -171,6 +212,7 @@ arguments:
 pointer.head:
   %k = phi i64 [ 0, %arguments ], [ %k.next, %pointer ]
   %bits = phi i64 [ 0, %arguments ], [ %bits.next, %pointer ]
+  %changed = phi i64 [ %changed.before, %arguments ], [ %changed.next, %pointer ]
   %more = icmp ult i64 %k, %pointers
   br i1 %more, label %pointer, label %aligned
 pointer:
@@ -179,11 +221,17 @@ pointer:
   %object = load ptr, ptr %object.p
   %value = call i64 $PyLong_AsUnsignedLongLong(ptr %object)
   %slot = getelementptr i64, ptr %slots, i64 %k
+  %old = load i64, ptr %slot
   store i64 %value, ptr %slot
+  %is.new = icmp ne i64 %old, %value
+  %new.bit = zext i1 %is.new to i64
+  %new.mask = shl i64 %new.bit, %k
+  %changed.next = or i64 %changed, %new.mask
   %bits.next = or i64 %bits, %value
   br label %pointer.head
 
 aligned:
+  store i64 %changed, ptr %changed.p
   %low = and i64 %bits, 15
   %is.unaligned = icmp ne i64 %low, 0
   br i1 %is.unaligned, label %unaligned, label %number
@@ -247,10 +295,44 @@ kernel:
   %bz = load i32, ptr %w6
   %shared = load i32, ptr %w7
   %params = load ptr, ptr %w8
+  %is.graph = icmp eq i32 %gx, 0
+  br i1 %is.graph, label %nodes, label %launch
+nodes:
+  %node.count = load i64, ptr %w2
+  %table = load ptr, ptr %w3
+  br label %node.head
+node.head:
+  %n = phi i64 [ 0, %nodes ], [ %n.next, %node.end ]
+  %has.node = icmp ult i64 %n, %node.count
+  br i1 %has.node, label %node, label %graph
+node:
+  %n.next = add i64 %n, 1
+  %node.offset = mul i64 %n, 3
+  %node.p = getelementptr i64, ptr %table, i64 %node.offset
+  %node.params.p = getelementptr i64, ptr %node.p, i64 1
+  %node.mask.p = getelementptr i64, ptr %node.p, i64 2
+  %node.mask = load i64, ptr %node.mask.p
+  %node.new = and i64 %node.mask, %changed
+  %is.same = icmp eq i64 %node.new, 0
+  br i1 %is.same, label %node.end, label %node.update
+node.update:
+  %node.handle = load ptr, ptr %node.p
+  %node.params = load ptr, ptr %node.params.p
+  %updated = call i32 $cuGraphExecKernelNodeSetParams(ptr %function, ptr %node.handle, ptr %node.params)
+  %is.updated = icmp eq i32 %updated, 0
+  br i1 %is.updated, label %node.end, label %step.end
+node.end:
+  br label %node.head
+graph:
+  store i64 0, ptr %changed.p
+  %replayed = call i32 $cuGraphLaunch(ptr %function, i64 %stream)
+  br label %step.end
+launch:
   %launched = call i32 $cuLaunchKernel(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 %shared, i64 %stream, ptr %params, ptr null)
   br label %step.end
 step.end:
-  %error = phi i32 [ %cleared, %clear ], [ %copied, %copy ], [ %launched, %kernel ]
+  %error = phi i32 [ %cleared, %clear ], [ %copied, %copy ], [ %updated, %node.update ], [ %replayed, %graph ],
+    [ %launched, %launch ]
   %is.fine = icmp eq i32 %error, 0
   br i1 %is.fine, label %step.head, label %steps.end
 

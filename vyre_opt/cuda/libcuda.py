@@ -13,6 +13,7 @@ from .driver import explain
 
 __all__ = [
     "allow_shared",
+    "check",
     "current_context",
     "error_text",
     "function_of",
@@ -53,7 +54,7 @@ def load_module(code: bytes, level: int | None, names: str) -> int:
     values = (ctypes.c_void_p * 1)(level)
     count = 0 if level is None else 1
     result = library().cuModuleLoadDataEx(ctypes.byref(module), code, count, options, values)
-    _check(result, f"loading {names}")
+    check(result, f"loading {names}")
     return module.value or 0
 
 
@@ -61,14 +62,14 @@ def function_of(module: int, symbol: str) -> int:
     """The handle of a function of a module.  Raises BackendError."""
     function = ctypes.c_void_p()
     result = library().cuModuleGetFunction(ctypes.byref(function), ctypes.c_void_p(module), symbol.encode())
-    _check(result, f"finding {symbol}")
+    check(result, f"finding {symbol}")
     return function.value or 0
 
 
 def allow_shared(function: int, size: int, symbol: str) -> None:
     """Let a function use so many bytes of dynamic shared memory, which is limited to 48 KiB otherwise."""
     result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _MAX_DYNAMIC_SHARED, size)
-    _check(result, f"setting up {symbol}")
+    check(result, f"setting up {symbol}")
 
 
 def launch(
@@ -89,7 +90,7 @@ def launch(
     call = library().cuLaunchCooperativeKernel if is_cooperative else library().cuLaunchKernel
     extra = [] if is_cooperative else [None]
     result = call(ctypes.c_void_p(function), *sizes, ctypes.c_void_p(stream), params, *extra)
-    _check(result, f"launching {symbol}")
+    check(result, f"launching {symbol}")
 
 
 def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: str) -> int:
@@ -98,7 +99,7 @@ def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: st
     size = ctypes.c_size_t(shared_bytes)
     occupancy = library().cuOccupancyMaxActiveBlocksPerMultiprocessor
     result = occupancy(ctypes.byref(count), ctypes.c_void_p(function), lanes, size)
-    _check(result, f"asking for the occupancy of {symbol}")
+    check(result, f"asking for the occupancy of {symbol}")
     return count.value
 
 
@@ -109,6 +110,7 @@ def current_context() -> int:
     return context.value or 0
 
 
-def _check(code: int, doing: str) -> None:
+def check(code: int, doing: str) -> None:
+    """Raises BackendError for an error code."""
     if code:
         raise BackendError(error_text(code, doing))

@@ -274,22 +274,25 @@ class _PipelineCall(GpuCall):
         results: Mapping[str, Any],
     ) -> None:
         plan, names = runner.plan, list(inputs)
-        pointers: dict[str, Argument] = dict(runner.own)
-        result_numbers = {name: len(names) + number for number, name in enumerate(results)}
-        extra: list[int] = []
+        self.runner = runner  # which owns the fault records
+        self._extra: list[int] = []
+        self._before_extra = len(names) + len(results)
+        numbers = {name: len(names) + number for number, name in enumerate(results)}
         steps: list[Clear | Copy | Launch] = []
-        for buffer in plan.buffers.values():
-            name = buffer.name
-            if name in runner.own:
+        for name in plan.buffers:
+            if name in names and name not in numbers and name not in plan.written:
+                numbers[name] = names.index(name)
                 continue
-            number = result_numbers.get(name)
-            if name in names and (number is not None or name in plan.written):
-                if number is None:
-                    number = len(names) + len(results) + len(extra)
-                    extra.append(max(1, plan.size(name)))
-                if plan.size(name):
-                    steps.append(Copy(number, names.index(name), plan.size(name)))
-            pointers[name] = f"p{names.index(name) if number is None else number}"
+            if name not in numbers:
+                numbers[name] = self._piece(plan.size(name))
+            if name in names and plan.size(name):
+                steps.append(Copy(numbers[name], names.index(name), plan.size(name)))
+        unbound = {
+            program: {
+                b.name: self._piece(b.size_bytes or 0) for b in storage_buffers(program) if b.binding is None
+            }
+            for program in runner.kernels
+        }
         records: dict[LaunchStep, FaultRecord] = {}
         for step in launches:
             kernel = runner.kernels[step.program]
@@ -297,29 +300,23 @@ class _PipelineCall(GpuCall):
                 records[step] = runner.fault_record(step, kernel)
             formals = zip(step.program.bound_buffers, step.buffers, strict=True)
             actual = {formal.name: name for formal, name in formals}
+            pointers = {formal: numbers[name] for formal, name in actual.items()} | unbound[step.program]
+            counts = {formal: plan.buffers[name].count or 0 for formal, name in actual.items()}
 
-            def argument(param: Param, step: LaunchStep = step, actual: dict[str, str] = actual) -> Argument:
-                if param.kind == "length":
-                    return plan.buffers[actual[param.buffer]].count or 0
-                own = runner.unbound[step.program]
-                return own[param.buffer] if param.buffer in own else pointers[actual[param.buffer]]
+            def argument(
+                param: Param, pointers: dict[str, int] = pointers, counts: dict[str, int] = counts
+            ) -> Argument:
+                return counts[param.buffer] if param.kind == "length" else f"p{pointers[param.buffer]}"
 
             steps.append(launch_of(kernel, step.grid, argument, records.get(step)))
         runner.owned.records += records.values()
         arrays = [operand.owner for operand in inputs.values()]
-        super().__init__(runner.dispatcher, arrays, list(results.values()), extra, steps, bool(records))
-        self.runner = runner  # which owns memory that the steps have the addresses of
-        current, owned, device = self._stream, runner.owned, runner.device
+        super().__init__(runner.dispatcher, arrays, list(results.values()), self._extra, steps, bool(records))
 
-        def stream() -> int:
-            """The current stream, once work of this runner on another one is done: all runs share memory."""
-            handle = current()
-            if owned.last is None or owned.last.handle != handle:
-                with device:
-                    owned.wait(queue_of(device, handle))
-            return handle
-
-        self._stream, self.run = stream, self._run
+    def _piece(self, size: int) -> int:
+        """The number of the pointer of a further piece of memory."""
+        self._extra.append(max(1, size))
+        return self._before_extra + len(self._extra) - 1
 
 
 class _GpuRun(ABC):

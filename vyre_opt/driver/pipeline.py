@@ -12,6 +12,7 @@ from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
 from ..runtime.dispatcher import BackendError, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
+from ..runtime.kernel_call import FastCall
 from ..runtime.pipelines.watch import Watch
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
@@ -103,14 +104,21 @@ class PipelineExecutable(Executable):
         self, key: Any, arrays: Mapping[str, Any], arguments: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
         """Plan later calls with like arrays, if they and the target allow it; the rest is of this call."""
+        results = dict(zip((b.name for b in self.signature.outputs), outputs, strict=True))
+        fast = self.fast_call(arrays, arguments, results)
+        if fast is not None:
+            remember(self._fast, key, fast)
+
+    def fast_call(
+        self, arrays: Mapping[str, Any], arguments: Sequence[Any], results: Mapping[str, Any]
+    ) -> FastCall | None:
+        """See `ArrayBackend.fast_call`.  `arrays`: the inputs by name; `arguments`: see `arguments`."""
         backend, operands, lengths = self._operands(arguments)
         plan = getattr(self._runner(backend.dispatcher, lengths), "fast_call", None)
         if plan is None or not backend.on_gpu:
-            return
-        results = dict(zip((b.name for b in self.signature.outputs), outputs, strict=True))
-        fast = plan({name: operands[name] for name in arrays}, results)
-        if fast is not None:
-            remember(self._fast, key, fast)
+            return None
+        fast: FastCall | None = plan({name: operands[name] for name in arrays}, results)
+        return fast
 
     def run(
         self,

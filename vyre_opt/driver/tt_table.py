@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -21,6 +22,8 @@ from ..kernels.collective import as_type
 from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
+from ..runtime.kernel_call import FastCall
+from ..runtime.signatures import signature_of
 from .operands import as_u32, check_integers, element_type
 from .pipeline import PipelineExecutable
 from .placement import array_backend_of
@@ -59,7 +62,8 @@ class TTTable:
         except ValueError as error:
             raise BadInputs(str(error)) from None
         self._cores = backend.join(tables)
-        self._pipelines: OrderedDict[Any, PipelineExecutable] = OrderedDict()
+        self._fast: OrderedDict[Any, FastCall] = OrderedDict()
+        """Plans of calls on a GPU, by the signature of the indices."""
 
     @property
     def rows(self) -> int:
@@ -78,11 +82,16 @@ class TTTable:
         In main memory an index out of range raises BadInputs.  On a GPU its row is zero, and its call has a fault,
         which a later call or `vyre_opt.synchronize` raises.
         """
+        signature = signature_of(indices)
+        fast = self._fast.get(signature)
+        if fast is not None and out is None:
+            return fast.run((self._cores.array, indices))[0]
         backend = array_backend_of(self._dispatcher, {"cores": self._cores.array, "indices": indices})
-        result = self._on_gpu(backend, indices) if backend.on_gpu else self._in_memory(backend, indices)
+        lookup = self._on_gpu if backend.on_gpu else self._in_memory
+        result = lookup(backend, indices, signature)
         return result if out is None else backend.copy_to(out, result)
 
-    def _in_memory(self, backend: ArrayBackend, indices: Any) -> Any:
+    def _in_memory(self, backend: ArrayBackend, indices: Any, signature: Any) -> Any:
         message = f"index {{}} of a table of {self.rows} rows"
         numbers = as_u32(backend, indices, "indices", self.rows, message)
         shape, count = (*numbers.shape, self.columns), numbers.count
@@ -101,46 +110,59 @@ class TTTable:
             raise BadInputs(str(error)) from None
         return program, embedding_grid(schedule, self._shape, count)
 
-    def _on_gpu(self, backend: ArrayBackend, indices: Any) -> Any:
+    def _on_gpu(self, backend: ArrayBackend, indices: Any, signature: Any) -> Any:
         operand = backend.take(indices, "indices")
         check_integers(operand, "indices")
-        shape = (*operand.shape, self.columns)
-        if operand.count == 0:
+        shape, count = (*operand.shape, self.columns), operand.count
+        if count == 0:
             return backend.empty(shape, self._cores)
-        key = (operand.count, operand.kind)
-        lookup = self._pipelines.get(key)
-        if lookup is None:
-            dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))
-            lookup = self._lookup(backend, dtype, operand.count)
-            remember(self._pipelines, key, lookup)
-        rows = lookup([self._cores.array, operand.array])["rows"]
-        return rows.reshape(shape)
+        dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))
+        program, grid = self._embedding(backend, count)
+        dispatcher: Any = backend.dispatcher
+        lookup = _lookup(dispatcher, self._shape, self._element, dtype, program, grid, count)
+        arrays = {"cores": self._cores.array, "indices": operand.array}
+        arguments = lookup.arguments(arrays, {})
+        rows = lookup.run(arguments)[0].reshape(shape)
+        if signature is not None and operand.array is indices:
+            fast = lookup.fast_call(arrays, arguments, {"rows": rows})
+            if fast is not None:
+                remember(self._fast, signature, fast)
+        return rows
 
-    def _lookup(self, backend: ArrayBackend, dtype: DataType, count: int) -> PipelineExecutable:
-        """The pipeline for so many indices of a type."""
-        shape, element = self._shape, self._element
-        lookup, grid = self._embedding(backend, count)
-        module = Module()
-        check, clear = _check(dtype, self.rows), _clear(dtype, element, self.rows, self.columns)
-        for program in (check, lookup, clear):
-            module.add(program)
-        pipeline = Pipeline("main")
-        declared = {
-            "cores": (element, shape.elements, AccessMode.READ),
-            "indices": (dtype, count, AccessMode.READ),
-            "numbers": (DataType.U32, count, AccessMode.READ_WRITE),
-            "rows": (element, count * self.columns, AccessMode.WRITE),
-        }
-        for name, (kind, length, access) in declared.items():
-            pipeline.buffers[name] = Buffer(name, kind, length, access)
-        groups = (-(-count // LANES), 1, 1)
-        pipeline.stages = [
-            Launch(check.name, groups, ("indices", "numbers")),
-            Launch(lookup.name, (grid, 1, 1), ("cores", "numbers", "rows")),
-            Launch(clear.name, groups, ("indices", "rows")),
-        ]
-        module.add(pipeline)
-        return PipelineExecutable(module, "main", backend.dispatcher)
+
+@lru_cache(maxsize=256)
+def _lookup(
+    dispatcher: Any,
+    shape: EmbeddingShape,
+    element: DataType,
+    dtype: DataType,
+    program: Program,
+    grid: int,
+    count: int,
+) -> PipelineExecutable:
+    """The pipeline for `count` indices of type `dtype`.  `program`: the embedding, over `grid` workgroups."""
+    rows, columns = prod(shape.p), shape.columns
+    module = Module()
+    check, clear = _check(dtype, rows), _clear(dtype, element, rows, columns)
+    for item in (check, program, clear):
+        module.add(item)
+    pipeline = Pipeline("main")
+    declared = {
+        "cores": (element, shape.elements, AccessMode.READ),
+        "indices": (dtype, count, AccessMode.READ),
+        "numbers": (DataType.U32, count, AccessMode.READ_WRITE),
+        "rows": (element, count * columns, AccessMode.WRITE),
+    }
+    for name, (kind, length, access) in declared.items():
+        pipeline.buffers[name] = Buffer(name, kind, length, access)
+    groups = (-(-count // LANES), 1, 1)
+    pipeline.stages = [
+        Launch(check.name, groups, ("indices", "numbers")),
+        Launch(program.name, (grid, 1, 1), ("cores", "numbers", "rows")),
+        Launch(clear.name, groups, ("indices", "rows")),
+    ]
+    module.add(pipeline)
+    return PipelineExecutable(module, "main", dispatcher)
 
 
 def _shape(tables: Sequence[Operand]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -67,5 +67,5 @@ def signature_of(array: Any) -> Hashable:
     """The signature of an array; None for what has none."""
     try:
         return SIGNATURES[type(array)](array)
-    except (KeyError, RuntimeError):
+    except (KeyError, TypeError, RuntimeError, AttributeError):
         return None
