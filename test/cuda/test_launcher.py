@@ -44,6 +44,8 @@ class RecordingDriver:
         )
         self.cuGraphExecKernelNodeSetParams = ctypes.CFUNCTYPE(INT, WORD, WORD, POINTER)(self._update)
         self.cuGraphLaunch = ctypes.CFUNCTYPE(INT, WORD, WORD)(self._note("graph"))
+        self.is_capturing = False
+        self.cuStreamIsCapturing = ctypes.CFUNCTYPE(INT, WORD, ctypes.POINTER(INT))(self._ask)
         self.cuGraphExecDestroy = self.cuGraphDestroy = lambda graph: 0
 
     def _add(self, node: Any, graph: int, before: int, count: int, params: int) -> int:
@@ -55,6 +57,11 @@ class RecordingDriver:
 
     def _instantiate(self, executable: Any, graph: int, flags: int) -> int:
         executable[0] = 4242
+        return 0
+
+    def _ask(self, stream: int, status: Any) -> int:
+        assert stream
+        status[0] = self.is_capturing
         return 0
 
     def _update(self, executable: int, node: int, params: int) -> int:
@@ -199,3 +206,18 @@ def test_several_launches_are_a_graph_whose_nodes_get_new_pointers(
     assert enqueue.launch(9, 160, 336) == 0
     assert driver.calls[1:] == [("update", 4242, 503, 9, 336, 7, 0), graph]
     assert faults.calls.value == 8
+
+
+def test_a_stream_that_is_captured_gets_launches(driver: RecordingDriver, faults: Faults) -> None:
+    kernels = [Launch(n, (n, 1, 2), (3, 4, 5), 6, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
+    enqueue = launcher_of(faults, *kernels)
+    driver.is_capturing = True
+    assert enqueue.launch(9, 160, 320) == 0
+    assert driver.calls == [("launch", n, n, 1, 2, 3, 4, 5, 6, 9, 160, 320, 7, n) for n in (1, 2, 3)]
+    driver.calls.clear()
+    driver.is_capturing = False
+    assert enqueue.launch(9, 160, 320) == 0
+    assert [name for name, *_ in driver.calls] == ["update", "update", "update", "graph"]
+    driver.calls.clear()
+    assert enqueue.launch(0, 160, 320) == 0
+    assert driver.calls == [("graph", 4242, 0)]

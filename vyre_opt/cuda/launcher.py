@@ -16,7 +16,8 @@ once a process, as a function that Python calls like one of its own.
     a node in the table   its handle, address of its parameters, bits of the pointers in its arguments
 
 Several launches are a graph: what a launch costs is then paid once.  A node gets new arguments where a pointer in
-them is another than at the last call, so nothing is recorded again.
+them is another than at the last call, so nothing is recorded again.  On a stream that is being captured, which takes
+no graph, its kernels are launched one by one.
 """
 
 from __future__ import annotations
@@ -175,12 +176,14 @@ _DRIVER = (
     "cuMemcpyDtoDAsync_v2",
     "cuGraphExecKernelNodeSetParams",
     "cuGraphLaunch",
+    "cuStreamIsCapturing",
 )
 
 _TEXT = """
 define ptr @vyre_launch(ptr %self, ptr %args, i64 %count) {
 entry:
   %context.now = alloca ptr
+  %capture = alloca i32
   %block = call ptr $PyLong_AsVoidPtr(ptr %self)
   %flag.at = load ptr, ptr %block
   %context.p = getelementptr i64, ptr %block, i64 1
@@ -300,9 +303,47 @@ kernel:
 nodes:
   %node.count = load i64, ptr %w2
   %table = load ptr, ptr %w3
-  br label %node.head
+  %is.default = icmp eq i64 %stream, 0
+  br i1 %is.default, label %node.head, label %ask
+ask:
+  %asked = call i32 $cuStreamIsCapturing(i64 %stream, ptr %capture)
+  %capture.now = load i32, ptr %capture
+  %is.capturing = icmp ne i32 %capture.now, 0
+  br i1 %is.capturing, label %single.head, label %node.head
+
+single.head:
+  %m = phi i64 [ 0, %ask ], [ %m.next, %single ]
+  %has.single = icmp ult i64 %m, %node.count
+  br i1 %has.single, label %single, label %step.end
+single:
+  %m.next = add i64 %m, 1
+  %m.offset = mul i64 %m, 3
+  %m.word = add i64 %m.offset, 1
+  %m.params.p = getelementptr i64, ptr %table, i64 %m.word
+  %m.params = load ptr, ptr %m.params.p
+  %m.function = load ptr, ptr %m.params
+  %m.1 = getelementptr i32, ptr %m.params, i64 2
+  %m.2 = getelementptr i32, ptr %m.params, i64 3
+  %m.3 = getelementptr i32, ptr %m.params, i64 4
+  %m.4 = getelementptr i32, ptr %m.params, i64 5
+  %m.5 = getelementptr i32, ptr %m.params, i64 6
+  %m.6 = getelementptr i32, ptr %m.params, i64 7
+  %m.7 = getelementptr i32, ptr %m.params, i64 8
+  %m.8 = getelementptr i64, ptr %m.params, i64 5
+  %m.gx = load i32, ptr %m.1
+  %m.gy = load i32, ptr %m.2
+  %m.gz = load i32, ptr %m.3
+  %m.bx = load i32, ptr %m.4
+  %m.by = load i32, ptr %m.5
+  %m.bz = load i32, ptr %m.6
+  %m.shared = load i32, ptr %m.7
+  %m.arguments = load ptr, ptr %m.8
+  %single.launched = call i32 $cuLaunchKernel(ptr %m.function, i32 %m.gx, i32 %m.gy, i32 %m.gz, i32 %m.bx, i32 %m.by, i32 %m.bz, i32 %m.shared, i64 %stream, ptr %m.arguments, ptr null)
+  %is.single = icmp eq i32 %single.launched, 0
+  br i1 %is.single, label %single.head, label %step.end
+
 node.head:
-  %n = phi i64 [ 0, %nodes ], [ %n.next, %node.end ]
+  %n = phi i64 [ 0, %nodes ], [ 0, %ask ], [ %n.next, %node.end ]
   %has.node = icmp ult i64 %n, %node.count
   br i1 %has.node, label %node, label %graph
 node:
@@ -332,7 +373,7 @@ launch:
   br label %step.end
 step.end:
   %error = phi i32 [ %cleared, %clear ], [ %copied, %copy ], [ %updated, %node.update ], [ %replayed, %graph ],
-    [ %launched, %launch ]
+    [ 0, %single.head ], [ %single.launched, %single ], [ %launched, %launch ]
   %is.fine = icmp eq i32 %error, 0
   br i1 %is.fine, label %step.head, label %steps.end
 
