@@ -8,7 +8,12 @@
     array_backend   functions on arrays that are on the GPU
     transfers       NumPy arrays to the GPU and back
     pipeline        runs pipelines
-    graph           many launches submitted as one
+    graph           many launches recorded and submitted as one
+
+    fast_call       calls with like arrays, planned once
+    launcher        launches as one call from Python; kernel_graph: several of them as a graph
+    libcuda         the driver's own library, for handles that PyCUDA does not give away
+    faults          records of faults, and the errors that they stand for
 
 Importing this needs neither driver nor PyCUDA; the first dispatch does.
 """

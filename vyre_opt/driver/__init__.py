@@ -6,7 +6,8 @@ program           `ProgramExecutable`; pipeline: `PipelineExecutable`, by a plan
 binding           arguments by name: which program, its constants, its buffers, its grid
 placement         where the arrays of a call are, in main memory or on a GPU
 
-numeric_kernels   shipped kernels as functions on arrays; text_kernels: those on text
+numeric_kernels   shipped kernels as functions on arrays; text_kernels: those on text; tt_table: tables in cores
+planned_function  functions whose calls with like arrays share a plan
 operands          arguments of these functions; index_narrowing: integers on a GPU as u32
 
 progress          a progress bar on the terminal
