@@ -26,6 +26,7 @@ from call_cases import (
     HOST_LIBRARIES,
     MAX_LOOKUPS,
     MAX_SEARCHED_BYTES,
+    STAGES,
     TEXT_LIBRARIES,
     CallCase,
     cases,
@@ -211,6 +212,7 @@ def prepared_runs(case: CallCase, side: Side, arguments: Sequence[Any]) -> dict[
                 outputs.append(launch.output())
             else:
                 check(case, side, name, result, launch.output())
+    recorder.forget()
     for output in outputs[1:]:
         check(case, side, UNCHECKED, outputs[0], output)
     return runs
@@ -407,11 +409,13 @@ def about(side: Side, most_bytes: int, seconds: float) -> str:
     return (
         f"Functions on arrays as callers call them, of {size(most_bytes)} at most; tt_embedding of up to "
         f"{MAX_LOOKUPS:,} lookups and decode_scan of up to {size(MAX_SEARCHED_BYTES)}.  Shapes are listed ones, and as "
-        "many drawn at random, sizes and columns log-uniform; program is a compiled y = x + x of f32, pipeline 8 "
-        "launches of it, on arrays that are the same at each call or not.  Host time is that of a call in a row of up to "
+        "many drawn at random, sizes and columns log-uniform.  A size counts elements, lookups of tt_embedding, decoded "
+        f"bytes of text.  program is a compiled y = x + x of f32, pipeline {STAGES} launches of it, on arrays that are "
+        "the same at each call or not.\n\nHost time is that of a call in a row of up to "
         f"{CALLS:,} ({seconds} s at most), the allocation of its result included, without waiting but once at the end.  "
         f"{device}  All are medians over rounds that do all functions of a row in turn, after their results were "
-        f"compared.  A ratio is the peer's time over ours: above 1 we are faster.  {prepared}"
+        f"compared.\n\nA ratio is the peer's time over ours: above 1 we are faster; the peer is the fastest of those "
+        f"that are installed.  {prepared}"
     )
 
 

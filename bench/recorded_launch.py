@@ -26,9 +26,9 @@ class PreparedLaunch:
 
 
 class LaunchRecorder:
-    """A dispatcher that remembers its last dispatch.
+    """A dispatcher that records its last dispatch: that of the first call with arrays of a shape.
 
-    It does not have what makes calls fast (`prepared`, `fast_call`), so that each call is a dispatch.
+    It does not have `prepared` and `fast_call`, by which functions avoid to dispatch.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -56,6 +56,10 @@ class LaunchRecorder:
         if name in ("prepared", "fast_call"):
             raise AttributeError(name)
         return getattr(self.inner, name)
+
+    def forget(self) -> None:
+        """Drop the arrays of the last dispatch, since plans of functions refer to their dispatcher."""
+        self._last = None
 
     def prepare(self, dispatcher: Any = None) -> PreparedLaunch | None:
         """The last dispatch, for another dispatcher of the same target if there is one; None before the first.
