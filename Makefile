@@ -52,7 +52,7 @@ docs: install  ## Make the generated pages of docs/
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed
-	$(BIN)/python bench/calls.py --device cpu
+	$(BIN)/python bench/calls.py --quick
 	$(BIN)/python bench/frontend.py
 	$(BIN)/python bench/cpu_kernels.py
 	$(BIN)/python bench/report.py
