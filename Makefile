@@ -51,7 +51,8 @@ docs: install  ## Make the generated pages of docs/
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python bench/report.py
 
-bench: install  ## Measure the front end and the CPU kernels beside their peers, where they are installed
+bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed
+	$(BIN)/python bench/calls.py --quick
 	$(BIN)/python bench/frontend.py
 	$(BIN)/python bench/cpu_kernels.py
 	$(BIN)/python bench/report.py

@@ -4,6 +4,7 @@ A result is a JSON object, written by one script of this folder:
 
     name, title, about, date   texts; about says what was measured and how
     machine, versions          name -> text
+    arguments                  of the script's command line, if it took any
     absent                     peers that were not installed
     tables                     each: caption, columns, rows of texts
     targets                    each: what, measured (texts), met (true or false)
@@ -32,8 +33,8 @@ all tools of a table ran on the same machine in the same minutes.
 
 
 def page(results: Path = BENCH / "results") -> str:
-    """The whole page, one section a result, by name."""
-    paths = sorted(results.glob("*.json"))
+    """The whole page, one section a result, by name; what a call costs comes first."""
+    paths = sorted(results.glob("*.json"), key=lambda path: (not path.stem.startswith("calls"), path.stem))
     return (
         "\n".join([_INTRO, *(line for path in paths for line in section(json.loads(path.read_text())))])
         + "\n"
@@ -44,7 +45,8 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     """The lines of one result."""
     yield f"## {result['title']}\n"
     yield f"{result['about']}\n"
-    yield f"- Script: `python bench/{result['name']}.py`, {result['date']}"
+    command = f"python bench/{result['name']}.py {result.get('arguments', '')}".rstrip()
+    yield f"- Script: `{command}`, {result['date']}"
     yield f"- Machine: {_pairs(result['machine'])}"
     yield f"- Versions: {_pairs(result['versions'])}"
     if result.get("absent"):
