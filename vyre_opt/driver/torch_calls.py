@@ -60,7 +60,7 @@ def traced_as(replacement: Callable[..., Any]) -> Callable[[Function], Function]
     """Decorates a function that torch.compile is to trace as another.
 
     By the attribute with which torch's own wrappers say what they wrap: a question whether a graph is being traced
-    would cost each call some hundred nanoseconds, and an import of torch.
+    would cost every call time, and it would take an import of torch.
     """
 
     def decorate(function: Function) -> Function:
