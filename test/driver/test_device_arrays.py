@@ -99,7 +99,7 @@ def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyP
     from vyre_opt.kernels import scan
 
     look_back = scan.ScanSchedule(32, 1, 1)
-    unplanned = PlannedFunction(arrays._prefix_scan.plan, arrays._prefix_scan.take)
+    unplanned = PlannedFunction("prefix_scan", arrays._prefix_scan.plan, arrays._prefix_scan.take)
     monkeypatch.setattr(arrays, "_prefix_scan", unplanned)
     monkeypatch.setattr(scan, "prefix_schedule", lambda count, target, workers: look_back)
     for _ in range(2):

@@ -325,7 +325,7 @@ def test_vectors_bools_and_storage_of_a_program(target: str) -> None:
 
 def test_torch_in_main_memory() -> None:
     torch = pytest.importorskip("torch")
-    y = run(CHAIN, [torch.arange(64, dtype=torch.uint32)], "cpu", lengths={"mid": 64, "y": 64})["y"]
+    y = run(CHAIN, [torch.arange(64).to(torch.uint32)], "cpu", lengths={"mid": 64, "y": 64})["y"]
     assert isinstance(y, torch.Tensor)
     assert y.tolist() == [4 * i for i in range(64)]
 

@@ -21,7 +21,9 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def scan(monkeypatch: pytest.MonkeyPatch) -> PlannedFunction:
     """The function behind kernels.prefix_scan, without plans."""
-    function = PlannedFunction(numeric_kernels._prefix_scan.plan, numeric_kernels._prefix_scan.take)
+    function = PlannedFunction(
+        "prefix_scan", numeric_kernels._prefix_scan.plan, numeric_kernels._prefix_scan.take
+    )
     monkeypatch.setattr(numeric_kernels, "_prefix_scan", function)
     return function
 

@@ -8,6 +8,9 @@ that do not fit, before anything is allocated or run.
 
 `out=`, where a function has it, is an array that gets the result and is returned: of the result's shape, type,
 library and memory.  It may be one of the inputs.
+
+For a tensor of torch that requires a gradient, softmax, prefix_scan, tt_chain and tt_embedding are the operators of
+`vyre_opt.torch`, and the others raise BadInputs; so do all with `dispatcher=`, `dtype=` or `out=`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,15 @@ from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, Joined, KernelCall, Same, Zeros
 from .operands import DispatcherLike, Operand, as_u32, element_type
 from .planned_function import planned
+from .torch_calls import (
+    is_recorded,
+    record,
+    traced_as,
+    traced_prefix_scan,
+    traced_softmax,
+    traced_tt_chain,
+    traced_tt_embedding,
+)
 from .tt_table import TTTable
 
 __all__ = [
@@ -39,6 +51,7 @@ _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
 MAX_ELEMENTS = (1 << 32) - 1
 
 
+@traced_as(traced_softmax)
 def softmax(
     x: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None, out: Any = None
 ) -> Any:
@@ -46,7 +59,7 @@ def softmax(
     return _softmax((x,), ("x",), dispatcher, out, dtype)
 
 
-@planned()
+@planned("softmax")
 def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
     from ..kernels.softmax_rows import MAX_COLUMNS, softmax_grid, softmax_schedule
     from ..kernels.softmax_rows import softmax as build
@@ -69,7 +82,7 @@ def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any =
     return _softmax_step((x,), ("x",), dispatcher, out)
 
 
-@planned(as_u32)
+@planned("softmax_step", as_u32)
 def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.softmax_fixed import softmax_step as build
     from ..kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
@@ -82,12 +95,13 @@ def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     return KernelCall(build(schedule), grid, (0, OutputAlloc(x.count)), x.shape)
 
 
+@traced_as(traced_prefix_scan)
 def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
     """The inclusive prefix sum of u32, i32 (wrapping) or f32, over all elements in order."""
     return _prefix_scan((x,), ("x",), dispatcher, out)
 
 
-@planned()
+@planned("prefix_scan")
 def _prefix_scan(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.scan import prefix, prefix_grid, prefix_schedule, prefix_tiles
 
@@ -110,7 +124,7 @@ def matvec_fixed(m: Any, x: Any, *, dispatcher: DispatcherLike | None = None, ou
     return _matvec_fixed((m, x), ("m", "x"), dispatcher, out)
 
 
-@planned()
+@planned("matvec_fixed")
 def _matvec_fixed(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.matvec import matvec_fixed as build
     from ..kernels.matvec import matvec_grid, matvec_schedule
@@ -135,7 +149,7 @@ def tt_contract_step(
     return _contract_step((acc, core), ("acc", "core"), dispatcher, out)
 
 
-@planned()
+@planned("tt_contract_step")
 def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.tensor_train import contract_step, contract_step_grid, contract_step_schedule
 
@@ -152,6 +166,7 @@ def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     return KernelCall(program, contract_step_grid(schedule, outer), (0, 1, OutputAlloc(outer)), (outer,))
 
 
+@traced_as(traced_tt_chain)
 def tt_chain(
     acc: Any, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None, out: Any = None
 ) -> Any:
@@ -163,7 +178,7 @@ def tt_chain(
     return _chain((acc, *cores), names, dispatcher, out)
 
 
-@planned()
+@planned("tt_chain")
 def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     from ..kernels.chain import MAX_RANK, chain, chain_schedule
 
@@ -185,8 +200,11 @@ def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     return KernelCall(program, schedule.workgroups, (0, cores, OutputAlloc(ranks[-1])), (ranks[-1],))
 
 
+@traced_as(traced_tt_embedding)
 def tt_embedding(
     cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
 ) -> Any:
     """Rows of a table stored as cores: `TTTable(cores)(indices)`, which is faster where a table is used again."""
+    if any(map(is_recorded, (*cores, indices))):
+        return record("tt_embedding", (indices, *cores), dispatcher, None, dtype)
     return TTTable(cores, dtype=dtype, dispatcher=dispatcher)(indices)

@@ -17,6 +17,7 @@ from ..runtime.dispatcher import DispatcherLike
 from ..runtime.kernel_call import Call, FastCall, KernelCall, run_call
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
+from .torch_calls import is_recorded, record
 
 __all__ = ["MAX_PLANS", "PlannedFunction", "planned", "remember"]
 
@@ -32,11 +33,11 @@ Take = Callable[[ArrayBackend, Any, str], Operand]
 class PlannedFunction:
     """`function(arrays, names, dispatcher, out, *options)`: the result.  Options are hashable.
 
-    `plan` gives the call for operands, as which `take` reads arrays.
+    `name`: of the function for callers.  `plan` gives the call for operands, as which `take` reads arrays.
     """
 
-    def __init__(self, plan: Plan, take: Take) -> None:
-        self.plan, self.take = plan, take
+    def __init__(self, name: str, plan: Plan, take: Take) -> None:
+        self.name, self.plan, self.take = name, plan, take
         self._fast: OrderedDict[Any, FastCall] = OrderedDict()
         self._calls: OrderedDict[Any, Call] = OrderedDict()
         """Of operands that are not the arrays themselves, such as copies of what is not contiguous."""
@@ -69,6 +70,8 @@ class PlannedFunction:
         self, arrays: Sequence[Any], names: Sequence[str], dispatcher: Any, out: Any, options: Any, key: Any
     ) -> Any:
         """A call without a plan; makes one for the next call with like arrays, if they allow it."""
+        if any(map(is_recorded, arrays)):
+            return record(self.name, arrays, dispatcher, out, *options)
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
         call = self._call(backend, operands, options)
@@ -100,6 +103,6 @@ def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:
     return backend.take(array, name)
 
 
-def planned(take: Take = _take) -> Callable[[Plan], PlannedFunction]:
-    """Decorates a `Plan`, which becomes a `PlannedFunction`."""
-    return lambda plan: PlannedFunction(plan, take)
+def planned(name: str, take: Take = _take) -> Callable[[Plan], PlannedFunction]:
+    """Decorates a `Plan`, which becomes the `PlannedFunction` behind the function `name`."""
+    return lambda plan: PlannedFunction(name, plan, take)

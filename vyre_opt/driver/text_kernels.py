@@ -17,6 +17,7 @@ from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets
+from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
 
 if TYPE_CHECKING:
     from ..kernels.search import SearchSchedule
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
 
+@traced_as(traced_base64_decode)
 def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes that base64 text encodes, as u8; padding may be left out.
 
@@ -40,6 +42,8 @@ def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
 def _decode(text: Any, encoding: str, dispatcher: DispatcherLike | None) -> Any:
     from ..kernels.decode import base64, decode_grid, decode_schedule, hex_text
 
+    if is_recorded(text):
+        return record(f"{encoding}_decode", (text,), dispatcher, None)
     backend = array_backend_of(dispatcher, {"text": text})
     octets = as_octets(backend, text, "text")
     size = decoded_size(backend, octets, encoding)

@@ -28,6 +28,7 @@ from .operands import as_u32, check_integers, element_type
 from .pipeline import PipelineExecutable
 from .placement import array_backend_of
 from .planned_function import remember
+from .torch_calls import is_recorded
 
 __all__ = ["TTTable"]
 
@@ -51,6 +52,10 @@ class TTTable:
         named = {f"core {k}": core for k, core in enumerate(cores)}
         if not named:
             raise BadInputs("a table has 2 to 4 cores")
+        if any(map(is_recorded, cores)):
+            raise BadInputs(
+                "a table has no gradient: train a vyre_opt.torch.TTEmbedding, or pass core.detach() for each core"
+            )
         self._dispatcher = dispatcher
         backend = array_backend_of(dispatcher, named)
         tables = [backend.take(core, name) for name, core in named.items()]

@@ -5,12 +5,13 @@ Calls whose arrays have equal signatures need the same checks, code and memory, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SIGNATURES", "library_of_type", "signature_of"]
+__all__ = ["SIGNATURES", "has_own_dispatch", "library_of_type", "signature_of"]
 
 _LAYOUT = 0x501
 """NumPy's bits of `flags.num` for C-contiguous, aligned and writeable: faster to read than the flags by name."""
@@ -25,13 +26,27 @@ def library_of_type(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
+def has_own_dispatch(cls: type) -> bool:
+    """Whether operators of torch mean something else for such tensors: those of tracers, which have no data."""
+    dispatch = getattr(cls, "__torch_dispatch__", None)
+    return dispatch is not None and dispatch != sys.modules["torch"].Tensor.__torch_dispatch__
+
+
 def _of_numpy(array: Any) -> Hashable:
     return array.dtype, array.shape, array.flags.num & _LAYOUT
 
 
 def _of_torch(tensor: Any) -> Hashable:
     # a negated view has its own sign bit beside the memory; a sparse tensor raises, and has no signature
-    return tensor.dtype, tensor.shape, tensor.get_device(), tensor.is_contiguous(), tensor.is_neg()
+    is_recorded = tensor.requires_grad and sys.modules["torch"].is_grad_enabled()
+    return (
+        tensor.dtype,
+        tensor.shape,
+        tensor.get_device(),
+        tensor.is_contiguous(),
+        tensor.is_neg(),
+        is_recorded,
+    )
 
 
 def _of_cupy(array: Any) -> Hashable:
@@ -53,7 +68,7 @@ class _Signatures(dict[type, Callable[[Any], Hashable]]):
         # numpy.ma and numpy.matrix are no plain arrays
         is_plain = cls is np.ndarray or not issubclass(cls, np.ndarray)
         function = _BY_LIBRARY.get(library_of_type(cls)) if is_plain else None
-        if function is None or library_of_type(cls) == "pycuda":
+        if function is None or library_of_type(cls) == "pycuda" or has_own_dispatch(cls):
             raise KeyError(cls)
         self[cls] = function
         return function

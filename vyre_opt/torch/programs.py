@@ -1,0 +1,94 @@
+"""Compiled programs and pipelines as operators of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..ir.program import Buffer
+from ..runtime.arrays import storage_type
+from ..runtime.dispatcher import BadInputs
+from .gradients import Tensor
+
+if TYPE_CHECKING:
+    from ..driver.executable import Executable
+
+__all__ = ["register"]
+
+
+def register(
+    name: str,
+    executable: Executable,
+    *,
+    grid: int | Sequence[int] | Callable[..., Any] | None = None,
+    lengths: Mapping[str, int | Callable[..., int]] | None = None,
+) -> Any:
+    """Register what `vyre_opt.compile` returned as the operator `name`, "library::operator".
+
+    It takes a tensor for each buffer that is read, in the order of bindings, and returns a tensor for each output,
+    as the executable does: of shape (count,), or (count, lanes) for vectors.
+    `grid` is as for a call of a program, and `lengths` has the elements of outputs of open size (for a pipeline,
+    of its own buffers, too).  Both may be functions of the tensors: `lengths={"y": lambda x: x.numel()}`.
+
+    Returns the `torch.library.CustomOpDef`, whose `register_autograd` gives the operator a gradient.
+    Raises BadInputs for an output without a length.
+    """
+    signature, lengths = executable.signature, dict(lengths or {})
+    if not signature.read or not signature.outputs:
+        raise BadInputs(f"{signature.title} has no input or no output, so it is no operator of torch")
+    for buffer in signature.outputs:
+        if buffer.count is None and buffer.name not in lengths and buffer not in signature.read:
+            raise BadInputs(
+                f"buffer @{buffer.name} has an open size: pass lengths={{{buffer.name!r}: n}}, "
+                "or a function of the tensors for n"
+            )
+    is_program = signature.owner == "program"
+
+    def call(*tensors: Tensor) -> Any:
+        launch = {"grid": grid(*tensors) if callable(grid) else grid} if is_program else {}
+        counts = {key: _value(length, tensors) for key, length in lengths.items()}
+        outputs = executable([tensor.detach() for tensor in tensors], lengths=counts, **launch)  # type: ignore[operator]
+        return _one_or_all([outputs[buffer.name] for buffer in signature.outputs])
+
+    def fake(*tensors: Tensor) -> Any:
+        return _one_or_all([output(buffer, tensors) for buffer in signature.outputs])
+
+    def output(buffer: Buffer, tensors: Sequence[Tensor]) -> Tensor:
+        if buffer in signature.read:
+            return torch.empty_like(
+                tensors[signature.read.index(buffer)], memory_format=torch.contiguous_format
+            )
+        count = _value(lengths[buffer.name], tensors) if buffer.count is None else buffer.count
+        shape = (count,) if buffer.dtype.lanes == 1 else (count, buffer.dtype.lanes)
+        return tensors[0].new_empty(shape, dtype=_torch_type(buffer))
+
+    results = ", ".join(["Tensor"] * len(signature.outputs))
+    results = results if len(signature.outputs) == 1 else f"({results})"
+    parameters = ", ".join(f"Tensor {_parameter(buffer)}" for buffer in signature.read)
+    operator = torch.library.custom_op(name, call, mutates_args=(), schema=f"({parameters}) -> {results}")
+    operator.register_fake(fake)
+    return operator
+
+
+def _value(length: Any, tensors: Sequence[Tensor]) -> Any:
+    return length(*tensors) if callable(length) else length
+
+
+def _one_or_all(tensors: list[Tensor]) -> Any:
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+def _parameter(buffer: Buffer) -> str:
+    return buffer.name if buffer.name.isidentifier() and not iskeyword(buffer.name) else f"_{buffer.binding}"
+
+
+def _torch_type(buffer: Buffer) -> Any:
+    element = buffer.dtype.element
+    if element.name == "bf16":
+        return torch.bfloat16
+    stored = storage_type(element)
+    assert stored is not None
+    return getattr(torch, stored.name)
