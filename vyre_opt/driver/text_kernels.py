@@ -16,7 +16,9 @@ import numpy as np
 from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
 from ..runtime.dispatcher import BadInputs, OutputAlloc
+from ..runtime.kernel_call import Call, Empty, KernelCall
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets
+from .planned_function import planned
 from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
 
 if TYPE_CHECKING:
@@ -31,28 +33,50 @@ def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any
 
     Characters outside of the alphabet are decoded as zeros: remove line breaks first.
     """
-    return _decode(text, "base64", dispatcher)
+    if is_recorded(text):
+        return record("base64_decode", (text,), dispatcher, None)
+    return _base64((text,), ("text",), dispatcher, None, _padding(text, dispatcher))
+
+
+def _padding(text: Any, dispatcher: DispatcherLike | None) -> int:
+    """How many `=` a base64 text ends in."""
+    if isinstance(text, (str, bytes, bytearray)):
+        tail = text[-2:].encode() if isinstance(text, str) else bytes(text[-2:])
+    else:
+        backend = array_backend_of(dispatcher, {"text": text})
+        tail = bytes(backend.tail(as_octets(backend, text, "text"), 2))
+    return len(tail) - len(tail.rstrip(b"="))
+
+
+@planned("base64_decode", as_octets)
+def _base64(backend: ArrayBackend, operands: Sequence[Operand], padding: int) -> Call:
+    from ..kernels.decode import base64, base64_lengths, decode_grid, decode_schedule
+
+    (text,) = operands
+    size = base64_lengths(text.count - padding)
+    if size == 0:
+        return Empty((0,))
+    schedule = decode_schedule(backend.target)
+    grid = decode_grid(schedule, text.count)
+    return KernelCall(base64(schedule), grid, (0, OutputAlloc(size)), (size,))
 
 
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
-    return _decode(text, "hex", dispatcher)
+    return _hex((text,), ("text",), dispatcher, None)
 
 
-def _decode(text: Any, encoding: str, dispatcher: DispatcherLike | None) -> Any:
-    from ..kernels.decode import base64, decode_grid, decode_schedule, hex_text
+@planned("hex_decode", as_octets)
+def _hex(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
+    from ..kernels.decode import decode_grid, decode_schedule, hex_text
 
-    if is_recorded(text):
-        return record(f"{encoding}_decode", (text,), dispatcher, None)
-    backend = array_backend_of(dispatcher, {"text": text})
-    octets = as_octets(backend, text, "text")
-    size = decoded_size(backend, octets, encoding)
+    (text,) = operands
+    size = text.count // 2
     if size == 0:
-        return backend.empty((0,), octets)
+        return Empty((0,))
     schedule = decode_schedule(backend.target)
-    program = base64(schedule) if encoding == "base64" else hex_text(schedule)
-    (out,) = backend.run(program, [octets, OutputAlloc(size)], decode_grid(schedule, octets.count))
-    return backend.result(out, (size,), octets)
+    grid = decode_grid(schedule, text.count)
+    return KernelCall(hex_text(schedule), grid, (0, OutputAlloc(size)), (size,))
 
 
 def decode_scan(
