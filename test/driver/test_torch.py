@@ -21,6 +21,9 @@ torch = pytest.importorskip("torch")
 import vyre_opt.torch as vyre_torch  # noqa: E402  # imports torch
 from vyre_opt.torch import TTEmbedding  # noqa: E402
 
+# torch.compile uses what Python 3.12 deprecates
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 TEXT = base64.b64encode(b"a text whose base64 is padded..")
 
