@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from typing import Any
@@ -211,3 +212,111 @@ def test_other_dispatchers_have_no_plans() -> None:
     x = np.arange(8, dtype=np.uint32)
     for _ in range(2):
         np.testing.assert_array_equal(kernels.prefix_scan(x, dispatcher=ref), np.cumsum(x))
+
+
+# --- what a plan is not for
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_name_with_and_without_its_sign_is_refused(calls: int) -> None:
+    program = vyre_opt.compile(INCREMENT)
+    x = np.arange(8, dtype=np.uint32)
+    for _ in range(calls):
+        program({"x": x, "@total": x}, grid=2, lengths={"y": 8})
+        with pytest.raises(BadInputs, match="@x is passed twice, with and without @"):
+            program({"x": x, "@x": x, "total": x}, grid=2, lengths={"y": 8})
+        with pytest.raises(BadInputs, match="@y is passed twice"):
+            program([x, x], grid=2, lengths={"y": 8, "@y": 9})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "grid", "length"),
+    [
+        (None, 2.0, 8),
+        (None, True, 8),
+        (None, (2.0, 1, 1), 8),
+        (None, np.array(2), 8),
+        (None, 2, 8.0),
+        (None, 2, np.float32(8)),
+        ("array", 2, 8),
+        ("generator", 2, 8),
+        ("number as a name", 2, 8),
+    ],
+)
+def test_what_is_refused_at_first_is_refused_later(inputs: str | None, grid: Any, length: Any) -> None:
+    """Numbers that equal others share no plan with them; nor do arrays and iterators with lists."""
+    program = vyre_opt.compile(INCREMENT)
+    x = np.arange(8, dtype=np.uint32)
+    for _ in range(3):
+        wrong: Any = {
+            None: [x, x],
+            "array": np.stack([x, x]),
+            "generator": (array for array in (x, x)),
+            "number as a name": {1: x, "total": x},
+        }[inputs]
+        with pytest.raises(BadInputs):
+            program(wrong, grid=grid, lengths={"y": length})
+        program([x, x], grid=2, lengths={"y": 8})
+        program([x, x], grid=(2, 1, 1), lengths={"y": 8})
+        program([x, x], grid=1, lengths={"y": 8})
+
+
+def test_options_and_outputs_of_wrong_kinds_are_refused() -> None:
+    x = np.ones((4, 4), np.float32)
+    fixed = np.zeros_like(x)
+    fixed.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(BadInputs, match="out is read-only"):
+            kernels.softmax(x, out=fixed)
+        with pytest.raises(BadInputs, match="an option is of no type"):
+            kernels.softmax(x, dtype=["f16"])  # type: ignore[arg-type]
+        with pytest.raises(BadInputs, match="not 3"):
+            kernels.softmax(x, dispatcher=3)  # type: ignore[arg-type]
+        assert kernels.prefix_scan(np.uint32(4)).tolist() == [4]
+        assert kernels.tt_chain(x[0], (core for core in (x, x))).tolist() == [16] * 4  # type: ignore[arg-type]
+
+
+PIPELINE = """vyre 1
+program @copy workgroup(4) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n : u32
+  if %inside {
+    %v = load @x[%i] : u32
+    store %v, @y[%i] : u32
+  }
+}
+pipeline @main {
+  buffer @x : u32[?] read
+  buffer @y : u32[?] write
+  launch @copy grid(ceil_div(len(@x), 4)) (@x, @y)
+}
+"""
+
+
+def test_threads_share_a_pipeline_of_many_lengths() -> None:
+    pipeline = vyre_opt.compile(PIPELINE)
+    errors: list[object] = []
+
+    def work(first: int) -> None:
+        try:
+            for count in range(first, first + 40):
+                x = np.arange(count, dtype=np.uint32)
+                if not np.array_equal(pipeline([x], lengths={"y": count})["y"], x):
+                    errors.append(count)
+        except Exception as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(first,)) for first in (1, 11, 21, 31)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []

@@ -95,7 +95,7 @@ class _Owned:
     def wait(self, queue: Queue) -> None:
         """Before a run on a queue: wait for the last run if it was on another, since all runs share memory."""
         if self.last is not None and self.last.handle != queue.handle:
-            self.last.wait()
+            PyCudaQueue(self.device, None).wait()  # for all work: the last stream may be gone
         self.last = queue
 
     def drop(self, key: tuple[int, ...]) -> None:
@@ -205,9 +205,9 @@ class GpuRunner:
         recording = cached.get(key)
         if recording is None:
             if len(cached) >= MAX_RECORDINGS:
-                if self.owned.last is not None:
-                    self.owned.last.wait()  # the fault records of the one to drop may still be written
-                    self.dispatcher.raise_fault()
+                # the fault records of the one to drop may still be written
+                PyCudaQueue(self.device, None).wait()
+                self.dispatcher.raise_fault()
                 self.owned.drop(next(iter(cached)))
             recording = cached[key] = self._record(slots)
         cached.move_to_end(key)

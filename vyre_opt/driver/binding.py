@@ -170,7 +170,12 @@ def check_names(
     `option`: how messages name the argument, as in `CallSyntax`; `noun`: what one of `buffers` is called.
     """
     known = [b.name for b in buffers]
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise BadInputs(f"{signature.title}: values are passed by name, as a mapping of text to them")
     plain = {name.removeprefix("@"): value for name, value in values.items()}
+    if len(plain) < len(values):
+        twice = next(name for name in plain if name in values and f"@{name}" in values)
+        raise BadInputs(f"{signature.title}: @{twice} is passed twice, with and without @")
     for name in plain:
         if name in known:
             continue

@@ -69,12 +69,17 @@ class Executable:
         There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.
         """
         try:
-            is_named = type(inputs) is dict
-            arrays: Any = [*inputs.values()] if is_named else inputs  # type: ignore[union-attr]
-            names: Any = inputs if is_named else ()
-            key = (grid, *names, *[SIGNATURES[type(array)](array) for array in arrays])
+            kind = type(inputs)
+            if kind is not dict and kind is not list and kind is not tuple:
+                return None, (), ()
+            arrays: Any = [*inputs.values()] if kind is dict else inputs  # type: ignore[union-attr]
+            names: Any = inputs if kind is dict else ()
+            # the types, since 3.0 and True equal an int, and are refused
+            key = (grid, type(grid), *names, *[SIGNATURES[type(array)](array) for array in arrays])
+            if type(grid) is tuple:
+                key += tuple(map(type, grid))
             if lengths:
-                key += tuple(lengths.items())
+                key += tuple((name, type(length), length) for name, length in lengths.items())
             hash(key)
         except (KeyError, TypeError, RuntimeError, AttributeError):
             return None, (), ()

@@ -174,6 +174,7 @@ def tt_chain(
 
     f32, or signed 16.16 in u32 or i32.
     """
+    cores = list(cores)
     names = ("acc", *(f"core {k}" for k in range(len(cores))))
     return _chain((acc, *cores), names, dispatcher, out)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Diagnostic
@@ -49,6 +50,7 @@ class PipelineExecutable(Executable):
         super().__init__(*args)
         self.signature = Signature.of(self.pipeline)
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
+        self._lock = Lock()
         self._runners: OrderedDict[tuple[int, ...], PipelineRunner] = OrderedDict()
 
     @property
@@ -174,19 +176,24 @@ class PipelineExecutable(Executable):
     def _runner(self, dispatcher: Dispatcher, lengths: Mapping[str, int]) -> PipelineRunner:
         """The runner for these lengths: one of an earlier call, or a new one."""
         key = (id(dispatcher), *lengths.values())
-        runner = self._runners.pop(key, None)  # put back below, as the last one used
-        if runner is None:
-            make_runner = getattr(dispatcher, "pipeline", None)
-            if make_runner is None:
-                raise BackendError(f"target {dispatcher.name} runs programs, but no pipelines")
-            expands = self.target != "ref"  # ref runs named kernels itself
-            runner = make_runner(make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands))
-        self._runners[key] = runner
-        self._drop_old_runners()
+        with self._lock:
+            runner = self._runners.get(key)
+            if runner is not None:
+                self._runners.move_to_end(key)
+                return runner
+        make_runner = getattr(dispatcher, "pipeline", None)
+        if make_runner is None:
+            raise BackendError(f"target {dispatcher.name} runs programs, but no pipelines")
+        expands = self.target != "ref"  # ref runs named kernels itself
+        runner = make_runner(make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands))
+        with self._lock:
+            # another thread may have made one meanwhile
+            runner = self._runners.setdefault(key, runner)
+            self._drop_old_runners()
         return runner
 
     def _drop_old_runners(self) -> None:
-        """Drop those used longest ago where there are too many, or they keep too much memory."""
+        """Drop those used longest ago where there are too many, or they keep too much memory; under the lock."""
         kept = sum(map(_nbytes, self._runners.values()))
         while len(self._runners) > MAX_RUNNERS or (kept > MAX_KEPT_BYTES and len(self._runners) > 1):
             _, old = self._runners.popitem(last=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import DispatcherLike
+from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.kernel_call import Call, FastCall, KernelCall, run_call
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
@@ -85,7 +85,10 @@ class PlannedFunction:
     def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call:
         types = tuple((operand.shape, operand.kind) for operand in operands)
         key = (backend.target, backend.workers, types, options)
-        call = self._calls.get(key)
+        try:
+            call = self._calls.get(key)
+        except TypeError:
+            raise BadInputs(f"{self.name}: an option is of no type that it may have: {options}") from None
         if call is None:
             call = self.plan(backend, operands, *options)
             remember(self._calls, key, call)

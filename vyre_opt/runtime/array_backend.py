@@ -211,6 +211,8 @@ def check_out(out: Any, result: Any) -> None:
     """Raises BadInputs if an array for a result is not of the result's library, shape and type."""
     if library_of_type(type(out)) != library_of_type(type(result)):
         raise BadInputs(f"out is {type(out).__name__}, the result {type(result).__name__}")
+    if not getattr(getattr(out, "flags", None), "writeable", True):
+        raise BadInputs("out is read-only")
     if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
         raise BadInputs(
             f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}"

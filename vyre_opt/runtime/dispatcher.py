@@ -212,6 +212,8 @@ def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:
     It is shared since a dispatcher keeps the programs that it has compiled.
     """
     if not isinstance(target, str):
+        if not hasattr(target, "dispatch"):
+            raise BadInputs(f"a dispatcher, or the name of a target, is asked for, not {target!r}")
         return target
     key = (target, *sorted(options.items())) if options else target
     instance = _shared.get(key)

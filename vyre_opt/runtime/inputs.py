@@ -227,7 +227,8 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
                 f"program @{program.name} does not fix its grid; pass the workgroups along x, y, z"
             )
         grid = program.grid
-    dims = grid if isinstance(grid, (tuple, list, np.ndarray)) else (grid,)
+    is_sequence = isinstance(grid, (tuple, list)) or (isinstance(grid, np.ndarray) and grid.ndim == 1)
+    dims: Any = grid if is_sequence else (grid,)
     if not 1 <= len(dims) <= 3:
         raise BadInputs(f"a grid has 1 to 3 dimensions, not {len(dims)}")
     full: list[int] = []

@@ -65,8 +65,8 @@ class _Signatures(dict[type, Callable[[Any], Hashable]]):
     """By the type of an array; a KeyError for types whose arrays have no signature."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Hashable]:
-        # numpy.ma and numpy.matrix are no plain arrays
-        is_plain = cls is np.ndarray or not issubclass(cls, np.ndarray)
+        # numpy.ma, numpy.matrix and NumPy's scalars are no plain arrays
+        is_plain = cls is np.ndarray or not issubclass(cls, (np.ndarray, np.generic))
         function = _BY_LIBRARY.get(library_of_type(cls)) if is_plain else None
         if function is None or library_of_type(cls) == "pycuda" or has_own_dispatch(cls):
             raise KeyError(cls)
