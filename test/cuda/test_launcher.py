@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -12,6 +13,9 @@ import pytest
 
 from vyre_opt.cuda import launcher, libcuda
 from vyre_opt.cuda.launcher import DRIVER_ERROR, PENDING_FAULT, UNALIGNED, Clear, Copy, Launch, Launcher
+
+CALLBACKS: list[Any] = []
+"""The drivers of all tests: the compiled code, which is never unloaded, has the addresses of their functions."""
 
 INT, WORD, POINTER = ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p
 ARGUMENTS = 4
@@ -98,6 +102,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     launcher._compiled.cache_clear()  # it has the addresses of the driver's functions in it
     yield driver
     launcher._compiled.cache_clear()
+    CALLBACKS.append(driver)
 
 
 class Faults:
@@ -221,3 +226,17 @@ def test_a_stream_that_is_captured_gets_launches(driver: RecordingDriver, faults
     driver.calls.clear()
     assert enqueue.launch(0, 160, 320) == 0
     assert driver.calls == [("graph", 4242, 0)]
+
+
+def test_a_launcher_needs_nothing_but_itself(driver: RecordingDriver, faults: Faults) -> None:
+    """Its code stays when other code is compiled, and is still there when the last function of it is dropped."""
+    first = launcher_of(faults, KERNEL)
+    launcher._compiled.cache_clear()
+    second = launcher_of(faults, KERNEL)
+    assert first.launch(9, 16, 32) == second.launch(9, 16, 32) == 0
+    function = first.launch
+    del first, second
+    gc.collect()
+    del function
+    gc.collect()
+    assert len(driver.calls) == 2

@@ -68,11 +68,11 @@ class KernelGraph:
         result = library.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
         libcuda.check(result, "instantiating a graph")
         self.handle = executable.value
-        weakref.finalize(self, _drop, device, graph, executable)
+        weakref.finalize(self, _drop, device, library, graph, executable)
 
 
-def _drop(device: Device, graph: ctypes.c_uint64, executable: ctypes.c_uint64) -> None:
+def _drop(device: Device, library: ctypes.CDLL, graph: ctypes.c_uint64, executable: ctypes.c_uint64) -> None:
     """Free a graph; launches of it that were submitted still run to their end."""
     with device:
-        libcuda.library().cuGraphExecDestroy(executable)
-        libcuda.library().cuGraphDestroy(graph)
+        library.cuGraphExecDestroy(executable)
+        library.cuGraphDestroy(graph)

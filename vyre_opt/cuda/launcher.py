@@ -411,22 +411,27 @@ class _MethodDef(ctypes.Structure):
 
 METH_FASTCALL = 0x80
 
+_FOREVER: list[Any] = []
+"""Code and its descriptions: functions of Python have their addresses, and look there even when they are dropped."""
+
 
 @cache
-def _compiled() -> tuple[_MethodDef, Any]:
-    """The compiled function as Python wants it, and what keeps it loaded."""
+def _compiled() -> _MethodDef:
+    """The compiled function as Python wants it."""
     text = _TEXT
     for name in (*_PYTHON, *_DRIVER):
         function = getattr(ctypes.pythonapi if name in _PYTHON else libcuda.library(), name)
         address = ctypes.cast(function, ctypes.c_void_p).value
         text = text.replace(f"${name}(", f"inttoptr (i64 {address} to ptr)(")
     tracker = jit.link(jit.compile_object(text, jit.Host.this(1)), "vyre_launch")
-    return _MethodDef(b"launch", tracker["vyre_launch"], METH_FASTCALL, None), tracker
+    method = _MethodDef(b"launch", tracker["vyre_launch"], METH_FASTCALL, None)
+    _FOREVER.append((method, tracker))
+    return method
 
 
 def _python_function(block: int) -> Callable[..., int]:
     """The compiled function, bound to the address of a block."""
-    method, _ = _compiled()
+    method = _compiled()
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     function: Callable[..., int] = new(ctypes.addressof(method), block, None)
