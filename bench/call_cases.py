@@ -251,6 +251,7 @@ PEERS: dict[str, dict[str, Call]] = {
     "tt_contract_step": {"numpy": lambda acc, core: acc @ core, "torch": _torch_contract},
     "tt_chain": {"numpy": _multiplied, "torch": _multiplied},
     "tt_embedding": {"numpy": _numpy_embedding, "torch": _torch_embedding},
+    "TTTable": {"numpy": _numpy_embedding, "torch": _torch_embedding},
     "base64_decode": {"binascii": binascii.a2b_base64, "pybase64": _pybase64, "torch": _torch_base64},
     "hex_decode": {"binascii": binascii.unhexlify, "torch": _torch_hex},
     "decode_scan": {"pyahocorasick": _aho_corasick},
@@ -265,8 +266,25 @@ PEERS: dict[str, dict[str, Call]] = {
 def _kernel(name: str, dispatcher: Any) -> Call:
     from vyre_opt import kernels
 
+    if name == "TTTable":
+        return _lookups(dispatcher)
     function: Call = getattr(kernels, name)
     return function if dispatcher is None else partial(function, dispatcher=dispatcher)
+
+
+def _lookups(dispatcher: Any) -> Call:
+    """Rows of a table that is prepared at the first call with its cores."""
+    from vyre_opt.kernels import TTTable
+
+    tables: dict[int, tuple[Any, Any]] = {}
+
+    def rows(cores: Sequence[Any], indices: Any) -> Any:
+        if id(cores) not in tables:
+            # with the cores, so that no others get their id
+            tables[id(cores)] = (cores, TTTable(cores, dispatcher=dispatcher))
+        return tables[id(cores)][1](indices)
+
+    return rows
 
 
 PROGRAM = """
@@ -447,6 +465,7 @@ FUNCTIONS: dict[str, Function] = {
     "tt_embedding": Function(
         4 * math.prod(COLUMNS), _flat, _flat, _embedding, 1e-4, max_elements=MAX_LOOKUPS
     ),
+    "TTTable": Function(4 * math.prod(COLUMNS), _flat, _flat, _embedding, 1e-4, max_elements=MAX_LOOKUPS),
     "base64_decode": Function(
         2, _triples, _triples, lambda n: [_as_array(binascii.b2a_base64(_octets(n), newline=False))]
     ),

@@ -397,8 +397,8 @@ def about(side: Side, most_bytes: int, seconds: float) -> str:
     device = {
         "cpu": "Device time is the median of single calls.  pyahocorasick's automaton is built before, ours in the call.",
         "cuda": f"Device time is by events around {QUEUED_CALLS} calls, which wait in the GPU's queue until the last "
-        "of them is enqueued; a function that waits for the GPU (tt_embedding for the check of its indices, "
-        "base64_decode, decode_scan) has the host's time in it.  Arrays are the same at each call, so small ones are "
+        "of them is enqueued; a function that waits for the GPU (base64_decode, decode_scan) has the host's time in "
+        "it.  Arrays are the same at each call, so small ones are "
         "in the L2 cache.  Triton's softmax is not tuned; sums of torch over fixed-point numbers are of i64.",
     }[side.target]
     prepared = {

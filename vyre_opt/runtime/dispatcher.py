@@ -213,7 +213,7 @@ def shared_dispatcher(target: DispatcherLike, **options: Any) -> Dispatcher:
     """
     if not isinstance(target, str):
         if not hasattr(target, "dispatch"):
-            raise BadInputs(f"a dispatcher, or the name of a target, is asked for, not {target!r}")
+            raise BadInputs(f"not a dispatcher nor the name of one ({', '.join(_TARGETS)}): {target!r}")
         return target
     key = (target, *sorted(options.items())) if options else target
     instance = _shared.get(key)
