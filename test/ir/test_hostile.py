@@ -93,7 +93,13 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TEXTS)
+LARGE = ("one line of 1 MB", "200k operands", "5k wrong ops")
+"""Texts that take seconds each, since they are so long."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in TEXTS]
+)
 def test_a_hostile_text_is_answered_in_words(name: str) -> None:
     """The message where one is fixed; None where any will do."""
     text, expected = TEXTS[name]

@@ -153,7 +153,7 @@ def found_by(
     return matches_of_hits(hits[: int(count[0])], automaton)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", quick(ENCODINGS))
 @pytest.mark.parametrize("schedule", quick([SearchSchedule(32, 12, lookup=True, near=3), SearchSchedule()]))
 @pytest.mark.parametrize("size", quick([770, 1, 30000]))
 def test_the_pass_promotes_the_hand_off(

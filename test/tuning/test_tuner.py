@@ -81,6 +81,7 @@ def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], fl
 
 @pytest.mark.parametrize("kernel", quick(["small_step", "small_matvec"]))
 @pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.slow
 def test_closes_the_circle(kernel: str, target: str, request: pytest.FixtureRequest) -> None:
     """Cold, the tuner compiles the kernels that it tunes with to tune those very kernels; and that ends.
 

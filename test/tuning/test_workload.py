@@ -37,7 +37,7 @@ BOTH = [(name, True) for name in SMALL] + [("softmax", False), ("prefix", False)
 
 @pytest.mark.parametrize(
     ("name", "owns_grid"),
-    quick(BOTH, keep=2),
+    quick(BOTH),
     ids=lambda v: v if isinstance(v, str) else ["body", "stage"][v],
 )
 def test_default_is_a_candidate_and_trials_are_right(name: str, owns_grid: bool) -> None:
