@@ -240,3 +240,12 @@ def test_a_launcher_needs_nothing_but_itself(driver: RecordingDriver, faults: Fa
     del function
     gc.collect()
     assert len(driver.calls) == 2
+
+
+def test_a_copy_between_launches_stays_there(driver: RecordingDriver, faults: Faults) -> None:
+    """So there is no graph, which would come last."""
+    kernels = [Launch(n, (1, 1, 1), (1, 1, 1), 0, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
+    enqueue = launcher_of(faults, *kernels[:2], Copy(1, 0, 64), kernels[2])
+    assert driver.nodes == []
+    assert enqueue.launch(9, 160, 320) == 0
+    assert [name for name, *_ in driver.calls] == ["launch", "launch", "copy", "launch"]

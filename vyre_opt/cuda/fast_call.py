@@ -7,7 +7,6 @@ and one call of a `Launcher`.  Nothing waits for the GPU, so a call can be captu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,14 +25,11 @@ from .kernels import LoadedKernel, unit_of
 from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
 from .libraries import library_of
 
-PIECE = 256
-"""Pieces of memory begin at multiples of so many bytes."""
-
 if TYPE_CHECKING:
     from .array_backend import GpuArrays
     from .dispatcher import CudaDispatcher
 
-__all__ = ["GpuCall", "allows_fast_calls", "fast_call", "launch_of", "size_of"]
+__all__ = ["GpuCall", "Pieces", "allows_fast_calls", "fast_call", "launch_of"]
 
 
 def fast_call(
@@ -52,7 +48,8 @@ def fast_call(
         arguments = _Arguments(call, [describe(operand.owner, "an array") for operand in operands])
         steps = [*arguments.steps, launch_of(kernel, check_grid(call.program, call.grid), arguments.of)]
         arrays = [operand.owner for operand in operands]
-        return GpuCall(dispatcher, arrays, results, arguments.extra, steps, kernel.may_fault)
+        title = f"@{call.program.name}"
+        return GpuCall(dispatcher, arrays, results, arguments.pieces, steps, kernel.may_fault, title)
 
 
 def allows_fast_calls(
@@ -85,12 +82,42 @@ def launch_of(
     return Launch(kernel.function, grid, entry.program.workgroup, entry.dynamic_shared, arguments)
 
 
+class Pieces:
+    """Memory that a call needs beside its arrays and results: one array of all pieces, new at each call.
+
+    So the library that allocates it keeps calls on several streams apart.  `before`: how many pointers of a call
+    stand before those of the pieces.
+    """
+
+    ALIGNMENT = 256
+
+    def __init__(self, before: int) -> None:
+        self.before = before
+        self._starts = [0]
+
+    def add(self, size: int) -> int:
+        """A further piece of so many bytes; gives the number of its pointer."""
+        number = self.before + len(self._starts) - 1
+        aligned = -(-max(1, size) // self.ALIGNMENT) * self.ALIGNMENT
+        self._starts.append(self._starts[-1] + aligned)
+        return number
+
+    @property
+    def size(self) -> int:
+        """Of the array, in bytes."""
+        return self._starts[-1]
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where the pieces behind the first one begin."""
+        return self._starts[1:-1]
+
+
 class GpuCall:
     """See `vyre_opt.runtime.kernel_call.FastCall`.
 
-    The pointers of its steps are the arrays of a call, its results, which are like `results`, and pieces of
-    memory, of which `extra` has the sizes in bytes.  These are one array, new at each call: so the library that
-    allocates it keeps calls on several streams apart.
+    The pointers of its steps are the arrays of a call, its results, which are like `results`, and `pieces` of memory.
+    `title`: what is launched, for messages.
     """
 
     def __init__(
@@ -98,28 +125,27 @@ class GpuCall:
         dispatcher: CudaDispatcher,
         arrays: Sequence[Any],
         results: Sequence[Any],
-        extra: Sequence[int],
+        pieces: Pieces,
         steps: Sequence[Clear | Copy | Launch],
         may_fault: bool,
+        title: str,
     ) -> None:
         fast = library_of(arrays[0]).fast
         assert fast is not None
-        self._fast, self._dispatcher, self._count = fast, dispatcher, len(results)
+        self._fast, self._dispatcher, self._count, self._title = fast, dispatcher, len(results), title
         device = dispatcher.device
         self._waits = dispatcher.check == "now" and may_fault
         self._pointer: Callable[[Any], int] = fast.pointer
         self._stream: Callable[[], int] = fast.stream(device.number)
         shapes = [(tuple(result.shape), describe(result, "a result").kind) for result in results]
-        starts = [0, *accumulate(-(-size // PIECE) * PIECE for size in extra)]
-        if extra:
-            shapes.append(((starts[-1],), "uint8"))
-        self._offsets = starts[1:-1]
-        """Of the pieces behind the first."""
+        if pieces.size:
+            shapes.append(((pieces.size,), "uint8"))
+        self._offsets = pieces.offsets
         self._makers = [fast.maker(shape, kind, device.number) for shape, kind in shapes]
         pointers = len(arrays) + len(shapes) + len(self._offsets)
         self._launcher = Launcher(device, steps, pointers, may_fault)
         self._launch = self._launcher.launch
-        sizes = tuple(size_of(describe(array, "an array")) for array in arrays)
+        sizes = tuple(_size(describe(array, "an array")) for array in arrays)
         signature = signature_of(results[0])
         self.fits = OutFit(signature, sizes, int(results[0].nbytes), fast.pointer, ALIGNMENT).fits
         is_simple = len(arrays) == len(shapes) == 1 and not self._waits
@@ -167,19 +193,15 @@ class GpuCall:
         if status == UNALIGNED:
             clone = self._fast.clone
             return self._launched([clone(a) if self._pointer(a) % ALIGNMENT else a for a in arrays], new)
-        raise BackendError(self._launcher.explain(status, "launching a planned call"))
+        raise BackendError(self._launcher.explain(status, f"launching {self._title}"))
 
 
 class _Arguments:
-    """Where the arguments of a kernel come from: pointers of a call are its arrays, its results, and extra arrays.
-
-    `extra`: the bytes of each of the last.  `steps`: what is cleared and copied before the launch.
-    """
+    """Where the arguments of a kernel come from.  `steps`: what is cleared and copied before the launch."""
 
     def __init__(self, call: KernelCall, inputs: Sequence[Description]) -> None:
-        self.extra: list[int] = []
+        self.pieces = Pieces(len(inputs) + len(call.allocated_results))
         self.steps: list[Clear | Copy | Launch] = []
-        self._before_extra = len(inputs) + len(call.allocated_results)
         self._pointers: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         results = {place: len(inputs) + number for number, place in enumerate(call.allocated_results)}
@@ -194,25 +216,18 @@ class _Arguments:
             elif isinstance(argument, Copied):
                 source = inputs[argument.input]
                 count = source.scalars // buffer.dtype.lanes
-                pointer = self._allocate(buffer, count) if pointer is None else pointer
+                pointer = self.pieces.add(_size_of(buffer, count)) if pointer is None else pointer
                 if source.scalars and not buffer.is_transient:
-                    self.steps.append(Copy(pointer, argument.input, size_of(source)))
+                    self.steps.append(Copy(pointer, argument.input, _size(source)))
             elif isinstance(argument, Zeros):
                 count = argument.count
-                pointer = self._allocate(buffer, count)
-                self.steps.append(Clear(pointer, self.extra[-1]))
+                pointer = self.pieces.add(_size_of(buffer, count))
+                self.steps.append(Clear(pointer, _size_of(buffer, count)))
             assert pointer is not None and count is not None
             self._pointers[buffer.name], self._counts[buffer.name] = pointer, count
         for buffer in storage_buffers(call.program):
             if buffer.binding is None:
-                self._pointers[buffer.name] = self._allocate(buffer, buffer.count or 0)
-
-    def _allocate(self, buffer: Buffer, count: int) -> int:
-        """The number of the pointer of an extra array."""
-        stored = storage_type(buffer.dtype)
-        assert stored is not None
-        self.extra.append(max(1, count * buffer.dtype.lanes * stored.itemsize))
-        return self._before_extra + len(self.extra) - 1
+                self._pointers[buffer.name] = self.pieces.add(buffer.size_bytes or 0)
 
     def of(self, param: Param) -> Argument:
         """What is passed for a buffer or a length."""
@@ -221,6 +236,13 @@ class _Arguments:
         return self._counts[param.buffer]
 
 
-def size_of(array: Description) -> int:
+def _size(array: Description) -> int:
     """In bytes."""
     return array.scalars * np.dtype(array.stored).itemsize
+
+
+def _size_of(buffer: Buffer, count: int) -> int:
+    """The bytes of `count` elements of a buffer."""
+    stored = storage_type(buffer.dtype)
+    assert stored is not None
+    return count * buffer.dtype.lanes * stored.itemsize

@@ -92,8 +92,10 @@ class Launcher:
     def __init__(
         self, device: Device, steps: Sequence[Launch | Clear | Copy], pointers: int, may_fault: bool
     ) -> None:
-        arguments = sum(len(step.arguments) for step in steps if isinstance(step, Launch))
-        is_graph = len([step for step in steps if isinstance(step, Launch)]) >= MIN_GRAPH and pointers < 64
+        launches = [step for step in steps if isinstance(step, Launch)]
+        arguments = sum(len(launch.arguments) for launch in launches)
+        # the graph comes last, and a word has bits for so many pointers
+        is_graph = len(launches) >= MIN_GRAPH and list(steps[-len(launches) :]) == launches and pointers < 64
         first_step = HEADER + pointers + 1
         size = first_step + STEP * len(steps) + 2 * arguments
         self._block = (ctypes.c_uint64 * size)()  # as long as `launch`, which has its address

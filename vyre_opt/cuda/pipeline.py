@@ -28,18 +28,16 @@ from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
 from ..runtime.kernel_call import FastCall
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import (
-    AnyStep,
     HostReadStep,
     LaunchStep,
     PipelinePlan,
-    RepeatStep,
     is_returned,
     steps_of,
 )
 from ..runtime.pipelines.watch import Watch, label_of
 from .device import Device
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
-from .fast_call import GpuCall, allows_fast_calls, launch_of
+from .fast_call import GpuCall, Pieces, allows_fast_calls, launch_of
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
@@ -56,8 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["GpuRunner"]
 
 MAX_RECORDINGS = 4
-MAX_UNROLLED = 64
-"""With more launches than this a graph is faster than launching one by one."""
+MAX_PLANNED = 64
+"""The most launches of a planned call.  Where there are more, what a call costs beside them matters little."""
 
 
 @dataclass(slots=True)
@@ -187,16 +185,18 @@ class GpuRunner:
 
         None where calls need more: host reads, many launches, grid barriers, what `allows_fast_calls` refuses.
         """
-        launches = _unrolled(self.plan.steps)
+        batch = self.parts[0] if len(self.parts) == 1 else None
+        if not isinstance(batch, LaunchBatch) or len(batch.steps) > MAX_PLANNED:
+            return None
         operands, outputs = list(inputs.values()), list(results.values())
-        if launches is None or not operands or not outputs:
+        if not operands or not outputs:
             return None
         if not allows_fast_calls(self.dispatcher, operands, outputs):
             return None
         if any(kernel.kernel.is_cooperative for kernel in self.kernels.values()):
             return None
         with self.lock, self.device:
-            return _PipelineCall(self, launches, inputs, results)
+            return _PipelineCall(self, batch.steps, inputs, results)
 
     def recording(self, slots: Mapping[str, _Slot]) -> _Recording:
         """The recording for these addresses, from an earlier run if possible."""
@@ -249,20 +249,6 @@ class GpuRunner:
             self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])
 
 
-def _unrolled(steps: Sequence[AnyStep]) -> list[LaunchStep] | None:
-    """The launches in order, each as often as it is repeated; None if there are host reads, or too many."""
-    launches: list[LaunchStep] = []
-    for step in steps:
-        inner = [step] if isinstance(step, LaunchStep) else None
-        if isinstance(step, RepeatStep):
-            body = _unrolled(step.steps)
-            inner = body * step.times if body is not None and len(body) * step.times <= MAX_UNROLLED else None
-        if inner is None or len(launches) + len(inner) > MAX_UNROLLED:
-            return None
-        launches += inner
-    return launches
-
-
 class _PipelineCall(GpuCall):
     """A run of a plan on GPU arrays as one call of a launcher, which takes new pointers each time."""
 
@@ -275,8 +261,7 @@ class _PipelineCall(GpuCall):
     ) -> None:
         plan, names = runner.plan, list(inputs)
         self.runner = runner  # which owns the fault records
-        self._extra: list[int] = []
-        self._before_extra = len(names) + len(results)
+        pieces = Pieces(len(names) + len(results))
         numbers = {name: len(names) + number for number, name in enumerate(results)}
         steps: list[Clear | Copy | Launch] = []
         for name in plan.buffers:
@@ -284,12 +269,12 @@ class _PipelineCall(GpuCall):
                 numbers[name] = names.index(name)
                 continue
             if name not in numbers:
-                numbers[name] = self._piece(plan.size(name))
+                numbers[name] = pieces.add(plan.size(name))
             if name in names and plan.size(name):
                 steps.append(Copy(numbers[name], names.index(name), plan.size(name)))
         unbound = {
             program: {
-                b.name: self._piece(b.size_bytes or 0) for b in storage_buffers(program) if b.binding is None
+                b.name: pieces.add(b.size_bytes or 0) for b in storage_buffers(program) if b.binding is None
             }
             for program in runner.kernels
         }
@@ -311,12 +296,10 @@ class _PipelineCall(GpuCall):
             steps.append(launch_of(kernel, step.grid, argument, records.get(step)))
         runner.owned.records += records.values()
         arrays = [operand.owner for operand in inputs.values()]
-        super().__init__(runner.dispatcher, arrays, list(results.values()), self._extra, steps, bool(records))
-
-    def _piece(self, size: int) -> int:
-        """The number of the pointer of a further piece of memory."""
-        self._extra.append(max(1, size))
-        return self._before_extra + len(self._extra) - 1
+        title = f"pipeline @{plan.pipeline.name}"
+        super().__init__(
+            runner.dispatcher, arrays, list(results.values()), pieces, steps, bool(records), title
+        )
 
 
 class _GpuRun(ABC):

@@ -63,15 +63,17 @@ class Executable:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
         return bind(self.signature, inputs, lengths, self.syntax)
 
-    def _like(self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None) -> tuple[Any, Any, Any]:
-        """A key of all calls with like arguments, and the names and arrays of the inputs.
+    def _planned(
+        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None
+    ) -> tuple[FastCall | None, Any, Any, Any]:
+        """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
 
         There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.
         """
         try:
             kind = type(inputs)
             if kind is not dict and kind is not list and kind is not tuple:
-                return None, (), ()
+                return None, None, (), ()
             arrays: Any = [*inputs.values()] if kind is dict else inputs  # type: ignore[union-attr]
             names: Any = inputs if kind is dict else ()
             # the types, since 3.0 and True equal an int, and are refused
@@ -80,10 +82,9 @@ class Executable:
                 key += tuple(map(type, grid))
             if lengths:
                 key += tuple((name, type(length), length) for name, length in lengths.items())
-            hash(key)
+            return self._fast.get(key), key, names, arrays
         except (KeyError, TypeError, RuntimeError, AttributeError):
-            return None, (), ()
-        return key, names, arrays
+            return None, None, (), ()
 
     def _named(self, names: Any, arrays: Any) -> dict[str, Any]:
         """The arrays of a call by the names of their buffers."""

@@ -13,7 +13,6 @@ from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
 from ..runtime.dispatcher import BackendError, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
-from ..runtime.kernel_call import FastCall
 from ..runtime.pipelines.watch import Watch
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
@@ -88,9 +87,9 @@ class PipelineExecutable(Executable):
         Raises BadInputs before anything runs, of which BadLaunch is located at the stages that do
         not fit; ProgramError for a fault of a program, and BackendError for any other failure.
         """
-        is_plain = scratch is None and on_host_read is None and grid is None
-        key, names, arrays = self._like(inputs, grid, lengths) if is_plain else (None, (), ())
-        fast = self._fast.get(key)
+        fast, key, names, arrays = None, None, (), ()
+        if scratch is None and on_host_read is None and grid is None:
+            fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
             return self.outputs(fast.run(arrays))
         arguments = self.arguments(inputs, lengths or {})
@@ -106,21 +105,16 @@ class PipelineExecutable(Executable):
         self, key: Any, arrays: Mapping[str, Any], arguments: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
         """Plan later calls with like arrays, if they and the target allow it; the rest is of this call."""
-        results = dict(zip((b.name for b in self.signature.outputs), outputs, strict=True))
-        fast = self.fast_call(arrays, arguments, results)
-        if fast is not None:
-            remember(self._fast, key, fast)
-
-    def fast_call(
-        self, arrays: Mapping[str, Any], arguments: Sequence[Any], results: Mapping[str, Any]
-    ) -> FastCall | None:
-        """See `ArrayBackend.fast_call`.  `arrays`: the inputs by name; `arguments`: see `arguments`."""
-        backend, operands, lengths = self._operands(arguments)
+        signature = self.signature
+        by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
+        backend, operands, lengths = self._operands(by_name)
         plan = getattr(self._runner(backend.dispatcher, lengths), "fast_call", None)
         if plan is None or not backend.on_gpu:
-            return None
-        fast: FastCall | None = plan({name: operands[name] for name in arrays}, results)
-        return fast
+            return
+        results = dict(zip((b.name for b in signature.outputs), outputs, strict=True))
+        fast = plan({name: operands[name] for name in arrays}, results)
+        if fast is not None:
+            remember(self._fast, key, fast)
 
     def run(
         self,
@@ -133,10 +127,7 @@ class PipelineExecutable(Executable):
         self.refuse_grid(grid)
         signature = self.signature
         by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
-        arrays = {name: a for name, a in by_name.items() if not isinstance(a, OutputAlloc)}
-        backend = array_backend_of(self._target, arrays)
-        operands = {b.name: self._operand(backend, b, by_name[b.name]) for b in signature.buffers}
-        lengths = {b.name: _count(b, operands[b.name]) for b in signature.buffers}
+        backend, operands, lengths = self._operands(by_name)
         runner = self._runner(backend.dispatcher, lengths)
         outputs = runner.run(operands, watch or Watch(), scratch or Scratch())
         if backend.on_gpu:
@@ -144,12 +135,11 @@ class PipelineExecutable(Executable):
         owner = next(filter(is_torch, arguments), None)
         return [output_like(backend, b, by_name[b.name], outputs[b.name], owner) for b in signature.outputs]
 
-    def _operands(self, arguments: Sequence[Any]) -> tuple[ArrayBackend, dict[str, Any], dict[str, int]]:
+    def _operands(self, arguments: Mapping[str, Any]) -> tuple[ArrayBackend, dict[str, Any], dict[str, int]]:
         """The backend of a call, and by name its operands and the lengths of its buffers."""
-        named = {b.name: a for b, a in zip(self.signature.buffers, arguments, strict=True)}
-        arrays = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
+        arrays = {name: a for name, a in arguments.items() if not isinstance(a, OutputAlloc)}
         backend = array_backend_of(self._target, arrays)
-        operands = {b.name: self._operand(backend, b, named[b.name]) for b in self.signature.buffers}
+        operands = {b.name: self._operand(backend, b, arguments[b.name]) for b in self.signature.buffers}
         return backend, operands, {b.name: _count(b, operands[b.name]) for b in self.signature.buffers}
 
     def refuse_grid(self, grid: Grid) -> None:

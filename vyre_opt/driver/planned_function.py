@@ -40,7 +40,7 @@ class PlannedFunction:
         self.name, self.plan, self.take = name, plan, take
         self._fast: OrderedDict[Any, FastCall] = OrderedDict()
         self._calls: OrderedDict[Any, Call] = OrderedDict()
-        """Of operands that are not the arrays themselves, such as copies of what is not contiguous."""
+        """What calls come to, by the types of their operands: for arrays that no plan fits, too."""
 
     def __call__(
         self,

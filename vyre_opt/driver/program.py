@@ -64,8 +64,9 @@ class ProgramExecutable(Executable):
         Raises BadInputs before anything runs, ProgramError for a fault of the program, and
         BackendError for any other failure.
         """
-        key, names, arrays = self._like(inputs, grid, lengths) if scratch is None else (None, (), ())
-        fast = self._fast.get(key)
+        fast, key, names, arrays = None, None, (), ()
+        if scratch is None:
+            fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
             results = fast.run(arrays)
             if self._only_output:  # half a microsecond faster than zip

@@ -7,7 +7,7 @@ of base64, which determine the length of the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from .planned_function import planned
 from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
 
 if TYPE_CHECKING:
+    from ..kernels.decode import DecodeSchedule
     from ..kernels.search import SearchSchedule
 
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
@@ -40,25 +41,23 @@ def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any
 
 def _padding(text: Any, dispatcher: DispatcherLike | None) -> int:
     """How many `=` a base64 text ends in."""
-    if isinstance(text, (str, bytes, bytearray)):
-        tail = text[-2:].encode() if isinstance(text, str) else bytes(text[-2:])
-    else:
-        backend = array_backend_of(dispatcher, {"text": text})
-        tail = bytes(backend.tail(as_octets(backend, text, "text"), 2))
+    if isinstance(text, str):
+        return _padding_of(text[-2:].encode())
+    if isinstance(text, (bytes, bytearray)):
+        return _padding_of(bytes(text[-2:]))
+    backend = array_backend_of(dispatcher, {"text": text})
+    return _padding_of(bytes(backend.tail(as_octets(backend, text, "text"), 2)))
+
+
+def _padding_of(tail: bytes) -> int:
     return len(tail) - len(tail.rstrip(b"="))
 
 
 @planned("base64_decode", as_octets)
 def _base64(backend: ArrayBackend, operands: Sequence[Operand], padding: int) -> Call:
-    from ..kernels.decode import base64, base64_lengths, decode_grid, decode_schedule
+    from ..kernels.decode import base64, base64_lengths
 
-    (text,) = operands
-    size = base64_lengths(text.count - padding)
-    if size == 0:
-        return Empty((0,))
-    schedule = decode_schedule(backend.target)
-    grid = decode_grid(schedule, text.count)
-    return KernelCall(base64(schedule), grid, (0, OutputAlloc(size)), (size,))
+    return _decoding(backend, operands, base64, base64_lengths(operands[0].count - padding))
 
 
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
@@ -68,15 +67,25 @@ def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
 
 @planned("hex_decode", as_octets)
 def _hex(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    from ..kernels.decode import decode_grid, decode_schedule, hex_text
+    from ..kernels.decode import hex_text
 
-    (text,) = operands
-    size = text.count // 2
+    return _decoding(backend, operands, hex_text, operands[0].count // 2)
+
+
+def _decoding(
+    backend: ArrayBackend,
+    operands: Sequence[Operand],
+    build: Callable[[DecodeSchedule], Program],
+    size: int,
+) -> Call:
+    """The call that decodes a text to `size` bytes, by the program that `build` gives at a schedule."""
+    from ..kernels.decode import decode_grid, decode_schedule
+
     if size == 0:
         return Empty((0,))
     schedule = decode_schedule(backend.target)
-    grid = decode_grid(schedule, text.count)
-    return KernelCall(hex_text(schedule), grid, (0, OutputAlloc(size)), (size,))
+    grid = decode_grid(schedule, operands[0].count)
+    return KernelCall(build(schedule), grid, (0, OutputAlloc(size)), (size,))
 
 
 def decode_scan(
@@ -156,5 +165,4 @@ def decoded_size(backend: ArrayBackend, octets: Operand, encoding: str) -> int:
         return count
     if encoding == "hex":
         return count // 2
-    tail = bytes(backend.tail(octets, 2))
-    return base64_lengths(count - (len(tail) - len(tail.rstrip(b"="))))
+    return base64_lengths(count - _padding_of(bytes(backend.tail(octets, 2))))

@@ -22,7 +22,6 @@ from ..kernels.collective import as_type
 from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
-from ..runtime.kernel_call import FastCall
 from ..runtime.signatures import signature_of
 from .operands import as_u32, check_integers, element_type
 from .pipeline import PipelineExecutable
@@ -67,8 +66,8 @@ class TTTable:
         except ValueError as error:
             raise BadInputs(str(error)) from None
         self._cores = backend.join(tables)
-        self._fast: OrderedDict[Any, FastCall] = OrderedDict()
-        """Plans of calls on a GPU, by the signature of the indices."""
+        self._lookups: OrderedDict[Any, tuple[PipelineExecutable, tuple[int, ...]]] = OrderedDict()
+        """For calls on a GPU, by the signature of the indices: the pipeline, and the shape of its rows."""
 
     @property
     def rows(self) -> int:
@@ -88,15 +87,18 @@ class TTTable:
         which a later call or `vyre_opt.synchronize` raises.
         """
         signature = signature_of(indices)
-        fast = self._fast.get(signature)
-        if fast is not None and out is None:
-            return fast.run((self._cores.array, indices))[0]
+        known = self._lookups.get(signature)
+        if known is not None and out is None:
+            lookup, shape = known
+            return lookup([self._cores.array, indices])["rows"].reshape(shape)
         backend = array_backend_of(self._dispatcher, {"cores": self._cores.array, "indices": indices})
-        lookup = self._on_gpu if backend.on_gpu else self._in_memory
-        result = lookup(backend, indices, signature)
+        if backend.on_gpu:
+            result = self._on_gpu(backend, indices, signature)
+        else:
+            result = self._in_memory(backend, indices)
         return result if out is None else backend.copy_to(out, result)
 
-    def _in_memory(self, backend: ArrayBackend, indices: Any, signature: Any) -> Any:
+    def _in_memory(self, backend: ArrayBackend, indices: Any) -> Any:
         message = f"index {{}} of a table of {self.rows} rows"
         numbers = as_u32(backend, indices, "indices", self.rows, message)
         shape, count = (*numbers.shape, self.columns), numbers.count
@@ -125,14 +127,9 @@ class TTTable:
         program, grid = self._embedding(backend, count)
         dispatcher: Any = backend.dispatcher
         lookup = _lookup(dispatcher, self._shape, self._element, dtype, program, grid, count)
-        arrays = {"cores": self._cores.array, "indices": operand.array}
-        arguments = lookup.arguments(arrays, {})
-        rows = lookup.run(arguments)[0].reshape(shape)
         if signature is not None and operand.array is indices:
-            fast = lookup.fast_call(arrays, arguments, {"rows": rows})
-            if fast is not None:
-                remember(self._fast, signature, fast)
-        return rows
+            remember(self._lookups, signature, (lookup, shape))
+        return lookup([self._cores.array, operand.array])["rows"].reshape(shape)
 
 
 @lru_cache(maxsize=256)
@@ -145,7 +142,10 @@ def _lookup(
     grid: int,
     count: int,
 ) -> PipelineExecutable:
-    """The pipeline for `count` indices of type `dtype`.  `program`: the embedding, over `grid` workgroups."""
+    """The pipeline for `count` indices of type `dtype`, shared by tables of a shape: cores are an input.
+
+    `program`: the embedding, over `grid` workgroups.
+    """
     rows, columns = prod(shape.p), shape.columns
     module = Module()
     check, clear = _check(dtype, rows), _clear(dtype, element, rows, columns)

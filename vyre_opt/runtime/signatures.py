@@ -21,7 +21,7 @@ def library_of_type(cls: type) -> str:
     """The library that an array type belongs to: that of the first of its bases that is not the user's own."""
     for base in cls.__mro__:
         name = base.__module__.partition(".")[0]
-        if name in _BY_LIBRARY:
+        if name in _LIBRARIES:
             return name
     return cls.__module__.partition(".")[0]
 
@@ -57,8 +57,9 @@ _BY_LIBRARY: dict[str, Callable[[Any], Hashable]] = {
     "numpy": _of_numpy,
     "torch": _of_torch,
     "cupy": _of_cupy,
-    "pycuda": lambda array: None,
 }
+
+_LIBRARIES = (*_BY_LIBRARY, "pycuda")
 
 
 class _Signatures(dict[type, Callable[[Any], Hashable]]):
@@ -68,7 +69,7 @@ class _Signatures(dict[type, Callable[[Any], Hashable]]):
         # numpy.ma, numpy.matrix and NumPy's scalars are no plain arrays
         is_plain = cls is np.ndarray or not issubclass(cls, (np.ndarray, np.generic))
         function = _BY_LIBRARY.get(library_of_type(cls)) if is_plain else None
-        if function is None or library_of_type(cls) == "pycuda" or has_own_dispatch(cls):
+        if function is None or has_own_dispatch(cls):
             raise KeyError(cls)
         self[cls] = function
         return function

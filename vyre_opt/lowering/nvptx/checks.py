@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ...ir.program import Block, Op, Value
 from ..common import conversions
 from .function_emitter import FunctionEmitter
-from .memory import is_outside
+from .memory import access_width, is_in_bounds, is_outside
 
 __all__ = ["check_ahead"]
 
@@ -100,11 +100,11 @@ def _computing(value: Value, between: dict[Value, Op]) -> list[Op]:
 
 
 def _needs_check(emitter: FunctionEmitter, op: Op) -> bool:
-    return op.name == "load" and op not in emitter.context.proven and op not in emitter.checked
+    return op.name == "load" and not is_in_bounds(emitter, op)
 
 
 def _width(emitter: FunctionEmitter, op: Op) -> int:
-    return op.results[0].type.lanes // emitter.context.program.buffers[op.attrs["buffer"]].dtype.lanes
+    return access_width(emitter, op, op.results[0].type)
 
 
 def _is_outside(emitter: FunctionEmitter, op: Op, index: str) -> str:

@@ -17,7 +17,16 @@ from .abi import ALIGNMENT
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
 from .values import as_vector
 
-__all__ = ["MEMORY_OPS", "ThreadAccess", "address", "guarded", "is_outside", "locate"]
+__all__ = [
+    "MEMORY_OPS",
+    "ThreadAccess",
+    "access_width",
+    "address",
+    "guarded",
+    "is_in_bounds",
+    "is_outside",
+    "locate",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +46,25 @@ class ThreadAccess:
 def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> ThreadAccess:
     """The access that moves a `moved` at the index `value`, with the check or clamp that `bounds` asks for."""
     context = emitter.context
-    width = moved.lanes // context.program.buffers[op.attrs["buffer"]].dtype.lanes
+    width = access_width(emitter, op, moved)
     buffer = context.buffers[op.attrs["buffer"]]
     index = conversions.to_word(emitter.w, value.type, emitter.scalar(value))
-    if context.bounds == "none" or op in context.proven or op in emitter.checked:
+    if context.bounds == "none" or is_in_bounds(emitter, op):
         return ThreadAccess(buffer, index)
     if context.bounds == "clamp":
         return _clamped(emitter, buffer, index, value.type.is_signed, width)
     emitter.fault_if(is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
     return ThreadAccess(buffer, index)
+
+
+def is_in_bounds(emitter: FunctionEmitter, op: Op) -> bool:
+    """Whether an access is proven to be in bounds, or was checked before."""
+    return op in emitter.context.proven or op in emitter.checked
+
+
+def access_width(emitter: FunctionEmitter, op: Op, moved: DataType) -> int:
+    """The number of elements of the buffer that an access moves a `moved` from or to."""
+    return moved.lanes // emitter.context.program.buffers[op.attrs["buffer"]].dtype.lanes
 
 
 def is_outside(emitter: FunctionEmitter, buffer: BufferRef, index: str, width: int) -> str:
