@@ -14,6 +14,8 @@ from vyre_opt.ir.verifier import verify
 from vyre_opt.runtime.dispatcher import Dispatcher
 
 CASES = kernel_cases()
+ANYWHERE = [case for case in CASES if not case.waits]
+WAITING = [case for case in CASES if case.waits]
 
 
 def test_every_kernel_has_cases() -> None:
@@ -25,8 +27,17 @@ def test_every_kernel_has_cases() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(ANYWHERE, lambda case: case.kernel), ids=lambda case: case.name)
 def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) -> None:
+    what = case.make().mismatch(on(target))
+    assert not what, what
+
+
+@pytest.mark.parametrize("case", WAITING, ids=lambda case: case.name)
+@pytest.mark.parametrize("target", ["ref", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_workgroups_that_wait_for_later_ones(
+    on: Callable[[str], Dispatcher], target: str, case: KernelCase
+) -> None:
     what = case.make().mismatch(on(target))
     assert not what, what
 

@@ -101,9 +101,14 @@ def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) 
 
 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
-    for rank, vector in ((16, 1), (63, 1), (64, 2), (512, 2)):
+    for rank, streamed in ((16, 0), (127, 0), (128, 8), (512, 8)):
         schedule = chain_schedule((1, rank, rank, 1), "cpu")
-        assert (schedule.lanes, schedule.vector, schedule.ahead, schedule.workgroups) == (32, vector, 0, 1)
+        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (
+            32,
+            streamed,
+            0,
+            1,
+        )
 
 
 def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:

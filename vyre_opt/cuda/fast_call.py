@@ -17,7 +17,7 @@ from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, OutputAlloc
 from ..runtime.inputs import check_grid
-from ..runtime.kernel_call import Copied, Joined, KernelCall, OutFit, Zeros
+from ..runtime.kernel_call import Copied, Fresh, Joined, KernelCall, OutFit, Zeros
 from ..runtime.signatures import signature_of
 from .device_arrays import Description, describe
 from .faults import FaultRecord
@@ -101,6 +101,10 @@ class Pieces:
         aligned = -(-max(1, size) // self.ALIGNMENT) * self.ALIGNMENT
         self._starts.append(self._starts[-1] + aligned)
         return number
+
+    def distance(self, first: int, second: int) -> int:
+        """Bytes from the start of one piece to that of another, given by the numbers of their pointers."""
+        return self._starts[second - self.before] - self._starts[first - self.before]
 
     @property
     def size(self) -> int:
@@ -219,15 +223,27 @@ class _Arguments:
                 pointer = self.pieces.add(_size_of(buffer, count)) if pointer is None else pointer
                 if source.scalars and not buffer.is_transient:
                     self.steps.append(Copy(pointer, argument.input, _size(source)))
-            elif isinstance(argument, Zeros):
+            elif isinstance(argument, (Zeros, Fresh)):
                 count = argument.count
                 pointer = self.pieces.add(_size_of(buffer, count))
-                self.steps.append(Clear(pointer, _size_of(buffer, count)))
+                if isinstance(argument, Zeros):
+                    self._clear(pointer, _size_of(buffer, count))
             assert pointer is not None and count is not None
             self._pointers[buffer.name], self._counts[buffer.name] = pointer, count
         for buffer in storage_buffers(call.program):
             if buffer.binding is None:
                 self._pointers[buffer.name] = self.pieces.add(buffer.size_bytes or 0)
+
+    def _clear(self, piece: int, size: int) -> None:
+        """Zero a piece, together with the one before where that is zeroed too: each step costs a microsecond."""
+        last = self.steps[-1] if self.steps else None
+        if (
+            isinstance(last, Clear)
+            and self.pieces.distance(last.pointer, piece) - last.size < Pieces.ALIGNMENT
+        ):
+            self.steps[-1] = Clear(last.pointer, self.pieces.distance(last.pointer, piece) + size)
+        else:
+            self.steps.append(Clear(piece, size))
 
     def of(self, param: Param) -> Argument:
         """What is passed for a buffer or a length."""

@@ -21,7 +21,7 @@ from typing import Any
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.kernel_call import Call, Empty, Joined, KernelCall, Same, Zeros
+from ..runtime.kernel_call import Call, Empty, Fresh, Joined, KernelCall, Same, Zeros
 from .operands import DispatcherLike, Operand, as_u32, element_type
 from .planned_function import planned
 from .torch_calls import (
@@ -48,6 +48,7 @@ __all__ = [
 
 _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
+MAX_SEPARATE = 16  # cores that a program takes one by one; more are copied side by side, so that it is a loop
 MAX_ELEMENTS = (1 << 32) - 1
 
 
@@ -72,9 +73,12 @@ def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
     if columns > MAX_COLUMNS or count > MAX_ELEMENTS:
         raise BadInputs(f"x has rows of {columns} and {count} elements; at most {MAX_COLUMNS} and 2^32 - 1")
     rows = count // columns
-    schedule = softmax_schedule(columns, element, backend.target, rows)
-    program = build(columns, element, schedule)
-    return KernelCall(program, softmax_grid(schedule, rows), (0, OutputAlloc(count)), x.shape)
+    schedule = softmax_schedule(columns, element, backend.target, rows, may_wait=True)
+    program, grid = build(columns, element, schedule), softmax_grid(schedule, rows)
+    arguments: tuple[Any, ...] = (0, OutputAlloc(count))
+    if schedule.splits > 1:
+        arguments += (Zeros(grid, DataType.U64), Zeros(1, DataType.U32))
+    return KernelCall(program, grid, arguments, x.shape)
 
 
 def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
@@ -151,7 +155,7 @@ def tt_contract_step(
 
 @planned("tt_contract_step")
 def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    from ..kernels.tensor_train import contract_step, contract_step_grid, contract_step_schedule
+    from ..kernels import tensor_train as k
 
     vector, matrix = operands
     element = element_type(vector, "acc", _SUMMED)
@@ -161,9 +165,17 @@ def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
         raise BadInputs(f"a core of shape {matrix.shape} has no {inner} rows")
     if cells == 0:
         return Empty((0,))
-    schedule, outer = contract_step_schedule(inner, cells, backend.target), cells // inner
-    program = contract_step(element, schedule)
-    return KernelCall(program, contract_step_grid(schedule, outer), (0, 1, OutputAlloc(outer)), (outer,))
+    schedule, outer = (
+        k.contract_step_schedule(inner, cells, backend.target, workers=backend.workers),
+        cells // inner,
+    )
+    arguments: tuple[Any, ...] = (0, 1, OutputAlloc(outer))
+    if schedule.splits > 1:
+        partials, arrived = k.contract_step_scratch(schedule, outer)
+        arguments += (Fresh(partials, DataType.U32), Zeros(arrived, DataType.U32))
+    return KernelCall(
+        k.contract_step(element, schedule), k.contract_step_grid(schedule, outer), arguments, (outer,)
+    )
 
 
 @traced_as(traced_tt_chain)
@@ -196,9 +208,10 @@ def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise BadInputs(f"ranks are 1 to {MAX_RANK}: {ranks}")
     schedule = chain_schedule(ranks, backend.target)
-    program = chain(tuple(ranks), element, schedule)
-    cores = 1 if len(matrices) == 1 else Joined(tuple(range(1, len(operands))))
-    return KernelCall(program, schedule.workgroups, (0, cores, OutputAlloc(ranks[-1])), (ranks[-1],))
+    places, separate = tuple(range(1, len(operands))), len(matrices) <= MAX_SEPARATE
+    program = chain(tuple(ranks), element, schedule, separate)
+    cores = places if separate else (Joined(places),)
+    return KernelCall(program, schedule.workgroups, (0, *cores, OutputAlloc(ranks[-1])), (ranks[-1],))
 
 
 @traced_as(traced_tt_embedding)

@@ -293,7 +293,7 @@ _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         "lanes rounds vector look_back twice")
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},
-        "lanes rows vector kept unroll tile")
+        "lanes rows vector kept unroll tile turns splits shifted")
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
         "x:read y:write", {}, {"x": _U32, "y": _U32},
         "lanes share")
@@ -302,12 +302,12 @@ _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted righ
         "rows unroll")
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
         "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
-        "lanes unroll")
+        "lanes unroll across vector splits streamed")
 _kernel("tt.chain",
         "acc times `steps` matrices of rank by rank; `first` rows of the first and `last` columns of the last, if set.",
         "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
         dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
-        "lanes vector ahead workgroups")
+        "lanes vector ahead workgroups streamed")
 _kernel("tt.embedding",
         "Rows of a table kept as 2 to 4 cores [p, r, q, r'] one after the other: products of the slices of an index.",
         "cores:read indices:read out:write",

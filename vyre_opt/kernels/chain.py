@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_spread import build_spread, can_spread
+from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
+from .row_stream import RowStream
 from .targets import is_gpu
 
 __all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
@@ -46,16 +48,22 @@ class ChainSchedule:
     lane may hold in registers, 0 for none.
 
     `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
+    `streamed`: rows that one subgroup adds to the sums at a time, see row_stream; 0 for the table of lanes.
     """
 
     lanes: int = 256
     vector: int = 4
     ahead: int = 32
     workgroups: int = 1
+    streamed: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4) or self.workgroups < 1:
             raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4, at least one workgroup: {self}")
+        if not 0 <= self.streamed <= 32 or (
+            self.streamed and (self.lanes != SUBGROUP or self.workgroups > 1)
+        ):
+            raise ValueError(f"up to 32 rows are streamed by one subgroup: {self}")
 
 
 def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
@@ -63,11 +71,11 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     program `owns_grid`.
 
     On the CPU target one thread does a step, so one subgroup is best: more would only pass partial sums to
-    each other.  Vectors of columns cost shuffles there, which pay if every lane has a block of columns.
+    each other.  It streams rows, if they have an element for each lane.
     """
     cells, columns = max(((x * y, y) for x, y in pairwise(ranks)), default=(1, 1))
     if target == "cpu":
-        return ChainSchedule(SUBGROUP, vector=2 if columns >= 2 * SUBGROUP else 1, ahead=0)
+        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=8 if columns >= 4 * SUBGROUP else 0)
     if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
         for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
             if can_spread(ranks, workgroups, lanes):
@@ -87,11 +95,14 @@ def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple
 
 @lru_cache(maxsize=64)
 def chain(
-    ranks: tuple[int, ...], dtype: DataType = DataType.F32, schedule: ChainSchedule | None = None
+    ranks: tuple[int, ...],
+    dtype: DataType = DataType.F32,
+    schedule: ChainSchedule | None = None,
+    separate: bool = False,
 ) -> Program:
     """The program `chain`: @acc (ranks[0]), @cores (one after the other, each by rows), @out (ranks[-1]).
 
-    For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
+    `separate`: each core is a buffer of its own, @core0, @core1, ...  For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
     for ranks out of range.
     """
     if len(ranks) < 2:
@@ -100,21 +111,18 @@ def chain(
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     schedule = schedule or chain_schedule(ranks)
     if schedule.workgroups > 1:
-        return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes)
+        return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate)
     b = Builder("chain", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, ranks[0], "read", 0)
-    b.buffer("cores", dtype, sum(x * y for x, y in pairwise(ranks)), "read", 1)
-    out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
+    steps = chain_steps(b, ranks, dtype, separate)
+    out = b.buffer("out", dtype, ranks[-1], "write", len(b.program.buffers), live_out=True)
     work = _ChainState(b, ranks, dtype, schedule)
     with b.if_(b.eq(b.workgroup_id("x"), 0)):
         with b.for_(work.lane, ranks[0], schedule.lanes) as loop:
             b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
         b.barrier("workgroup")
-        start = 0
-        for (rows, columns), group in groupby(pairwise(ranks)):
-            times = len(list(group))
-            _ChainStep(work, rows, columns, start, times).build()
-            start += rows * columns * times
+        for step in steps:
+            _ChainStep(work, step).build()
         with b.for_(work.lane, ranks[-1], schedule.lanes) as loop:
             b.store(stored(b, b.load("vector", loop.index), dtype), out, loop.index)
     return b.finish(verify=False)
@@ -128,16 +136,19 @@ class _ChainState:
         self.sum = zero(b, dtype).type
         b.buffer("vector", self.sum, max(ranks), "workgroup")
         widest = max(ranks[1:])
-        b.buffer("partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup")
+        self.partials = b.buffer(
+            "partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup"
+        )
         self.lane = b.local_id("x", name="lane")
 
 
 class _ChainStep:
-    """`times` steps with cores of `rows` by `columns`, the first at element `start` of @cores."""
+    """Emits some steps with cores of one shape."""
 
-    def __init__(self, chain: _ChainState, rows: int, columns: int, start: int, times: int) -> None:
-        self.chain, self.b = chain, chain.b
-        self.rows, self.columns, self.start, self.times = rows, columns, start, times
+    def __init__(self, chain: _ChainState, steps: ChainSteps) -> None:
+        self.chain, self.b, self.cores, self.size = chain, chain.b, steps.buffer, steps.size
+        self.rows, self.columns, self.start, self.times = steps.rows, steps.columns, steps.start, steps.times
+        rows, columns, start = steps.rows, steps.columns, steps.start
         vector, lanes = chain.schedule.vector, chain.schedule.lanes
         while columns % vector or start % vector:  # vector loads must be aligned
             vector //= 2
@@ -149,19 +160,18 @@ class _ChainStep:
 
     def build(self) -> None:
         b = self.b
-        size = self.rows * self.columns
         held = self.each * self.vector
         if self.times > 1 and self.is_whole and held <= self.chain.schedule.ahead:
             first = self.load(b.const(self.start))
             with b.for_(0, self.times, carry=first) as loop:
                 # clamped: there is no core after the last, and its result is not used
                 following = b.min(b.add(loop.index, 1), self.times - 1)
-                fetched = self.load(b.add(b.mul(following, size), self.start))
+                fetched = self.load(b.add(b.mul(following, self.size), self.start))
                 self.add_up(self.multiply(loop.args))
                 loop.yield_(*fetched)
         elif self.times > 1:
             with b.for_(0, self.times) as loop:
-                self.add_up(self.pass_over(b.add(b.mul(loop.index, size), self.start)))
+                self.add_up(self.pass_over(b.add(b.mul(loop.index, self.size), self.start)))
         else:
             self.add_up(self.pass_over(b.const(self.start)))
 
@@ -178,7 +188,7 @@ class _ChainStep:
         piece, block = self.place()
         first = b.add(b.add(start, b.mul(piece, self.columns)), b.mul(block, self.vector))
         ahead = self.slices * self.columns
-        return [b.load("cores", offset(b, first, k * ahead), lanes=self.vector) for k in range(self.each)]
+        return [b.load(self.cores, offset(b, first, k * ahead), lanes=self.vector) for k in range(self.each)]
 
     def multiply(self, cells: Sequence[Value]) -> int:
         """Store the partial sum of this lane's slice to @partials; returns the number of slices."""
@@ -198,7 +208,20 @@ class _ChainStep:
 
         A lane may take several blocks of columns.
         """
-        b, lanes = self.b, self.chain.schedule.lanes
+        b, lanes, unroll = self.b, self.chain.schedule.lanes, self.chain.schedule.streamed
+        if unroll:
+            stream = RowStream(
+                b,
+                self.chain.dtype,
+                self.cores,
+                self.chain.partials,
+                self.columns,
+                row_start=lambda row: b.add(b.mul(row, self.columns), start),
+                factor=lambda row: b.load("vector", row),
+            )
+            stream.clear()
+            stream.add(0, self.rows, unroll)
+            return 1
         if self.slices == 1:
             with b.for_(self.chain.lane, self.blocks, lanes) as loop:
                 self.slice_sum(start, b.const(0), loop.index)
@@ -213,7 +236,7 @@ class _ChainStep:
         column = b.add(start, b.mul(block, self.vector))
         nothing = zero(b, self.chain.dtype, self.vector)
         with b.for_(piece, self.rows, self.slices, carry=[nothing]) as loop:
-            cell = b.load("cores", b.add(column, b.mul(loop.index, self.columns)), lanes=self.vector)
+            cell = b.load(self.cores, b.add(column, b.mul(loop.index, self.columns)), lanes=self.vector)
             element = b.load("vector", loop.index)
             loop.yield_(multiply_add(b, element, signed(b, cell), loop.args[0]))
         self.put(loop.result, piece, block)

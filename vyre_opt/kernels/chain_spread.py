@@ -19,12 +19,14 @@ and arrives while the workgroups wait for each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, pairwise
+from dataclasses import replace
+from itertools import pairwise
 from math import gcd
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
+from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 
@@ -51,8 +53,10 @@ def _divides(rows: int, columns: int, workgroups: int, lanes: int) -> bool:
     )
 
 
-def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes: int) -> Program:
-    """The program `chain` for a grid of `workgroups` with `lanes`, a multiple of 32.
+def build_spread(
+    ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes: int, separate: bool
+) -> Program:
+    """The program `chain` for a grid of `workgroups` with `lanes`, a multiple of 32; `separate`: see `chain`.
 
     Raises ValueError where `can_spread` says no.
     """
@@ -62,21 +66,20 @@ def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes
         )
     b = Builder("chain", workgroup=lanes, grid=workgroups)
     acc = b.buffer("acc", dtype, ranks[0], "read", 0)
-    b.buffer("cores", dtype, sum(x * y for x, y in pairwise(ranks)), "read", 1)
-    out = b.buffer("out", dtype, ranks[-1], "write", 2, live_out=True)
+    first, *later = chain_steps(b, ranks, dtype, separate)
+    out = b.buffer("out", dtype, ranks[-1], "write", len(b.program.buffers), live_out=True)
     kind, widest = zero(b, dtype).type, max(ranks)
     b.buffer("line", kind, 2 * widest, "read_write")
     b.buffer("partials", kind, lanes // SUBGROUP * (widest // workgroups), "workgroup")
-    steps = list(pairwise(ranks))
-    step = _SpreadStep(b, dtype, *steps[0], 0)
     # The first step reads @acc, not @line, so it is not part of a loop.
+    step = _SpreadStep(b, dtype, first)
     step.share(step.multiply(step.load(b.const(0)), acc, b.const(0)), widest)
-    done, start = 1, steps[0][0] * steps[0][1]
-    for (rows, columns), group in groupby(steps[1:]):
-        times = len(list(group))
-        step = _SpreadStep(b, dtype, rows, columns, start)
-        step.repeat(times, done, widest)
-        done, start = done + times, start + rows * columns * times
+    done = 1
+    if first.times > 1:
+        later = [replace(first, start=first.size, times=first.times - 1), *later]
+    for steps in later:
+        _SpreadStep(b, dtype, steps).repeat(steps.times, done, widest)
+        done += steps.times
     b.barrier("grid")
     with b.for_(b.global_id("x"), ranks[-1], workgroups * lanes) as loop:
         total = b.load("line", b.add(loop.index, done % 2 * widest))
@@ -85,11 +88,11 @@ def build_spread(ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes
 
 
 class _SpreadStep:
-    """Cores of `rows` by `columns`, the first at element `start` of @cores."""
+    """Emits steps with cores of one shape."""
 
-    def __init__(self, b: Builder, dtype: DataType, rows: int, columns: int, start: int) -> None:
-        self.b, self.dtype, self.start = b, dtype, start
-        self.columns, self.size = columns, rows * columns
+    def __init__(self, b: Builder, dtype: DataType, steps: ChainSteps) -> None:
+        self.b, self.dtype, self.cores, self.start = b, dtype, steps.buffer, steps.start
+        self.columns, self.size, rows, columns = steps.columns, steps.size, steps.rows, steps.columns
         assert b.program.grid is not None  # build_spread fixes it
         self.own = columns // b.program.grid[0]
         self.vector = gcd(self.own, 4)
@@ -105,7 +108,7 @@ class _SpreadStep:
         b = self.b
         first = b.add(b.add(start, b.mul(self.row, self.columns)), self.column)
         rows = range(self.each)
-        return [b.load("cores", offset(b, first, k * self.columns), lanes=self.vector) for k in rows]
+        return [b.load(self.cores, offset(b, first, k * self.columns), lanes=self.vector) for k in rows]
 
     def multiply(self, cells: Sequence[Value], vector: Buffer | str, at: Value) -> Value:
         """This lane's sums for its columns; the vector's elements lie from `at` on."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ..ir.program import Buffer, Program
 from ..ir.types import DataType
+from .targets import is_gpu
 
 __all__ = ["EXPANSIONS", "Expansion", "ExpansionRequest", "expand"]
 
@@ -90,8 +91,15 @@ def _softmax(r: ExpansionRequest) -> Expansion:
     rows = None if count is None else count // columns
     schedule = k.softmax_schedule(columns, r.dtype(), r.target, rows)
     schedule = r.at(replace(schedule, strided=not r.owns_grid))
+    if schedule.splits > 1 and not (is_gpu(r.target) and r.owns_grid and rows is not None):
+        raise ValueError(
+            "rows that workgroups share need state of their own, and a GPU: only for a pipeline's stage"
+        )
     program = k.softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
-    return Expansion(program, schedule, None if rows is None else k.softmax_grid(schedule, rows))
+    if rows is None:
+        return Expansion(program, schedule, None)
+    grid = k.softmax_grid(schedule, rows)
+    return Expansion(program, schedule, grid, {"state": grid, "ticket": 1} if schedule.splits > 1 else None)
 
 
 def _softmax_step(r: ExpansionRequest) -> Expansion:
@@ -120,13 +128,18 @@ def _contract_step(r: ExpansionRequest) -> Expansion:
     from . import tensor_train as k
 
     inner, cells = r.count(0), r.count(1)
-    schedule = r.at(k.contract_step_schedule(inner, cells, r.target))
+    schedule = r.at(k.contract_step_schedule(inner, cells, r.target, r.owns_grid))
+    if schedule.splits > 1 and (not r.owns_grid or inner is None or cells is None):
+        raise ValueError("columns that workgroups share need sums of their own: only for a pipeline's stage")
     program = k.contract_step.__wrapped__(r.one_type(), schedule)
     if inner is None or cells is None:
         return Expansion(program, schedule, None)
     if not inner or cells % inner:
         raise ValueError(f"a core of {cells} elements has no {inner} rows")
-    return Expansion(program, schedule, k.contract_step_grid(schedule, cells // inner))
+    grid, outer = k.contract_step_grid(schedule, cells // inner), cells // inner
+    names = ("partials", "arrived") if schedule.splits > 1 else ()
+    scratch = dict(zip(names, k.contract_step_scratch(schedule, outer), strict=False))
+    return Expansion(program, schedule, grid, scratch or None)
 
 
 def _prefix(r: ExpansionRequest) -> Expansion:

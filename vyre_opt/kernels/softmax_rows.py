@@ -1,12 +1,23 @@
 """math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
 
-The schedule chooses between four forms:
+The schedule chooses between five forms:
 
     a row for each group of `lanes` <= 32     short rows, in registers; no barrier
     a row for each workgroup, in registers    one read, one write, one barrier
+    a row for several workgroups              wide or few rows, on a GPU: in registers, too
     a row for each workgroup, read twice      long rows: maximum and sum in the first pass
     a row for each subgroup, with its powers  for the CPU target, where workgroup memory is
     exp(x - max) in workgroup memory          ordinary memory that stays in the cache
+
+Workgroups that share a row hold a part of it each.  A part's maximum m and its sum s of exp(x - m) are one
+64-bit word of @state, m << 32 | s, written and read by atomic accesses:
+
+    row        | part 0     | part 1     | ...      a workgroup each
+    @state     | m0, s0     | m1, s1     | ...      waited for by all workgroups of the row
+
+No such word is 0, which @state is on entry: s is at least 1, or NaN, or m is -inf.  Parts are drawn from @ticket,
+so the oldest row that is not done has all parts drawn, or nothing but its own parts runs and the next workgroup
+to start draws one.  Waiting ends, therefore, wherever `splits` workgroups fit at once.
 
 Lanes load vectors of `vector` consecutive elements, neighbouring lanes neighbouring vectors:
 
@@ -22,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import gcd
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
@@ -37,16 +49,25 @@ from .collective import (
     offset,
     subgroup_total,
 )
+from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax_schedule"]
 
 MAX_COLUMNS = 1 << 18
+NOTHING = 0xFF800000 << 32  # -inf and 0.0, as a word
 LOG2_E = 1.4426950408889634
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
+BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
+FEW_ROWS, LONG_ROW = (
+    16,
+    1 << 14,
+)  # rows up to which, and columns from which on, several workgroups share a row
+BUSY_WORKGROUPS = 256  # about two for each multiprocessor
+MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
 
@@ -56,11 +77,15 @@ class SoftmaxSchedule:
 
     `lanes`: that share a row, a power of two up to 32, or a multiple of 32.
     `rows`: of a workgroup; 1 for more than 32 lanes.
-    `vector`: elements of a load, a divisor of the columns.
+    `vector`: elements of a load, a divisor of the columns unless `shifted`.
+    `shifted`: a row's vectors start at its first element that is aligned for them; what is before and behind them is
+    done one by one.  For rows that are kept by more than 32 lanes.
     `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
     `unroll` loads of a lane in flight.
     `tile`: with 32 lanes, one row, and not `kept`: the powers are in workgroup memory until their sum is known.
     `strided`: right for every grid, not only for `softmax_grid` workgroups.
+    `turns`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
+    `splits`: workgroups that share a row; only where all of them can run at the same time.
     """
 
     lanes: int
@@ -70,33 +95,47 @@ class SoftmaxSchedule:
     unroll: int = 4
     tile: bool = False
     strided: bool = False
+    turns: int = 1
+    splits: int = 1
+    shifted: bool = False
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of a workgroup."""
+        return self.rows * self.turns
 
 
 def softmax_schedule(
-    columns: int, dtype: DataType, target: str = "", rows: int | None = None
+    columns: int, dtype: DataType, target: str = "", rows: int | None = None, may_wait: bool = False
 ) -> SoftmaxSchedule:
     """The default schedule: 16-byte loads, two or more for each lane, about 16 values a lane, few idle lanes.
 
     More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth.  So 8 values a
     lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should do one at
     a time: with 24 values a lane, the registers do not allow a second workgroup.
+
+    `may_wait`: workgroups may share a row and wait for each other, since the program runs on nothing but this GPU.
     """
-    if (
-        target == "cpu" and columns >= 256
-    ):  # a subgroup is a SIMD register: its lanes read neighbouring elements
-        if columns > MAX_TILE:
-            return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False)
-        return SoftmaxSchedule(lanes=32, rows=1, vector=1, kept=False, unroll=2, tile=True)
+    if target == "cpu":
+        return _cpu_schedule(columns)
     size = dtype.size_bytes or 4
-    vector = 16 // size
+    vector = widest = 16 // size
     while columns % vector:
         vector //= 2
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
+        if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
+            return _busy_schedule(vectors, vector, size)
         lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
         return SoftmaxSchedule(lanes, 128 // lanes, vector)
+    shifted = vector < widest and is_gpu(target)
+    if shifted:
+        vector, vectors = widest, columns // widest
     rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
+    if is_gpu(target) and may_wait and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
+        return _shared_schedule(columns, vector, size, rows, shifted)
     if not rounds:
+        vector = gcd(columns, widest)
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
     is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
@@ -114,7 +153,53 @@ def softmax_schedule(
         return few, many, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
-    return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector)
+    return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
+
+
+def _busy_schedule(vectors: int, vector: int, size: int) -> SoftmaxSchedule:
+    """For so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
+
+    Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
+    """
+    rounds = {16: 2, 8: 4, 4: 1 if vectors <= 8 else 3, 2: 2}[vector * size]
+    lanes = min(SUBGROUP, 1 << (-(-vectors // rounds) - 1).bit_length())
+    if vector * size == 16 and vectors > 1:
+        lanes = max(2, lanes)
+    held = -(-vectors // lanes) * vector * size
+    turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
+    return SoftmaxSchedule(lanes, 128 // lanes, vector, turns=turns)
+
+
+def _shared_schedule(columns: int, vector: int, size: int, rows: int, shifted: bool) -> SoftmaxSchedule:
+    """For rows too wide for a workgroup's registers, or too few for a GPU: 32 values a lane, or fewer.
+
+    Small workgroups, so that some load and store while others wait.
+    """
+    lanes = 256 if size == 4 else 128
+    least = -(-columns // (lanes * 32))
+    busy = min(MAX_SPLITS, BUSY_WORKGROUPS // rows, columns // (lanes * vector))
+    return SoftmaxSchedule(lanes, 1, vector, splits=max(least, busy, 1), shifted=shifted)
+
+
+def _cpu_schedule(columns: int) -> SoftmaxSchedule:
+    """A subgroup is a SIMD register, so its lanes should hold neighbouring elements and few of them nothing.
+
+    Rows too short for that are a lane's, or two lanes': a subgroup then reads whole rows by one wide load where
+    the columns are a power of two up to 8, and by gathers elsewhere, and has no shuffles.  Rows of more than 400
+    would spill the registers that they are kept in.
+    """
+    if columns <= 16:
+        vector = 8
+        while columns % vector:
+            vector //= 2
+        return SoftmaxSchedule(1, SUBGROUP, vector)
+    if columns <= 24:
+        return SoftmaxSchedule(2, SUBGROUP // 2)
+    if columns <= 400:
+        return SoftmaxSchedule(SUBGROUP)
+    if columns <= MAX_TILE:
+        return SoftmaxSchedule(SUBGROUP, kept=False, unroll=2, tile=True)
+    return SoftmaxSchedule(SUBGROUP, kept=False)
 
 
 def _whole_subgroups(lanes: int) -> int:
@@ -123,7 +208,7 @@ def _whole_subgroups(lanes: int) -> int:
 
 def softmax_grid(schedule: SoftmaxSchedule, rows: int) -> int:
     """Workgroups for `rows` rows."""
-    return max(1, -(-rows // schedule.rows))
+    return max(1, -(-rows // schedule.tile_rows)) * schedule.splits
 
 
 @lru_cache(maxsize=256)
@@ -133,7 +218,8 @@ def softmax(
     schedule: SoftmaxSchedule | None = None,
     out_dtype: DataType | None = None,
 ) -> Program:
-    """The program `softmax`: @x, @y with rows of `columns` elements.
+    """The program `softmax`: @x, @y with rows of `columns` elements; with `splits` also @state (u64, a word a
+    workgroup) and @ticket (u32, one element), zero on entry.
 
     Raises ValueError for columns or a schedule out of range.
     """
@@ -150,15 +236,23 @@ def _check(columns: int, schedule: SoftmaxSchedule) -> None:
     lanes, vector = schedule.lanes, schedule.vector
     if not 1 <= columns <= MAX_COLUMNS:
         raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
-    if columns % vector:
+    if columns % vector and not schedule.shifted:
         raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
+    if schedule.shifted and (lanes <= SUBGROUP or not schedule.kept or columns < 2 * vector):
+        raise ValueError(f"shifted rows are kept by more than 32 lanes, and two vectors long: {schedule}")
     if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
         raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
+    if (schedule.turns > 1 and (lanes > SUBGROUP or not schedule.kept)) or schedule.turns < 1:
+        raise ValueError(f"several rows at once are those of up to 32 lanes, kept: {schedule}")
+    if not 1 <= schedule.splits <= MAX_SPLITS or (
+        schedule.splits > 1 and (lanes <= SUBGROUP or not schedule.kept or schedule.strided)
+    ):
+        raise ValueError(f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, kept: {schedule}")
     if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
         raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
     if schedule.tile and (schedule.kept or lanes != SUBGROUP or schedule.rows != 1):
         raise ValueError(f"powers in a tile are those of one row, not kept, of 32 lanes: {schedule}")
-    held = -(-columns // (lanes * vector)) * vector
+    held = -(-columns // (lanes * vector * schedule.splits)) * vector * schedule.turns
     if schedule.kept and held > MAX_KEPT:
         raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")
 
@@ -176,10 +270,12 @@ class _Softmax:
         self.columns, self.schedule = columns, schedule
         self.lanes, self.vector = schedule.lanes, schedule.vector
         self.vectors = columns // schedule.vector
-        self.rounds = -(-self.vectors // self.lanes)
+        self.surely = (columns - self.vector + 1) // self.vector if schedule.shifted else self.vectors
+        self.rounds = -(-self.vectors // (self.lanes * schedule.splits))
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
         self.tile = b.buffer("powers", DataType.F32, columns, "workgroup") if schedule.tile else None
         self.slots: tuple[Buffer, Buffer] | None = None
+        self.shared = _SharedRow(b, schedule.splits) if schedule.splits > 1 else None
         if self.lanes > SUBGROUP:
             count = self.lanes // SUBGROUP
             self.slots = (
@@ -192,34 +288,59 @@ class _Softmax:
         rows = b.div(b.len(self.x), self.columns, name="rows")
         local = b.local_id("x")
         self.lane = local if schedule.rows == 1 else b.rem(local, self.lanes, name="lane")
-        with each_tile(b, tiles_of(b, rows, schedule.rows), schedule.strided) as tile:
-            if schedule.rows == 1:
+        if self.shared is not None:
+            row, part = self.shared.draw()
+            self.lane = b.add(self.lane, b.mul(part, self.lanes * self.rounds), name="lane")
+            self.row(row, None)
+            return
+        with each_tile(b, tiles_of(b, rows, schedule.tile_rows), schedule.strided) as tile:
+            first = b.mul(tile, schedule.tile_rows)
+            if schedule.tile_rows == 1:
                 self.row(tile, None)
+            elif self.lanes == SUBGROUP and schedule.turns == 1:
+                # The row is uniform in a subgroup, so one branch guards all of it.  With fewer lanes all of them
+                # go on, since shuffles need the whole subgroup, and loads and stores are guarded.
+                row = b.add(first, b.subgroup_id(), name="row")
+                with b.if_(b.lt(row, rows)):
+                    self.row(row, None)
             else:
-                # With 32 lanes the row is uniform in a subgroup, so one branch guards all of it; with fewer
-                # all lanes go on, since shuffles need the whole subgroup, and loads and stores are guarded.
-                row = b.add(b.mul(tile, schedule.rows), b.div(local, self.lanes), name="row")
-                exists = b.lt(row, rows)
-                if self.lanes == SUBGROUP:
-                    whole = b.add(b.mul(tile, schedule.rows), b.subgroup_id(), name="row")
-                    with b.if_(b.lt(whole, rows)):
-                        self.row(whole, None)
-                else:
-                    self.row(row, exists)
+                row = b.add(first, b.div(local, self.lanes), name="row")
+                group = [offset(b, row, turn * schedule.rows) for turn in range(schedule.turns)]
+                self.kept_rows([(each, b.lt(each, rows)) for each in group])
             if (
                 schedule.strided and self.slots
             ):  # the next row writes the slots, which some lane may still read
                 b.barrier("workgroup")
 
     def row(self, row: Value, exists: Value | None) -> None:
-        self.start = self.b.mul(row, self.columns, name="start")
-        self.exists = exists
         if self.schedule.kept:
-            self.kept_row()
-        elif self.tile is not None:
+            self.kept_rows([(row, exists)])
+            return
+        self.enter(row, exists)
+        if self.tile is not None:
             self.tiled_row(self.tile)
         else:
             self.long_row()
+
+    def enter(self, row: Value, exists: Value | None) -> None:
+        """Compute where the row and its vectors start."""
+        b = self.b
+        self.start = self.first = b.mul(row, self.columns, name="start")
+        self.exists = exists
+        self.count: Value | int = self.vectors
+        if self.schedule.shifted:
+            self.first = b.and_(b.add(self.start, self.vector - 1), -self.vector & 0xFFFFFFFF, name="first")
+            self.count = b.div(b.sub(self.columns, b.sub(self.first, self.start)), self.vector, name="count")
+
+    def edge(self) -> tuple[Value, Value]:
+        """This lane's element before or behind the vectors of a shifted row: its index, and whether there is one."""
+        b, most = self.b, self.vector - 1
+        before, end = b.sub(self.first, self.start), b.add(self.first, b.mul(self.count, self.vector))
+        is_before = b.lt(self.lane, most)
+        number = b.select(is_before, self.lane, b.sub(self.lane, most))
+        index = b.add(b.select(is_before, self.start, end), number)
+        behind = b.sub(b.add(self.start, self.columns), end)
+        return index, b.lt(number, b.select(is_before, before, behind))
 
     # --- loads and stores ---------------------------------------------------------------
 
@@ -231,22 +352,27 @@ class _Softmax:
         else:
             first = b.add(self.lane, b.mul(number, self.lanes))
         column = first if self.vector == 1 else b.mul(first, self.vector)
-        return first, b.add(self.start, column)
+        return first, b.add(self.first, column)
 
     def inside(self, first: Value, number: int) -> Value | None:
         """Whether vector `first`, of round `number`, is in the row; None if it is for every lane."""
-        short = (number + 1) * self.lanes > self.vectors
-        return all_of(self.b, self.exists, self.b.lt(first, self.vectors) if short else None)
+        short = (number + 1) * self.lanes > self.surely
+        if self.shared is not None:
+            short = self.surely != self.schedule.splits * self.lanes * self.rounds
+        return all_of(self.b, self.exists, self.b.lt(first, self.count) if short else None)
 
-    def load(self, index: Value, inside: Value | None) -> Value:
+    def load(self, index: Value, inside: Value | None, lanes: int = 0) -> Value:
         """A vector as f32; outside of the row -inf, which changes neither a maximum nor a sum of powers."""
-        b, lanes = self.b, self.vector
-        return guarded(
-            b, inside, lambda: as_type(b, b.load(self.x, index, lanes=lanes), self.type), float("-inf")
-        )
+        b, lanes = self.b, lanes or self.vector
+
+        def make() -> Value:
+            loaded = b.load(self.x, index, lanes=lanes)
+            return as_type(b, loaded, loaded.type.with_element(DataType.F32))
+
+        return guarded(b, inside, make, float("-inf"))
 
     def store(self, value: Value, index: Value, inside: Value | None) -> None:
-        self.put(as_type(self.b, value, self.type.with_element(self.y.dtype)), self.y, index, inside)
+        self.put(as_type(self.b, value, value.type.with_element(self.y.dtype)), self.y, index, inside)
 
     def put(self, value: Value, buffer: Buffer, index: Value, inside: Value | None) -> None:
         b = self.b
@@ -256,8 +382,10 @@ class _Softmax:
         with b.if_(inside):
             b.store(value, buffer, index)
 
-    def spread(self, value: Value) -> Value:
-        return value if self.vector == 1 else self.b.splat(value, self.vector)
+    def spread(self, value: Value, like: Value | None = None) -> Value:
+        """A scalar as a vector, or as `like` is."""
+        is_vector = self.vector > 1 if like is None else like.type.is_vec
+        return self.b.splat(value, self.vector) if is_vector else value
 
     # --- arithmetic ----------------------------------------------------------------------
 
@@ -278,29 +406,44 @@ class _Softmax:
 
     # --- a row in registers ---------------------------------------------------------------
 
-    def kept_row(self) -> None:
+    def kept_rows(self, rows: Sequence[tuple[Value, Value | None]]) -> None:
+        """Rows, each with whether it exists; all are loaded before the first is computed."""
+        loaded = []
+        for row, exists in rows:
+            self.enter(row, exists)
+            places = [self.place(k) for k in range(self.rounds)]
+            spots = [(index, self.inside(first, k)) for k, (first, index) in enumerate(places)]
+            values = [self.load(index, guard) for index, guard in spots]
+            if self.schedule.shifted:
+                spots.append(self.edge())
+                values.append(self.load(*spots[-1], lanes=1))
+            loaded.append((spots, values))
+        for spots, values in loaded:
+            self.kept_row(spots, values)
+
+    def kept_row(self, spots: Spots, values: Sequence[Value]) -> None:
         """Each subgroup takes powers against its own maximum, and the factor corrects them: so one barrier is
         enough to exchange both maxima and sums."""
         b = self.b
-        spots = [(*self.place(k), k) for k in range(self.rounds)]
-        guards = [self.inside(first, k) for first, _, k in spots]
-        values = [self.load(index, g) for (_, index, _), g in zip(spots, guards, strict=True)]
         width = min(self.lanes, SUBGROUP)
-        maximum = subgroup_total(b, self.largest(values), "max", width)
+        rest = [values[-1]] if self.schedule.shifted else []
+        own = self.largest([self.largest(values[: self.rounds]), *rest])
+        maximum = subgroup_total(b, own, "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
-        powers = [self.exp(value, self.spread(base)) for value in values]
-        total = butterfly(b, fold_lanes(b, powers, "add"), "add", width)
+        powers = [self.exp(value, self.spread(base, value)) for value in values]
+        sums = [fold_lanes(b, powers[: self.rounds], "add"), *powers[self.rounds :]]
+        total = butterfly(b, fold_lanes(b, sums, "add"), "add", width)
         if self.slots is None:
             factor = b.rcp(total)
         else:
-            largest, share = self.exchange(maximum, total, self.slots)
-            factor = b.mul(self.exp(maximum, largest), share)  # the powers are relative to `maximum`
-        wide = self.spread(factor)
-        for power, (_, index, _), guard in zip(powers, spots, guards, strict=True):
-            self.store(b.mul(power, wide), index, guard)
+            largest, whole = self.exchange(maximum, total, self.slots)
+            # the powers are relative to `maximum`
+            factor = b.mul(self.exp(maximum, largest), b.rcp(whole))
+        for power, (index, guard) in zip(powers, spots, strict=True):
+            self.store(b.mul(power, self.spread(factor, power)), index, guard)
 
     def exchange(self, maximum: Value, total: Value, slots: tuple[Buffer, Buffer]) -> tuple[Value, Value]:
-        """From the maximum and sum of each subgroup: the maximum of the row, and 1 / (sum of the row)."""
+        """From the maximum and sum of each subgroup: those of the row."""
         b = self.b
         maxima, sums = slots
         with b.if_(b.eq(b.lane_id(), 0)):
@@ -308,12 +451,21 @@ class _Softmax:
             b.store(total, sums, b.subgroup_id())
         b.barrier("workgroup")
         count = self.lanes // SUBGROUP
-        theirs = gather(b, maxima, count, float("-inf"))
-        largest = subgroup_total(b, theirs, "max")
-        scaled = b.mul(gather(b, sums, count, 0.0), self.exp(theirs, largest))
-        if count < SUBGROUP:  # lanes without a slot have -inf, whose power is NaN if the maximum is -inf, too
+        largest, total = self.combined(
+            gather(b, maxima, count, float("-inf")), gather(b, sums, count, 0.0), count
+        )
+        return (largest, total) if self.shared is None else self.shared.exchange(largest, total, self)
+
+    def combined(self, maxima: Value, sums: Value, count: int) -> tuple[Value, Value]:
+        """The maximum and sum of `count` parts, one a lane."""
+        b = self.b
+        largest = subgroup_total(b, maxima, "max")
+        # A part of a row may be -inf where others are not: its sum is 0, where a whole row's is NaN.
+        base = largest if self.shared is None else self.finite(largest)
+        scaled = b.mul(sums, self.exp(maxima, base))
+        if count < SUBGROUP:  # lanes without a part have -inf, whose power is NaN if the maximum is -inf, too
             scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
-        return largest, b.rcp(butterfly(b, scaled, "add"))
+        return largest, butterfly(b, scaled, "add")
 
     # --- a row read twice -----------------------------------------------------------------
 
@@ -329,7 +481,8 @@ class _Softmax:
         if self.slots is None:
             largest, factor = together, b.rcp(total)
         else:
-            largest, factor = self.exchange(together, total, self.slots)
+            largest, whole = self.exchange(together, total, self.slots)
+            factor = b.rcp(whole)
         wide_maximum, wide_factor = self.spread(largest), self.spread(factor)
 
         def write(_: Carried, spots: Spots) -> list[Value]:
@@ -404,3 +557,74 @@ class _Softmax:
         for start in range(0, len(rest), unroll):
             carried = body(carried, rest[start : start + unroll])
         return carried
+
+
+class _SharedRow:
+    """Emits what the workgroups of a row do together: draw their parts, and wait for each other's sums."""
+
+    def __init__(self, b: Builder, splits: int) -> None:
+        self.b, self.splits = b, splits
+        self.state = b.buffer("state", DataType.U64, None, "read_write", 2, live_in=True)
+        self.ticket = b.buffer("ticket", DataType.U32, 1, "read_write", 3, live_in=True)
+        self.drawn = b.buffer("drawn", DataType.U32, 1, "workgroup")
+        self.whole = b.buffer("whole", DataType.F32, 2, "workgroup")
+
+    def draw(self) -> tuple[Value, Value]:
+        """This workgroup's row, and which part of it."""
+        b = self.b
+        self.is_first = b.eq(b.local_id("x"), 0)
+        with b.if_(self.is_first):
+            b.store(b.atomic_add(self.ticket, 0, 1), self.drawn, 0)
+        b.barrier("workgroup")
+        self.number = b.load(self.drawn, 0)
+        row = b.div(self.number, self.splits, name="row")
+        return row, b.rem(self.number, self.splits, name="part")
+
+    def exchange(self, maximum: Value, total: Value, row: _Softmax) -> tuple[Value, Value]:
+        """From the maximum and sum of each workgroup: those of the row."""
+        b = self.b
+        with b.if_(self.is_first):
+            high = b.shl(b.cast(b.bitcast(maximum, DataType.U32), DataType.U64), 32)
+            word = b.or_(high, b.cast(b.bitcast(total, DataType.U32), DataType.U64))
+            b.atomic_exchange(self.state, self.number, word)
+        with b.if_(b.eq(b.subgroup_id(), 0)):
+            maxima, sums = zip(*self.words(), strict=True)
+            # of two words a lane, the sums are first made relative to one maximum
+            larger = row.largest(maxima)
+            base = row.finite(larger)
+            scaled = [b.mul(s, row.exp(m, base)) for m, s in zip(maxima, sums, strict=True)]
+            both = scaled[0] if len(scaled) == 1 else b.add(*scaled)
+            largest, whole = row.combined(larger, both, min(self.splits, SUBGROUP))
+            with b.if_(self.is_first):
+                b.store(largest, self.whole, 0)
+                b.store(whole, self.whole, 1)
+        b.barrier("workgroup")
+        return b.load(self.whole, 0), b.load(self.whole, 1)
+
+    def words(self) -> list[tuple[Value, Value]]:
+        """Maximum and sum of the parts `lane`, `lane` + 32, ... of the row; -inf and 0 where there is none."""
+        b = self.b
+        first = b.sub(self.number, b.rem(self.number, self.splits))
+        pairs = []
+        for start in range(0, self.splits, SUBGROUP):
+            part = offset(b, b.lane_id(), start)
+            exists = b.lt(part, self.splits) if start + SUBGROUP > self.splits else None
+            word = self.wait_for(b.add(first, part), exists)
+            maximum = b.bitcast(b.cast(b.shr(word, 32), DataType.U32), DataType.F32)
+            pairs.append((maximum, b.bitcast(b.cast(word, DataType.U32), DataType.F32)))
+        return pairs
+
+    def wait_for(self, index: Value, exists: Value | None) -> Value:
+        """The word at `index`, read again until the words of all lanes are there."""
+        b = self.b
+
+        def read() -> Value:
+            # an atomic load: a plain one could be hoisted out of the loop below
+            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), NOTHING)
+
+        first = read()
+        with b.while_([first]) as loop:
+            missing = b.subgroup_ballot(b.eq(loop.args[0], 0))
+            loop.condition(b.ne(missing, 0))
+            loop.yield_(read())
+        return loop.result

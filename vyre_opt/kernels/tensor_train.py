@@ -1,86 +1,385 @@
 """tt.contract_step: out_j = sum_i acc_i * core_ij, one step of a tensor-train contraction.
 
-A lane for each j: neighbours read neighbouring elements of each row of the core.  @acc has
-r elements, @core r rows of len @out.  f32, or signed 16.16 in u32 or i32.
+@acc has r elements, @core r rows of len @out.  f32, or signed 16.16 in u32 or i32.  Two forms:
+
+    in registers   lanes side by side read neighbouring columns, and what lanes are left over other rows:
+
+                       columns   0..v-1   v..2v-1  ...          lane = slot * across + column / v
+                       slot 0    rows 0, s, 2s, ...
+                       slot 1    rows 1, s+1, ...               sums of the slots are added up at the end
+
+    streamed       for a CPU: one subgroup adds `unroll` rows at a time to sums that stay in its cache
+
+Where a core has too few columns to occupy the target, `splits` workgroups share a block of them, a range of
+rows each.  They leave their sums in @partials, and the one that counts itself last in @arrived adds them up, in
+the order of the rows, so that results do not depend on who it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import offset
+from .collective import SUBGROUP, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
+from .row_stream import RowStream
 from .targets import is_gpu
 
-__all__ = ["StepSchedule", "contract_step", "contract_step_grid", "contract_step_schedule"]
+__all__ = [
+    "StepSchedule",
+    "contract_step",
+    "contract_step_grid",
+    "contract_step_scratch",
+    "contract_step_schedule",
+]
 
-
-CACHED_CELLS = 1 << 22  # of a core: 16 MiB, about what the caches next to a CPU's core hold
+STREAMED_CELLS = 1 << 15  # of a core, from which on a CPU streams rows
+MAX_SPLITS = 1024
+PARTS_TOGETHER = 8  # whose loads are in flight together
+MULTIPROCESSORS = 132
 
 
 @dataclass(frozen=True)
 class StepSchedule:
-    """`lanes` of a workgroup; `unroll`: rows of the core whose loads are in flight together."""
+    """`lanes` of a workgroup, `across` of them side by side over the columns, `vector` columns each, a divisor of
+    all; `unroll`: rows of a lane whose loads are in flight together.
+
+    `splits`: workgroups that share a block of columns; with more than one, the grid is `contract_step_grid`.
+    `streamed`: columns of a workgroup of one subgroup that streams rows, 0 for the form in registers.
+    """
 
     lanes: int = 256
     unroll: int = 4
+    across: int = 0
+    vector: int = 1
+    splits: int = 1
+    streamed: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or not 1 <= self.unroll <= 32:
             raise ValueError(f"1 to 1024 lanes, 1 to 32 rows together: {self}")
+        if self.vector not in (1, 2, 4) or not 1 <= self.splits <= MAX_SPLITS:
+            raise ValueError(f"vectors of 1, 2 or 4 columns, 1 to {MAX_SPLITS} workgroups together: {self}")
+        if self.across not in (0, self.lanes) and (
+            self.lanes % SUBGROUP or self.across & (self.across - 1) or not 1 <= self.across < self.lanes
+        ):
+            raise ValueError(f"lanes side by side are all, or a power of two of whole subgroups: {self}")
+        if self.streamed and (
+            self.lanes != SUBGROUP or self.across or self.vector != 1 or self.streamed % SUBGROUP
+        ):
+            raise ValueError(f"rows are streamed by 32 lanes, over a multiple of 32 columns: {self}")
+
+    @property
+    def side(self) -> int:
+        """Lanes side by side."""
+        return self.across or self.lanes
+
+    @property
+    def columns(self) -> int:
+        """Of a workgroup."""
+        return self.streamed or self.side * self.vector
 
 
-def contract_step_schedule(inner: int | None, cells: int | None = None, target: str = "") -> StepSchedule:
+def contract_step_schedule(
+    inner: int | None,
+    cells: int | None = None,
+    target: str = "",
+    owns_grid: bool = True,
+    workers: int = 1,
+) -> StepSchedule:
     """The default schedule for a core of `inner` rows and `cells` elements (None: unknown).
 
-    A lane does little but load its column, so it should have many loads in flight.  On a GPU each of them
-    takes a register.  ptxas limits a lane to 32 registers, with which a multiprocessor runs at full
-    occupancy; workgroups of one subgroup get 64, as a multiprocessor holds at most 32 such workgroups.
-    (From a core of 1024 x 16384 f32 an H100 reads 1.5 TB/s with 32 lanes, half of it with more.)  So 32 rows
-    are unrolled where a column has several times as many; rows left over are done one by one.  On the CPU
-    target the 32 sums of a subgroup fill most vector registers; unrolling pays where the core comes from memory.
+    `owns_grid`: the launch has the grid of `contract_step_grid`, and scratch of its own.  `workers`: threads of the
+    cpu target.
     """
+    if not inner or not cells:
+        return _unknown_schedule(inner, target)
+    outer = cells // inner
     if is_gpu(target):
-        rows = inner or 16
-        return StepSchedule(lanes=32, unroll=32 if rows >= 4 * 32 else min(16, 1 << rows.bit_length() - 1))
+        return _gpu_schedule(inner, outer, owns_grid)
     if target == "cpu":
-        return StepSchedule(unroll=8 if (cells or 0) > CACHED_CELLS else 2)
+        return _cpu_schedule(inner, outer, workers if owns_grid else 1)
     return StepSchedule()
 
 
+def _unknown_schedule(inner: int | None, target: str) -> StepSchedule:
+    """A lane for each column: right for every core."""
+    if is_gpu(target):
+        rows = inner or 16
+        return StepSchedule(lanes=32, unroll=32 if rows >= 4 * 32 else min(16, 1 << rows.bit_length() - 1))
+    return StepSchedule(unroll=2) if target == "cpu" else StepSchedule()
+
+
+def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
+    """Loads of 16 bytes where columns allow, 32 to 64 bytes in flight a lane, and workgroups for all
+    multiprocessors, of at least some rows each."""
+    vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
+    across = min(SUBGROUP, 1 << (-(-outer // vector) - 1).bit_length())
+    lanes = 256
+    unroll = 16 // vector
+    while lanes > SUBGROUP and lanes // across * 2 > inner:
+        lanes //= 2
+    while unroll > 1 and lanes // across * unroll > inner:
+        unroll //= 2
+    schedule = StepSchedule(lanes, unroll, across, vector)
+    if not owns_grid:
+        return schedule
+    blocks = -(-outer // schedule.columns)
+    least = 2 * lanes // across * unroll  # rows that a workgroup should have
+    splits = min(MAX_SPLITS, inner // least, -(-4 * MULTIPROCESSORS // blocks))
+    return replace(schedule, splits=max(1, splits))
+
+
+def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
+    """Small cores and narrow ones are walked by columns, whose sums stay in registers; others are streamed."""
+    if inner * outer < STREAMED_CELLS or outer < 2 * SUBGROUP:
+        return StepSchedule(unroll=2)
+    columns = 2048 if outer >= 4096 else 1024 if outer > 1024 else 512
+    schedule = StepSchedule(SUBGROUP, 8 if columns == 2048 else 4, streamed=columns)
+    blocks = -(-outer // schedule.columns)
+    splits = min(inner // 64, -(-2 * workers // blocks)) if workers > 1 else 1
+    return replace(schedule, splits=max(1, splits))
+
+
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:
-    """Workgroups for `rank` outputs; any grid does all the work."""
-    return max(1, -(-rank // schedule.lanes))
+    """Workgroups for `rank` outputs; without `splits`, any grid does all the work."""
+    return max(1, -(-rank // schedule.columns)) * schedule.splits
+
+
+def contract_step_scratch(schedule: StepSchedule, rank: int) -> tuple[int, int]:
+    """The lengths of @partials and of @arrived for `rank` outputs."""
+    return rank * schedule.splits, max(1, -(-rank // schedule.columns))
 
 
 @lru_cache(maxsize=64)
 def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepSchedule()) -> Program:
-    """The program `contract_step`: @acc, @core, @out."""
+    """The program `contract_step`: @acc, @core, @out; with `splits` also @partials and @arrived (u32, of the
+    lengths of `contract_step_scratch`), @arrived zero on entry."""
     b = Builder("contract_step", workgroup=schedule.lanes)
-    acc = b.buffer("acc", dtype, None, "read", 0)
-    core = b.buffer("core", dtype, None, "read", 1)
-    out = b.buffer("out", dtype, None, "write", 2, live_out=True)
-
-    inner = b.len(acc, name="inner")
-    outer = b.div(b.len(core), inner, name="outer")
-    whole = b.sub(inner, b.rem(inner, schedule.unroll), name="whole")
-    with b.for_(b.global_id("x"), outer, b.global_size("x")) as columns:
-        j = columns.index
-
-        def add_row(i: Value, total: Value, j: Value = j) -> Value:
-            cell = b.add(b.mul(i, outer), j)
-            return multiply_add(b, signed(b, b.load(acc, i)), signed(b, b.load(core, cell)), total)
-
-        with b.for_(0, whole, schedule.unroll, carry=[zero(b, dtype)], dtype=DataType.U32) as rows:
-            total = rows.args[0]
-            for ahead in range(schedule.unroll):
-                total = add_row(offset(b, rows.index, ahead), total)
-            rows.yield_(total)
-        with b.for_(whole, inner, carry=[rows.result]) as rest:
-            rest.yield_(add_row(rest.index, rest.args[0]))
-        b.store(stored(b, rest.result, dtype), out, j)
+    b.buffer("acc", dtype, None, "read", 0)
+    b.buffer("core", dtype, None, "read", 1)
+    b.buffer("out", dtype, None, "write", 2, live_out=True)
+    (_Streamed if schedule.streamed else _InRegisters)(b, dtype, schedule).build()
     return b.finish(verify=False)
+
+
+class _Step:
+    """What both forms share: the blocks of columns, the rows of a workgroup, and where sums go."""
+
+    def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
+        self.b, self.dtype, self.schedule = b, dtype, schedule
+        self.inner = b.len("acc", name="inner")
+        self.outer = b.div(b.len("core"), self.inner, name="outer")
+        if schedule.vector > 1:  # changes nothing, but shows that vectors are aligned
+            self.outer = b.and_(self.outer, -schedule.vector & 0xFFFFFFFF)
+        if schedule.splits > 1:
+            b.buffer("partials", DataType.U32, None, "read_write", 3, live_in=True)
+            b.buffer("arrived", DataType.U32, None, "read_write", 4, live_in=True)
+            b.buffer("count", DataType.U32, 1, "workgroup")
+            b.buffer("parts", zero(b, dtype).type, schedule.lanes, "workgroup")
+
+    def build(self) -> None:
+        b, schedule = self.b, self.schedule
+        blocks = b.div(b.add(self.outer, schedule.columns - 1), schedule.columns, name="blocks")
+        if schedule.splits == 1:
+            with b.for_(b.workgroup_id("x"), blocks, b.num_workgroups("x"), dtype=DataType.U32) as loop:
+                self.block(b.mul(loop.index, schedule.columns, name="first"), b.const(0), self.inner)
+            return
+        number = b.workgroup_id("x")
+        self.split, block = b.div(number, blocks, name="split"), b.rem(number, blocks, name="block")
+        each = b.add(b.div(self.inner, schedule.splits), 1, name="each")
+        start = b.min(b.mul(self.split, each), self.inner, name="start")
+        first = b.mul(block, schedule.columns, name="first")
+        self.block(first, start, b.min(b.add(start, each), self.inner))
+        self.finish(first, block)
+
+    def block(self, first: Value, start: Value, stop: Value) -> None:
+        """The sums of the columns from `first` on, over rows `start` to `stop`."""
+        raise NotImplementedError
+
+    def put(self, total: Value, column: Value, is_part: bool) -> None:
+        """Store a sum: the result, or this workgroup's part of it."""
+        b = self.b
+        if is_part:
+            place = b.add(b.mul(self.split, self.outer), column)
+            b.atomic_exchange("partials", place, as_bits(b, total, DataType.U32))
+        else:
+            b.store(stored(b, total, self.dtype), "out", column)
+
+    def finish(self, first: Value, block: Value) -> None:
+        """Add up the parts of the columns from `first` on, if this workgroup is the last of their block.
+
+        Lanes are side by side over columns, one each, and what are left over take other parts.
+        """
+        b, schedule = self.b, self.schedule
+        b.barrier("workgroup")
+        with b.if_(b.eq(b.local_id("x"), 0)):
+            b.store(b.atomic_add("arrived", block, 1, order="acq_rel"), "count", 0)
+        b.barrier("workgroup")
+        is_last = b.eq(b.load("count", 0), schedule.splits - 1)
+        side = min(schedule.lanes, 1 << (schedule.columns - 1).bit_length())
+        slots = schedule.lanes // side
+        with b.if_(is_last):
+            column = b.rem(b.local_id("x"), side)
+            slot = b.div(b.local_id("x"), side)
+            width = b.min(b.sub(self.outer, first), schedule.columns)
+            with b.for_(0, -(-schedule.columns // side) * side, side, dtype=DataType.U32) as turn:
+                own = b.add(turn.index, column)
+                place = b.add(first, own)
+                # nothing for a lane without a column: the others wait for it below
+                count = b.select(b.lt(own, width), b.const(schedule.splits), 0)
+                total = self.parts(place, slot, count, slots)
+                if slots > 1:
+                    b.store(total, "parts", b.local_id("x"))
+                    b.barrier("workgroup")
+                    total = b.load("parts", column)
+                    for other in range(1, slots):
+                        total = b.add(total, b.load("parts", offset(b, column, other * side)))
+                with b.if_(b.and_(b.eq(slot, 0), b.lt(own, width))):
+                    self.put(total, place, is_part=False)
+
+    def parts(self, place: Value, slot: Value, count: Value, slots: int) -> Value:
+        """The sum of the parts slot, slot + slots, ... below `count` of a column."""
+        b = self.b
+        nothing = zero(b, self.dtype)
+
+        def part(number: Value) -> Value:
+            # an atomic load, since other workgroups stored it
+            word = b.atomic_or("partials", b.add(b.mul(number, self.outer), place), 0)
+            return as_bits(b, word, nothing.type)
+
+        together = min(PARTS_TOGETHER, -(-self.schedule.splits // slots))
+        whole = b.sub(count, b.rem(count, together * slots))
+        with b.for_(0, whole, together * slots, carry=[nothing], dtype=DataType.U32) as loop:
+            at = b.add(loop.index, slot)
+            words = [part(offset(b, at, k * slots)) for k in range(together)]
+            total = loop.args[0]
+            for word in words:
+                total = b.add(total, word)
+            loop.yield_(total)
+        with b.for_(b.add(whole, slot), count, slots, carry=[loop.result], dtype=DataType.U32) as rest:
+            rest.yield_(b.add(rest.args[0], part(rest.index)))
+        return rest.result
+
+
+def as_bits(b: Builder, value: Value, dtype: DataType) -> Value:
+    """The bits of `value` as `dtype`."""
+    return value if value.type is dtype else b.bitcast(value, dtype)
+
+
+class _InRegisters(_Step):
+    """See the module: lanes over columns and rows."""
+
+    def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
+        super().__init__(b, dtype, schedule)
+        self.slots = schedule.lanes // schedule.side
+        self.subgroups = schedule.lanes // SUBGROUP if self.slots > 1 else 1
+        if self.subgroups > 1:
+            kind = zero(b, dtype).type
+            b.buffer(
+                "sums",
+                kind,
+                max(schedule.lanes // max(SUBGROUP, schedule.side), 1) * schedule.columns,
+                "workgroup",
+            )
+
+    def block(self, first: Value, start: Value, stop: Value) -> None:
+        b, schedule = self.b, self.schedule
+        lane = b.local_id("x")
+        slot, side = (
+            (b.const(0), lane)
+            if self.slots == 1
+            else (b.div(lane, schedule.side), b.rem(lane, schedule.side))
+        )
+        own = side if schedule.vector == 1 else b.mul(side, schedule.vector)
+        column = b.add(first, own)
+        exists = b.lt(column, self.outer)
+        if self.slots == 1:
+            with b.if_(exists):
+                self.put_all(self.rows(column, start, stop), column)
+            return
+        # lanes without a column go on, since the others' sums are added up by the whole workgroup
+        row = b.add(start, slot)
+        total = self.rows(column, row, b.select(exists, stop, 0))
+        self.add_up(total, side, first)
+
+    def rows(self, column: Value, start: Value, stop: Value) -> Value:
+        """The sum of this lane's rows, `slots` apart."""
+        b, schedule, slots = self.b, self.schedule, self.slots
+        nothing = zero(b, self.dtype, schedule.vector)
+
+        def add_row(i: Value, total: Value) -> Value:
+            cell = b.load("core", b.add(b.mul(i, self.outer), column), lanes=schedule.vector)
+            return multiply_add(b, signed(b, b.load("acc", i)), signed(b, cell), total)
+
+        turn = slots * schedule.unroll
+        exist = b.select(b.lt(start, stop), b.sub(stop, start), 0)
+        count = exist if slots == 1 else b.div(b.add(exist, slots - 1), slots)
+        whole = b.sub(count, b.rem(count, schedule.unroll))
+        with b.for_(0, whole, schedule.unroll, carry=[nothing], dtype=DataType.U32) as loop:
+            total = loop.args[0]
+            at = b.add(start, b.mul(loop.index, slots) if slots > 1 else loop.index)
+            for ahead in range(0, turn, slots):
+                total = add_row(offset(b, at, ahead), total)
+            loop.yield_(total)
+        with b.for_(whole, count, carry=[loop.result], dtype=DataType.U32) as rest:
+            at = b.add(start, b.mul(rest.index, slots) if slots > 1 else rest.index)
+            rest.yield_(add_row(at, rest.args[0]))
+        return rest.result
+
+    def put_all(self, total: Value, column: Value) -> None:
+        for k, value in enumerate(elements(self.b, total)):
+            self.put(value, offset(self.b, column, k), self.schedule.splits > 1)
+
+    def add_up(self, total: Value, side: Value, first: Value) -> None:
+        """Add up the sums of the slots: in a subgroup by shuffles, across subgroups in workgroup memory."""
+        b, schedule = self.b, self.schedule
+        together = max(1, SUBGROUP // schedule.side)  # slots of a subgroup
+        slot = b.div(b.lane_id(), schedule.side) if together > 1 else b.const(0)
+        shared = shared_sums(b, elements(b, total), slot, together, schedule.side)
+        own = b.add(b.mul(side, schedule.vector) if schedule.vector > 1 else side, shared.first)
+        if self.subgroups == 1:
+            with b.if_(b.and_(shared.writes, b.lt(b.add(first, own), self.outer))):
+                for k, value in enumerate(shared.values):
+                    self.put(value, offset(b, b.add(first, own), k), schedule.splits > 1)
+            return
+        row = b.div(b.local_id("x"), max(SUBGROUP, schedule.side))
+        with b.if_(shared.writes):
+            for k, value in enumerate(shared.values):
+                b.store(value, "sums", offset(b, b.add(b.mul(row, schedule.columns), own), k))
+        b.barrier("workgroup")
+        width = b.min(b.sub(self.outer, first), schedule.columns)
+        with b.for_(b.local_id("x"), width, schedule.lanes, dtype=DataType.U32) as loop:
+            whole = b.load("sums", loop.index)
+            for other in range(1, schedule.lanes // max(SUBGROUP, schedule.side)):
+                whole = b.add(whole, b.load("sums", offset(b, loop.index, other * schedule.columns)))
+            self.put(whole, b.add(first, loop.index), schedule.splits > 1)
+        if schedule.splits == 1:  # before the sums of the next block
+            b.barrier("workgroup")
+
+
+class _Streamed(_Step):
+    """See RowStream."""
+
+    def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
+        super().__init__(b, dtype, schedule)
+        self.sums = b.buffer("sums", zero(b, dtype).type, schedule.streamed, "workgroup")
+
+    def block(self, first: Value, start: Value, stop: Value) -> None:
+        b = self.b
+        stream = RowStream(
+            b,
+            self.dtype,
+            "core",
+            self.sums,
+            b.min(b.sub(self.outer, first), self.schedule.streamed),
+            row_start=lambda row: b.add(b.mul(row, self.outer), first),
+            factor=lambda row: signed(b, b.load("acc", row)),
+        )
+        stream.clear()
+        stream.add(start, stop, self.schedule.unroll)
+        is_part = self.schedule.splits > 1
+        stream.each_turn(lambda column: self.put(b.load(self.sums, column), b.add(first, column), is_part))

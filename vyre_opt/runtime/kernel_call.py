@@ -20,6 +20,7 @@ __all__ = [
     "Copied",
     "Empty",
     "FastCall",
+    "Fresh",
     "Joined",
     "KernelCall",
     "OutFit",
@@ -32,6 +33,14 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Zeros:
     """An argument that is zeroed storage, neither input nor result."""
+
+    count: int
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An argument that is storage of which nothing is known, neither input nor result."""
 
     count: int
     dtype: DataType
@@ -62,7 +71,7 @@ class KernelCall:
 
     program: Program
     grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | Zeros | Joined | Copied, ...]
+    arguments: tuple[int | OutputAlloc | Zeros | Fresh | Joined | Copied, ...]
     shape: tuple[int, ...] = ()
     like: int = 0
     module: Module | None = None
@@ -146,7 +155,7 @@ def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> 
 def _argument(backend: ArrayBackend, argument: Any, operands: Sequence[Operand]) -> Any:
     if isinstance(argument, int):
         return operands[argument]
-    if isinstance(argument, Zeros):
+    if isinstance(argument, (Zeros, Fresh)):
         return backend.zeros(argument.count, argument.dtype)
     if isinstance(argument, Joined):
         return backend.join([operands[number] for number in argument.inputs])

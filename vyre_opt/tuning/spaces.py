@@ -22,15 +22,25 @@ _FINE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)  # of an odd number of words
 
 _TO_4, _TO_8, _TO_16 = (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8, 16)
-_ROWS = {"lanes": (8, 16, 32), "rows": _TO_8}  # of softmax: several rows in a workgroup
+_PLAIN = {"unroll": (4,), "tile": (0,), "turns": (1,), "splits": (1,), "shifted": (0,)}  # fields of softmax
+_ROWS = {
+    **_PLAIN,
+    "lanes": (8, 16, 32),
+    "rows": _TO_8,
+    "kept": (1,),
+}  # of softmax: several rows in a workgroup
+_ROW = {**_PLAIN, "rows": (1,), "kept": (1,)}
+_COLUMNS = {"across": (0,), "vector": (1,), "splits": (1,), "streamed": (0,)}  # of contract_step: a lane each
+_TABLE = {"workgroups": (1,), "streamed": (0,)}  # of chain: lanes over rows and columns
 _DECODE = {"lanes": _FINE, "characters": (4, 8, 16, 32)}
 _DECODE_SCAN = {"chunk": (12, 36, 60, 84), "lookup": (0, 1), "near": (0, 32), "threshold": (0, 49152)}
 
 GPU: dict[str, Products] = {
     "math.softmax": (
-        {**_ROWS, "vector": _TO_8, "kept": (1,), "unroll": (4,), "tile": (0,)},
-        {"lanes": _WIDE, "rows": (1,), "vector": _TO_8, "kept": (1,), "unroll": (4,), "tile": (0,)},
-        {"lanes": _WIDE, "rows": (1,), "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8), "tile": (0,)},
+        {**_ROWS, "vector": _TO_8, "turns": (1, 2)},
+        {**_ROW, "lanes": _WIDE, "vector": _TO_8},
+        {**_ROW, "lanes": _WIDE, "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8)},
+        {**_ROW, "lanes": _WIDE[2:], "vector": (4, 8), "splits": (2, 4, 8)},
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
     "math.matvec_fixed": ({"rows": _TO_16, "unroll": _TO_16},),
@@ -39,10 +49,20 @@ GPU: dict[str, Products] = {
         {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
     ),
     "scan.dfa": ({"lanes": _LANES[:5], "chunk": (4, *_CHUNKS)},),
-    "tt.contract_step": ({"lanes": _FINE, "unroll": (*_TO_16, 32)},),
+    "tt.contract_step": (
+        {**_COLUMNS, "lanes": _FINE, "unroll": (*_TO_16, 32)},
+        {
+            **_COLUMNS,
+            "lanes": _WIDE[1:4],
+            "unroll": _TO_16,
+            "across": (32,),
+            "vector": _TO_4,
+            "splits": _TO_8,
+        },
+    ),
     "tt.chain": (
-        {"lanes": _WIDE, "vector": _TO_4, "ahead": (0, 16, 32, 64), "workgroups": (1,)},
-        {"lanes": _LANES, "vector": (4,), "ahead": (32,), "workgroups": (2, 4, 8, 16, 32, 64)},
+        {**_TABLE, "lanes": _WIDE, "vector": _TO_4, "ahead": (0, 16, 32, 64)},
+        {**_TABLE, "lanes": _LANES, "vector": (4,), "ahead": (32,), "workgroups": (2, 4, 8, 16, 32, 64)},
     ),
     "tt.embedding": (
         {
@@ -62,16 +82,9 @@ GPU: dict[str, Products] = {
 CPU: dict[str, Products] = {
     **GPU,
     "math.softmax": (
-        {**_ROWS, "vector": _TO_4, "kept": (1,), "unroll": (4,), "tile": (0,)},
-        {
-            "lanes": _LANES[:3],
-            "rows": (1,),
-            "vector": _TO_4,
-            "kept": (0, 1),
-            "unroll": (2, 4, 8),
-            "tile": (0,),
-        },
-        {"lanes": (32,), "rows": (1,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
+        {**_ROWS, "vector": _TO_4},
+        {**_ROW, "lanes": _LANES[:3], "vector": _TO_4, "kept": (0, 1), "unroll": (2, 4, 8)},
+        {**_ROW, "lanes": (32,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
     ),
     "scan.prefix": (
         {
@@ -84,8 +97,14 @@ CPU: dict[str, Products] = {
         {"lanes": _LANES[:4], "rounds": _TO_8, "vector": (1, 4), "look_back": (0, 1), "twice": (0,)},
     ),
     "scan.dfa": ({"lanes": _LANES[:4], "chunk": _CHUNKS},),
-    "tt.contract_step": ({"lanes": _FINE[:8], "unroll": _TO_16},),
-    "tt.chain": ({"lanes": _LANES[:5], "vector": _TO_4, "ahead": (0, 16, 32), "workgroups": (1,)},),
+    "tt.contract_step": (
+        {**_COLUMNS, "lanes": _FINE[:8], "unroll": _TO_16},
+        {**_COLUMNS, "lanes": (32,), "unroll": _TO_16, "streamed": (256, 512, 1024, 2048)},
+    ),
+    "tt.chain": (
+        {**_TABLE, "lanes": _LANES[:5], "vector": _TO_4, "ahead": (0, 16, 32)},
+        {**_TABLE, "lanes": (32,), "vector": (1,), "ahead": (0,), "streamed": _TO_16},
+    ),
     "tt.embedding": ({"lanes": _LANES[:4], "lookups": _TO_8, "rows": (2, 4, 8, 16), "unroll": (1, 4, 8)},),
     "decode_scan": ({"lanes": _LANES[:4], **_DECODE_SCAN},),
 }

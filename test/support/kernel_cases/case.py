@@ -61,12 +61,14 @@ class Use:
 class KernelCase:
     """`kernel`: the op's name, or decode_scan, which is no op; `what` tells the cases of one kernel apart.
 
-    `make` builds the use anew at each call, so that a list of cases costs nothing.
+    `make` builds the use anew at each call, so that a list of cases costs nothing.  `waits`: workgroups wait for
+    later ones, so that all must run at once, as on ref and on a GPU.
     """
 
     kernel: str
     what: str
     make: Callable[[], Use]
+    waits: bool = False
 
     @property
     def name(self) -> str:

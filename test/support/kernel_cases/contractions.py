@@ -10,7 +10,12 @@ import numpy as np
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.chain import ChainSchedule, chain
 from vyre_opt.kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid
-from vyre_opt.kernels.tensor_train import StepSchedule, contract_step, contract_step_grid
+from vyre_opt.kernels.tensor_train import (
+    StepSchedule,
+    contract_step,
+    contract_step_grid,
+    contract_step_scratch,
+)
 
 from .case import Array, KernelCase, Use
 
@@ -35,7 +40,12 @@ SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
     ((64, 64, 32, 32, 64), ChainSchedule(64, workgroups=2)),
     ((128, 64, 64, 64), ChainSchedule(32, workgroups=16)),
 )
-CHAIN_SCHEDULES = {"": None, "32 lanes": ChainSchedule(32, 2), "nothing ahead": ChainSchedule(128, 4, 0)}
+CHAIN_SCHEDULES = {
+    "": None,
+    "32 lanes": ChainSchedule(32, 2),
+    "nothing ahead": ChainSchedule(128, 4, 0),
+    "streamed": ChainSchedule(32, 1, 0, streamed=4),
+}
 
 
 def contraction_cases() -> Iterator[KernelCase]:
@@ -46,16 +56,18 @@ def contraction_cases() -> Iterator[KernelCase]:
                 yield KernelCase("math.matvec_fixed", what, _matvec(dtype, rows, columns, schedule))
     for dtype in KINDS:
         for inner, outer in CORES:
-            for step in (StepSchedule(), StepSchedule(32, 3)):
-                what = f"{dtype}, {inner} x {outer} by {step.lanes}"
+            for step in (StepSchedule(), StepSchedule(32, 3), *_steps(outer)):
+                what = f"{dtype}, {inner} x {outer} by {step.lanes}" + f", {step}" * (step not in PLAIN)
                 yield KernelCase("tt.contract_step", what, _step(dtype, inner, outer, step))
         for ranks, spread in SPREAD:
             what = f"{dtype}, {' '.join(map(str, ranks))}, over {spread.workgroups} workgroups"
             yield KernelCase("tt.chain", what, _chain(dtype, ranks, spread))
+            yield KernelCase("tt.chain", f"{what}, separate", _chain(dtype, ranks, spread, True))
         for ranks in CHAINS:
             for name, chain_schedule in CHAIN_SCHEDULES.items():
                 what = f"{dtype}, {' '.join(map(str, ranks))}" + f", {name}" * bool(name)
                 yield KernelCase("tt.chain", what, _chain(dtype, ranks, chain_schedule))
+                yield KernelCase("tt.chain", f"{what}, separate", _chain(dtype, ranks, chain_schedule, True))
 
 
 def product(vector: Array, matrix: Array) -> Array:
@@ -90,6 +102,19 @@ def _matvec(dtype: DataType, rows: int, columns: int, schedule: MatvecSchedule) 
     return make
 
 
+PLAIN = (StepSchedule(), StepSchedule(32, 3))
+
+
+def _steps(outer: int) -> Iterator[StepSchedule]:
+    """In registers by few and many lanes, alone and in company; streamed, likewise."""
+    vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
+    for splits in (1, 3):
+        yield StepSchedule(32, 2, across=8, vector=vector, splits=splits)
+        yield StepSchedule(128, 3, across=1, vector=vector, splits=splits)
+        yield StepSchedule(256, 1, across=64, vector=1, splits=splits)
+        yield StepSchedule(32, 2, streamed=64, splits=splits)
+
+
 def _step(dtype: DataType, inner: int, outer: int, schedule: StepSchedule) -> Callable[[], Use]:
     def make() -> Use:
         rng = np.random.default_rng(outer)
@@ -97,13 +122,18 @@ def _step(dtype: DataType, inner: int, outer: int, schedule: StepSchedule) -> Ca
         expected = product(acc, core)
         inputs = [acc, core.reshape(-1), np.zeros(outer, acc.dtype)]
         grid = contract_step_grid(schedule, outer) if schedule == StepSchedule() else 2
+        if schedule.splits > 1:
+            grid = contract_step_grid(schedule, outer)
+            inputs += [np.zeros(size, np.uint32) for size in contract_step_scratch(schedule, outer)]
         program = contract_step(dtype, schedule)
         return Use(program, inputs, grid, expected, _bound(dtype, expected, inner))
 
     return make
 
 
-def _chain(dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule | None) -> Callable[[], Use]:
+def _chain(
+    dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule | None, separate: bool = False
+) -> Callable[[], Use]:
     def make() -> Use:
         rng = np.random.default_rng(sum(ranks))
         acc = _draw(rng, dtype, ranks[0])
@@ -113,9 +143,15 @@ def _chain(dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule | No
         expected = acc
         for core in cores:
             expected = product(expected, core)
-        joined = np.concatenate([core.reshape(-1) for core in cores])
-        inputs = [acc, joined, np.zeros(ranks[-1], acc.dtype)]
+        flat = [core.reshape(-1) for core in cores]
+        inputs = [acc, *(flat if separate else [np.concatenate(flat)]), np.zeros(ranks[-1], acc.dtype)]
         grid = schedule.workgroups if schedule else 1
-        return Use(chain(ranks, dtype, schedule), inputs, grid, expected, _bound(dtype, expected, len(ranks)))
+        return Use(
+            chain(ranks, dtype, schedule, separate),
+            inputs,
+            grid,
+            expected,
+            _bound(dtype, expected, len(ranks)),
+        )
 
     return make

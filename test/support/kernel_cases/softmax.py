@@ -48,6 +48,23 @@ def softmax_cases() -> Iterator[KernelCase]:
             vector = 4 if columns % 4 == 0 else 1
             read_twice = SoftmaxSchedule(lanes, 1, vector, kept=False)
             yield _case(columns, F32, read_twice, 0, f", read twice by {lanes}")
+    for columns, turned in ((7, SoftmaxSchedule(8, 16, turns=4)), (40, SoftmaxSchedule(32, 4, 2, turns=2))):
+        yield _case(columns, F32, turned, 0, ", several at once")
+    for columns, lanes, splits in ((129, 64, 2), (4100, 256, 5), (5000, 64, 33), (4096, 64, 64)):
+        vector = 4 if columns % 4 == 0 else 1
+        shared = SoftmaxSchedule(lanes, 1, vector, splits=splits)
+        yield replace(_case(columns, F32, shared, 0, f", over {splits} workgroups"), waits=True)
+    for columns, dtype, vector in (
+        (67, F32, 4),
+        (1023, F32, 4),
+        (514, F32, 4),
+        (1025, BF16, 8),
+        (35, F16, 8),
+    ):
+        for splits in (1, 3):
+            shifted = SoftmaxSchedule(64, 1, vector, splits=splits, shifted=True)
+            case = _case(columns, dtype, shifted, 0, f", shifted, over {splits} workgroups")
+            yield replace(case, waits=splits > 1)
     for kept in (True, False):
         yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _last_lane(kept))
     for count in (1, 2, 31, 33, 1000, 9000):
@@ -109,10 +126,12 @@ def _use(
     relative, least = _STORED[dtype]
     adding = 2.0**-24 * np.sqrt(columns / schedule.lanes)
     bound = expected * (1e-6 + 1.5e-7 * far + adding + relative) + 1e-37 + least
+    grid = grid or softmax_grid(schedule, len(values))
+    shared = [np.zeros(grid, np.uint64), np.zeros(1, np.uint32)] if schedule.splits > 1 else []
     return Use(
         softmax(columns, dtype, schedule),
-        [stored.reshape(-1), np.zeros_like(stored).reshape(-1)],
-        grid or softmax_grid(schedule, len(values)),
+        [stored.reshape(-1), np.zeros_like(stored).reshape(-1), *shared],
+        grid,
         expected.reshape(-1),
         bound.reshape(-1),
     )

@@ -102,7 +102,7 @@ def _sticky(w: Writer, shape: LaneShape, value: str, signed: bool) -> str:
     return w.emit(f"select {flags} {small}, {kind} {value}, {kind} {odd}")
 
 
-# --- rounding a float to f16 or bf16, by integer arithmetic: no target needs a library call
+# --- rounding a float to f16 or bf16: by an instruction or integer arithmetic, no target needs a library call
 
 
 def round_to_half(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:
@@ -112,6 +112,9 @@ def round_to_half(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> s
         half = w.emit(f"fptrunc {floats} {value} to {shape.of('half')}")
         return w.emit(f"fpext {shape.of('half')} {half} to {floats}")
     ints = shape.of("i32")
+    if w.module.rounds_to_bf16:  # which NaN comes of a NaN is not specified
+        short = w.call("llvm.nvvm.f2bf16.rn", "bfloat", [(floats, value)])
+        return from_bits(w, shape, dtype, w.emit(f"bitcast bfloat {short} to i16"))
     bits = w.emit(f"bitcast {floats} {value} to {ints}")
     # Add half a unit less one, plus the lowest bit kept: ties go to even, a carry to the exponent
     shifted = w.emit(f"lshr {ints} {bits}, {shape.integer('i32', 16)}")

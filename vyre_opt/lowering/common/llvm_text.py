@@ -14,11 +14,15 @@ __all__ = ["ModuleText", "Writer"]
 
 
 class ModuleText:
-    """The parts of a module's text: globals, declarations, functions, metadata."""
+    """The parts of a module's text: globals, declarations, functions, metadata.
 
-    def __init__(self, triple: str, layout: str) -> None:
+    `rounds_to_bf16`: whether the target has an instruction that rounds a float to bf16.
+    """
+
+    def __init__(self, triple: str, layout: str, rounds_to_bf16: bool = False) -> None:
         self.triple = triple
         self.layout = layout
+        self.rounds_to_bf16 = rounds_to_bf16
         self.globals: list[str] = []
         self.functions: list[str] = []
         self.metadata: list[str] = []

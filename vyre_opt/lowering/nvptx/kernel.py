@@ -56,7 +56,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 
     Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame.
     """
-    text = ModuleText(TRIPLE, LAYOUT)
+    text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
     # All kernels get their symbols first, so that shared memory never takes a kernel's name

@@ -67,6 +67,11 @@ class GpuTarget:
         return 8 if 90 <= self.number < 120 else 1
 
     @property
+    def rounds_to_bf16(self) -> bool:
+        """One instruction rounds a float to bf16."""
+        return self.number >= 80
+
+    @property
     def has_redux(self) -> bool:
         """Reductions of 32-bit integers over a subgroup in one instruction."""
         return self.number >= 80

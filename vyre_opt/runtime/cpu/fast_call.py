@@ -17,7 +17,7 @@ import numpy as np
 
 from ..array_backend import HostArrays, Operand, is_torch
 from ..arrays import storage_type
-from ..kernel_call import Copied, Joined, KernelCall, OutFit, Zeros
+from ..kernel_call import Copied, Fresh, Joined, KernelCall, OutFit, Zeros
 from ..signatures import signature_of
 from . import output_memory, threads
 
@@ -71,9 +71,10 @@ def _maker(backend: HostArrays, result: Any) -> Callable[[], Any]:
 
 @dataclass(slots=True)
 class _Run:
-    """What one call at a time uses: a runner with its arguments, and storage that is zeroed before each run."""
+    """What one call at a time uses: a runner with its arguments, `storage`, and what of it is zeroed before a run."""
 
     runner: threads.GridRunner
+    storage: list[np.ndarray]
     zeros: list[np.ndarray]
 
 
@@ -94,9 +95,9 @@ class CpuCall:
         "_makers",
         "_pointers",
         "_results",
+        "_storage",
         "_touched",
         "_workers",
-        "_zeros",
         "fits",
     )
 
@@ -114,13 +115,13 @@ class CpuCall:
         self._makers = [(_maker(backend, result), _pointer(result)) for result in results]
         self._inputs: list[tuple[int, int]] = []
         self._results: list[tuple[int, int]] = []
-        self._zeros: list[tuple[int, Zeros]] = []
+        self._storage: list[tuple[int, Zeros | Fresh]] = []
         self._copies: list[tuple[int, int, int]] = []
         self._counts: list[int] = []
         numbers = {place: number for number, place in enumerate(call.allocated_results)}
         for at, item in enumerate(launch.code_arguments):
             if not isinstance(item, int):
-                self._zeros.append((at, Zeros(item.count or 0, item.dtype)))
+                self._storage.append((at, Zeros(item.count or 0, item.dtype)))
                 self._counts.append(item.count or 0)
                 continue
             argument, lanes = call.arguments[item], call.program.bound_buffers[item].dtype.lanes
@@ -129,8 +130,8 @@ class CpuCall:
                 self._inputs.append((at, argument))
                 self._counts.append(operands[argument].count // lanes)
                 continue
-            if isinstance(argument, Zeros):
-                self._zeros.append((at, argument))
+            if isinstance(argument, (Zeros, Fresh)):
+                self._storage.append((at, argument))
                 self._counts.append(argument.count)
                 continue
             if isinstance(argument, Copied):
@@ -169,7 +170,7 @@ class CpuCall:
         if record is not None:  # the run is dropped, since nothing clears its fault records
             launch, grid = self._launch
             raise launch.error(record, grid, self._counts)
-        if run.runner.kept_bytes + sum(zeros.nbytes for zeros in run.zeros) <= MAX_KEPT_BYTES:
+        if run.runner.kept_bytes + sum(array.nbytes for array in run.storage) <= MAX_KEPT_BYTES:
             self._idle.append(run)
         del results[self._count :]
         return results
@@ -182,8 +183,10 @@ class CpuCall:
 
     def _new_run(self) -> _Run:
         launch, grid = self._launch
-        run = _Run(launch.new_runner(self._counts, grid, self._touched), [])
-        for at, zeros in self._zeros:
-            run.zeros.append(np.zeros(zeros.count * zeros.dtype.lanes, storage_type(zeros.dtype)))
-            run.runner.args[at] = output_memory.address(run.zeros[-1])
+        run = _Run(launch.new_runner(self._counts, grid, self._touched), [], [])
+        for at, kind in self._storage:
+            run.storage.append(np.zeros(kind.count * kind.dtype.lanes, storage_type(kind.dtype)))
+            run.runner.args[at] = output_memory.address(run.storage[-1])
+            if isinstance(kind, Zeros):
+                run.zeros.append(run.storage[-1])
         return run
