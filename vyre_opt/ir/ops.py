@@ -293,7 +293,7 @@ _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         "lanes rounds vector look_back twice")
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},
-        "lanes rows vector kept unroll tile turns splits shifted")
+        "lanes rows vector kept unroll tile turns splits shifted staged clamped")
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
         "x:read y:write", {}, {"x": _U32, "y": _U32},
         "lanes share")

@@ -1,8 +1,10 @@
 """math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
 
-The schedule chooses between five forms:
+The schedule chooses between six forms:
 
     a row for each group of `lanes` <= 32     short rows, in registers; no barrier
+    a row for each lane, through workgroup    rows too short and of a width for which no vector load is
+    memory                                    aligned: all rows of a workgroup are moved as one run
     a row for each workgroup, in registers    one read, one write, one barrier
     a row for several workgroups              wide or few rows, on a GPU: in registers, too
     a row for each workgroup, read twice      long rows: maximum and sum in the first pass
@@ -31,7 +33,7 @@ Error: a few ulp of f32 for elements that are not tiny, then one rounding to the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import gcd
 
@@ -62,6 +64,7 @@ MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
 BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
+MOST_STAGED = 56  # columns up to which a lane does a row alone
 FEW_ROWS, LONG_ROW = (
     16,
     1 << 14,
@@ -79,12 +82,15 @@ class SoftmaxSchedule:
     `rows`: of a workgroup; 1 for more than 32 lanes.
     `vector`: elements of a load, a divisor of the columns unless `shifted`.
     `shifted`: a row's vectors start at its first element that is aligned for them; what is before and behind them is
-    done one by one.  For rows that are kept by more than 32 lanes.
+    done one by one.  For rows that are kept by 32 lanes or more.
     `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
     `unroll` loads of a lane in flight.
     `tile`: with 32 lanes, one row, and not `kept`: the powers are in workgroup memory until their sum is known.
     `strided`: right for every grid, not only for `softmax_grid` workgroups.
     `turns`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
+    `staged`: a lane does a row, which it reads from workgroup memory.  `vector` is that of the moves from and to there.
+    `clamped`: of rows that are kept, lanes load a vector of the row in place of one that they lack, and do not count
+    it.  So no branch lies between the loads of a lane, which are in flight together; for a GPU.
     `splits`: workgroups that share a row; only where all of them can run at the same time.
     """
 
@@ -98,6 +104,8 @@ class SoftmaxSchedule:
     turns: int = 1
     splits: int = 1
     shifted: bool = False
+    staged: bool = False
+    clamped: bool = False
 
     @property
     def tile_rows(self) -> int:
@@ -111,13 +119,22 @@ def softmax_schedule(
     """The default schedule: 16-byte loads, two or more for each lane, about 16 values a lane, few idle lanes.
 
     More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth.  So 8 values a
-    lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should do one at
-    a time: with 24 values a lane, the registers do not allow a second workgroup.
+    lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should have few at
+    a time: with 32 values a lane, an H200 is a tenth faster at rows of 64 KiB than with 16 or 24.
 
     `may_wait`: workgroups may share a row and wait for each other, since the program runs on nothing but this GPU.
     """
     if target == "cpu":
         return _cpu_schedule(columns)
+    schedule = _gpu_schedule(columns, dtype, target, rows, may_wait)
+    clamped = is_gpu(target) and schedule.kept and not schedule.staged
+    return replace(schedule, clamped=clamped)
+
+
+def _gpu_schedule(
+    columns: int, dtype: DataType, target: str, rows: int | None, may_wait: bool
+) -> SoftmaxSchedule:
+    """For a GPU, or a target that is not known."""
     size = dtype.size_bytes or 4
     vector = widest = 16 // size
     while columns % vector:
@@ -125,12 +142,14 @@ def softmax_schedule(
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
         if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
-            return _busy_schedule(vectors, vector, size)
+            return _busy_schedule(columns, vector, size)
         lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
         return SoftmaxSchedule(lanes, 128 // lanes, vector)
     shifted = vector < widest and is_gpu(target)
     if shifted:
         vector, vectors = widest, columns // widest
+        if vectors <= SUBGROUP * 4:
+            return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
     rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
     if is_gpu(target) and may_wait and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
         return _shared_schedule(columns, vector, size, rows, shifted)
@@ -139,28 +158,29 @@ def softmax_schedule(
         return SoftmaxSchedule(1024, 1, vector, kept=False)
 
     is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
-    ideal = 24 if is_alone else 8 if size == 4 and vectors >= 1024 else 16
+    ideal = 32 if is_alone or (shifted and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
 
-    def cost(r: int) -> tuple[bool, bool, bool, int, int]:
+    def cost(r: int) -> tuple[bool, bool, int, int]:
         lanes = _whole_subgroups(-(-vectors // r))
         idle = lanes * r - vectors
         # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
-        # up to 16 values a lane leave registers for a second workgroup, whose loads add to those in flight
-        many = is_alone and r * vector <= 16
         # workgroups of this size would leave more than a fifth of a multiprocessor empty
         empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
-        return few, many, empty, idle * 16 // vectors, abs(r * vector - ideal)
+        return few, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
 
 
-def _busy_schedule(vectors: int, vector: int, size: int) -> SoftmaxSchedule:
+def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     """For so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
 
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
+    if vector * size < 16 and columns <= MOST_STAGED:
+        return SoftmaxSchedule(1, 128, 16 // size, staged=True)
+    vectors = columns // vector
     rounds = {16: 2, 8: 4, 4: 1 if vectors <= 8 else 3, 2: 2}[vector * size]
     lanes = min(SUBGROUP, 1 << (-(-vectors // rounds) - 1).bit_length())
     if vector * size == 16 and vectors > 1:
@@ -236,10 +256,14 @@ def _check(columns: int, schedule: SoftmaxSchedule) -> None:
     lanes, vector = schedule.lanes, schedule.vector
     if not 1 <= columns <= MAX_COLUMNS:
         raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
-    if columns % vector and not schedule.shifted:
+    if columns % vector and not (schedule.shifted or schedule.staged):
         raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
-    if schedule.shifted and (lanes <= SUBGROUP or not schedule.kept or columns < 2 * vector):
-        raise ValueError(f"shifted rows are kept by more than 32 lanes, and two vectors long: {schedule}")
+    if schedule.shifted and (lanes < SUBGROUP or not schedule.kept or columns < 2 * vector):
+        raise ValueError(f"shifted rows are kept by 32 lanes or more, and two vectors long: {schedule}")
+    if schedule.staged and (
+        lanes > 1 or schedule.turns > 1 or not schedule.kept or columns * schedule.rows > MAX_TILE
+    ):
+        raise ValueError(f"staged rows are a lane's each, and {MAX_TILE} elements in all at most: {schedule}")
     if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
         raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
     if (schedule.turns > 1 and (lanes > SUBGROUP or not schedule.kept)) or schedule.turns < 1:
@@ -274,6 +298,8 @@ class _Softmax:
         self.rounds = -(-self.vectors // (self.lanes * schedule.splits))
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
         self.tile = b.buffer("powers", DataType.F32, columns, "workgroup") if schedule.tile else None
+        if schedule.staged:
+            self.tile = b.buffer("rows", DataType.F32, columns * schedule.rows, "workgroup")
         self.slots: tuple[Buffer, Buffer] | None = None
         self.shared = _SharedRow(b, schedule.splits) if schedule.splits > 1 else None
         if self.lanes > SUBGROUP:
@@ -295,7 +321,9 @@ class _Softmax:
             return
         with each_tile(b, tiles_of(b, rows, schedule.tile_rows), schedule.strided) as tile:
             first = b.mul(tile, schedule.tile_rows)
-            if schedule.tile_rows == 1:
+            if schedule.staged:
+                self.staged_rows(first, rows)
+            elif schedule.tile_rows == 1:
                 self.row(tile, None)
             elif self.lanes == SUBGROUP and schedule.turns == 1:
                 # The row is uniform in a subgroup, so one branch guards all of it.  With fewer lanes all of them
@@ -306,11 +334,14 @@ class _Softmax:
             else:
                 row = b.add(first, b.div(local, self.lanes), name="row")
                 group = [offset(b, row, turn * schedule.rows) for turn in range(schedule.turns)]
-                self.kept_rows([(each, b.lt(each, rows)) for each in group])
-            if (
-                schedule.strided and self.slots
-            ):  # the next row writes the slots, which some lane may still read
-                b.barrier("workgroup")
+                exists = [b.lt(each, rows) for each in group]
+                if schedule.clamped:
+                    group = [b.min(each, b.sub(rows, 1)) for each in group]
+                self.kept_rows(list(zip(group, exists, strict=True)))
+            if schedule.strided and (self.slots or schedule.staged):
+                b.barrier(
+                    "workgroup"
+                )  # the next row writes the slots or the stage, which some lane may still read
 
     def row(self, row: Value, exists: Value | None) -> None:
         if self.schedule.kept:
@@ -409,17 +440,39 @@ class _Softmax:
     def kept_rows(self, rows: Sequence[tuple[Value, Value | None]]) -> None:
         """Rows, each with whether it exists; all are loaded before the first is computed."""
         loaded = []
+        b = self.b
         for row, exists in rows:
             self.enter(row, exists)
             places = [self.place(k) for k in range(self.rounds)]
             spots = [(index, self.inside(first, k)) for k, (first, index) in enumerate(places)]
-            values = [self.load(index, guard) for index, guard in spots]
             if self.schedule.shifted:
                 spots.append(self.edge())
-                values.append(self.load(*spots[-1], lanes=1))
+            widths = [self.vector] * self.rounds + [1] * self.schedule.shifted
+            if self.schedule.clamped:
+                spare = [self.first] * self.rounds + [self.start]
+                safe = [
+                    index if guard is None else b.select(guard, index, other)
+                    for (index, guard), other in zip(spots, spare, strict=False)
+                ]
+                values = [self.load(index, None, lanes) for index, lanes in zip(safe, widths, strict=True)]
+            else:
+                values = [self.load(*spot, lanes) for spot, lanes in zip(spots, widths, strict=True)]
             loaded.append((spots, values))
         for spots, values in loaded:
             self.kept_row(spots, values)
+
+    def sum_of(self, powers: Sequence[Value], spots: Spots) -> Value:
+        """The sum of this lane's powers, of vectors and perhaps a scalar."""
+        b = self.b
+        counts = [guard is None or not self.schedule.clamped for _, guard in spots]
+        whole = [power for power, one in zip(powers[: self.rounds], counts, strict=False) if one]
+        sums = [fold_lanes(b, whole, "add")] if whole else []
+        for power, (_, guard), one in zip(powers, spots, counts, strict=True):
+            if not one:
+                own = fold_lanes(b, [power], "add") if power.type.is_vec else power
+                assert guard is not None
+                sums.append(b.select(guard, own, 0.0))
+        return fold_lanes(b, [*sums, *(powers[self.rounds :] if counts[-1] else [])], "add")
 
     def kept_row(self, spots: Spots, values: Sequence[Value]) -> None:
         """Each subgroup takes powers against its own maximum, and the factor corrects them: so one barrier is
@@ -431,8 +484,7 @@ class _Softmax:
         maximum = subgroup_total(b, own, "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
         powers = [self.exp(value, self.spread(base, value)) for value in values]
-        sums = [fold_lanes(b, powers[: self.rounds], "add"), *powers[self.rounds :]]
-        total = butterfly(b, fold_lanes(b, sums, "add"), "add", width)
+        total = butterfly(b, self.sum_of(powers, spots), "add", width)
         if self.slots is None:
             factor = b.rcp(total)
         else:
@@ -466,6 +518,41 @@ class _Softmax:
         if count < SUBGROUP:  # lanes without a part have -inf, whose power is NaN if the maximum is -inf, too
             scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
         return largest, butterfly(b, scaled, "add")
+
+    # --- rows through workgroup memory ------------------------------------------------------
+
+    def staged_rows(self, first: Value, rows: Value) -> None:
+        """Move the rows from `first` on to workgroup memory, compute one a lane in place, and move them back."""
+        b, schedule, stage = self.b, self.schedule, self.tile
+        assert stage is not None
+        start = b.mul(first, self.columns)
+        exist = b.min(b.sub(rows, first), schedule.rows, name="exist")
+        count = b.mul(exist, self.columns)
+        local = b.local_id("x")
+        spots: list[tuple[Value, Value, int]] = []  # place in the stage, whether it is used, elements
+        whole = b.div(count, self.vector)
+        for k in range(-(-self.columns // self.vector)):
+            number = offset(b, local, k * schedule.rows)
+            spots.append((b.mul(number, self.vector), b.lt(number, whole), self.vector))
+        if self.vector > 1:
+            last = b.add(b.mul(whole, self.vector), local)
+            spots.append((last, b.lt(last, count), 1))
+        loaded = [self.load(b.add(start, place), used, lanes) for place, used, lanes in spots]
+        for value, (place, used, _) in zip(loaded, spots, strict=True):
+            self.put(value, stage, place, used)
+        b.barrier("workgroup")
+        with b.if_(b.lt(local, exist)):
+            places = [offset(b, b.mul(local, self.columns), k) for k in range(self.columns)]
+            values = [b.load(stage, place) for place in places]
+            maximum = self.largest(values)
+            powers = [self.exp(value, maximum) for value in values]
+            factor = b.rcp(fold_lanes(b, powers, "add"))
+            for power, place in zip(powers, places, strict=True):
+                b.store(b.mul(power, factor), stage, place)
+        b.barrier("workgroup")
+        for place, used, lanes in spots:
+            with b.if_(used):
+                self.store(b.load(stage, place, lanes=lanes), b.add(start, place), None)
 
     # --- a row read twice -----------------------------------------------------------------
 
@@ -584,6 +671,8 @@ class _SharedRow:
         """From the maximum and sum of each workgroup: those of the row."""
         b = self.b
         with b.if_(self.is_first):
+            # a part without elements may have a maximum of 0.0
+            maximum = b.select(b.eq(total, 0.0), float("-inf"), maximum)
             high = b.shl(b.cast(b.bitcast(maximum, DataType.U32), DataType.U64), 32)
             word = b.or_(high, b.cast(b.bitcast(total, DataType.U32), DataType.U64))
             b.atomic_exchange(self.state, self.number, word)

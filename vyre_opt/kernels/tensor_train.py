@@ -114,23 +114,25 @@ def _unknown_schedule(inner: int | None, target: str) -> StepSchedule:
 
 
 def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
-    """Loads of 16 bytes where columns allow, 32 to 64 bytes in flight a lane, and workgroups for all
-    multiprocessors, of at least some rows each."""
+    """Few lanes side by side, 128 bytes of a row where columns allow, so that there are many blocks of columns.
+
+    A workgroup has 32 rows a lane at least before columns are split, since adding up parts takes some 2 us.
+    """
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
-    across = min(SUBGROUP, 1 << (-(-outer // vector) - 1).bit_length())
-    lanes = 256
-    unroll = 16 // vector
-    while lanes > SUBGROUP and lanes // across * 2 > inner:
-        lanes //= 2
-    while unroll > 1 and lanes // across * unroll > inner:
-        unroll //= 2
-    schedule = StepSchedule(lanes, unroll, across, vector)
+    across = min(8 if vector == 4 else 16, 1 << (-(-outer // vector) - 1).bit_length())
+    lanes = 512
+    while across < SUBGROUP and lanes // across > inner:
+        across *= 2
+    if lanes // across > inner:  # a few rows: a lane does all of them
+        lanes = across = 256
+    slots = lanes // across
+    schedule = StepSchedule(lanes, min(2, -(-inner // slots)), across, vector)
     if not owns_grid:
         return schedule
     blocks = -(-outer // schedule.columns)
-    least = 2 * lanes // across * unroll  # rows that a workgroup should have
-    splits = min(MAX_SPLITS, inner // least, -(-4 * MULTIPROCESSORS // blocks))
-    return replace(schedule, splits=max(1, splits))
+    return replace(
+        schedule, splits=max(1, min(MAX_SPLITS, 2 * MULTIPROCESSORS // blocks, inner // (32 * slots)))
+    )
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:

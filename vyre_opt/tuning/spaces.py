@@ -22,7 +22,15 @@ _FINE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)  # of an odd number of words
 
 _TO_4, _TO_8, _TO_16 = (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8, 16)
-_PLAIN = {"unroll": (4,), "tile": (0,), "turns": (1,), "splits": (1,), "shifted": (0,)}  # fields of softmax
+_PLAIN = {
+    "unroll": (4,),
+    "tile": (0,),
+    "turns": (1,),
+    "splits": (1,),
+    "shifted": (0,),
+    "staged": (0,),
+    "clamped": (1,),
+}
 _ROWS = {
     **_PLAIN,
     "lanes": (8, 16, 32),
@@ -30,6 +38,7 @@ _ROWS = {
     "kept": (1,),
 }  # of softmax: several rows in a workgroup
 _ROW = {**_PLAIN, "rows": (1,), "kept": (1,)}
+_BRANCHES = {"clamped": (0,)}
 _COLUMNS = {"across": (0,), "vector": (1,), "splits": (1,), "streamed": (0,)}  # of contract_step: a lane each
 _TABLE = {"workgroups": (1,), "streamed": (0,)}  # of chain: lanes over rows and columns
 _DECODE = {"lanes": _FINE, "characters": (4, 8, 16, 32)}
@@ -39,7 +48,7 @@ GPU: dict[str, Products] = {
     "math.softmax": (
         {**_ROWS, "vector": _TO_8, "turns": (1, 2)},
         {**_ROW, "lanes": _WIDE, "vector": _TO_8},
-        {**_ROW, "lanes": _WIDE, "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8)},
+        {**_ROW, **_BRANCHES, "lanes": _WIDE, "vector": (2, 4, 8), "kept": (0,), "unroll": (2, 4, 8)},
         {**_ROW, "lanes": _WIDE[2:], "vector": (4, 8), "splits": (2, 4, 8)},
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
@@ -82,9 +91,9 @@ GPU: dict[str, Products] = {
 CPU: dict[str, Products] = {
     **GPU,
     "math.softmax": (
-        {**_ROWS, "vector": _TO_4},
-        {**_ROW, "lanes": _LANES[:3], "vector": _TO_4, "kept": (0, 1), "unroll": (2, 4, 8)},
-        {**_ROW, "lanes": (32,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
+        {**_ROWS, **_BRANCHES, "vector": _TO_4},
+        {**_ROW, **_BRANCHES, "lanes": _LANES[:3], "vector": _TO_4, "kept": (0, 1), "unroll": (2, 4, 8)},
+        {**_ROW, **_BRANCHES, "lanes": (32,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
     ),
     "scan.prefix": (
         {

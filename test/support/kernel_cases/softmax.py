@@ -50,6 +50,11 @@ def softmax_cases() -> Iterator[KernelCase]:
             yield _case(columns, F32, read_twice, 0, f", read twice by {lanes}")
     for columns, turned in ((7, SoftmaxSchedule(8, 16, turns=4)), (40, SoftmaxSchedule(32, 4, 2, turns=2))):
         yield _case(columns, F32, turned, 0, ", several at once")
+    for columns, dtype, vector in ((1, F32, 4), (7, F32, 4), (33, F32, 4), (7, BF16, 8), (6, F16, 8)):
+        staged = SoftmaxSchedule(1, 32, vector, staged=True)
+        yield _case(columns, dtype, staged, 0, ", staged")
+        yield _case(columns, dtype, replace(staged, strided=True), 2, ", staged and strided")
+    yield _case(67, F32, SoftmaxSchedule(32, 4, 4, shifted=True), 0, ", shifted, several in a workgroup")
     for columns, lanes, splits in ((129, 64, 2), (4100, 256, 5), (5000, 64, 33), (4096, 64, 64)):
         vector = 4 if columns % 4 == 0 else 1
         shared = SoftmaxSchedule(lanes, 1, vector, splits=splits)
@@ -65,6 +70,7 @@ def softmax_cases() -> Iterator[KernelCase]:
             shifted = SoftmaxSchedule(64, 1, vector, splits=splits, shifted=True)
             case = _case(columns, dtype, shifted, 0, f", shifted, over {splits} workgroups")
             yield replace(case, waits=splits > 1)
+    yield from _clamped()
     for kept in (True, False):
         yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _last_lane(kept))
     for count in (1, 2, 31, 33, 1000, 9000):
@@ -73,6 +79,25 @@ def softmax_cases() -> Iterator[KernelCase]:
                 "math.softmax_step", f"{count} by {lanes}, grid {grid}", _step(count, lanes, grid)
             )
     yield KernelCase("math.softmax_step", "zeros", _step(40, 32, 1, most=1))
+
+
+def _clamped() -> Iterator[KernelCase]:
+    """Lanes without a vector load another one: in rows of some lanes, of workgroups, shared, shifted, several."""
+    for columns, schedule in (
+        (7, SoftmaxSchedule(8, 16, turns=2)),
+        (33, SoftmaxSchedule(16, 8)),
+        (100, SoftmaxSchedule(32, 4, 4)),
+        (300, SoftmaxSchedule(96, 1, 2)),
+        (514, SoftmaxSchedule(64, 1, 4, shifted=True)),
+        (67, SoftmaxSchedule(32, 4, 4, shifted=True)),
+        (4100, SoftmaxSchedule(64, 1, 4, splits=33)),
+        (1030, SoftmaxSchedule(64, 1, 4, splits=5, shifted=True)),
+    ):
+        for dtype in (F32, F16):
+            case = _case(
+                columns, dtype, replace(schedule, clamped=True), 0, f", clamped, {schedule.splits} workgroups"
+            )
+            yield replace(case, waits=schedule.splits > 1)
 
 
 def _case(columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int, more: str) -> KernelCase:
@@ -90,6 +115,7 @@ def special_rows(columns: int, large: float) -> Array:
     one +inf; -inf but for the last 64th."""
     rng = np.random.default_rng(columns)
     x = (rng.standard_normal((8, columns)) * 5).astype(np.float32)
+    x[0, 0] = 0.0  # what lanes without an element may find
     x[1, : columns // 2] = -np.inf
     x[2, 1::2] = -np.inf
     x[3] *= large / 32
