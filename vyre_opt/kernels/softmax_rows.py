@@ -64,6 +64,7 @@ MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
 BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
+STAGED_BYTES = 1 << 17  # the same, where the other way is one load of less than 16 bytes a lane
 MOST_STAGED = 56  # columns up to which a lane does a row alone
 FEW_ROWS, LONG_ROW = (
     16,
@@ -127,7 +128,9 @@ def softmax_schedule(
     if target == "cpu":
         return _cpu_schedule(columns)
     schedule = _gpu_schedule(columns, dtype, target, rows, may_wait)
-    clamped = is_gpu(target) and schedule.kept and not schedule.staged
+    # a lane of a shared row of f32 has too few registers for all those loads
+    has_registers = schedule.splits == 1 or (dtype.size_bytes or 4) < 4
+    clamped = is_gpu(target) and schedule.kept and not schedule.staged and has_registers
     return replace(schedule, clamped=clamped)
 
 
@@ -141,7 +144,8 @@ def _gpu_schedule(
         vector //= 2
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
-        if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
+        least = BUSY_BYTES if vector * size == 16 or columns > MOST_STAGED else STAGED_BYTES
+        if is_gpu(target) and (rows or 0) * columns * size >= least:
             return _busy_schedule(columns, vector, size)
         lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
         return SoftmaxSchedule(lanes, 128 // lanes, vector)

@@ -39,7 +39,7 @@ __all__ = [
 STREAMED_CELLS = 1 << 15  # of a core, from which on a CPU streams rows
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
-MULTIPROCESSORS = 132
+WORKGROUPS = 2 * 132  # that occupy an H200
 
 
 @dataclass(frozen=True)
@@ -114,25 +114,27 @@ def _unknown_schedule(inner: int | None, target: str) -> StepSchedule:
 
 
 def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
-    """Few lanes side by side, 128 bytes of a row where columns allow, so that there are many blocks of columns.
+    """Few lanes side by side, 128 bytes of a row where columns allow, so that there are many blocks of columns; all of
+    a subgroup where there are enough.
 
-    A workgroup has 32 rows a lane at least before columns are split, since adding up parts takes some 2 us.
+    A workgroup has 16 rows a lane at least before columns are split, since adding up parts takes some 2 us.
     """
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
-    across = min(8 if vector == 4 else 16, 1 << (-(-outer // vector) - 1).bit_length())
-    lanes = 512
+    is_wide = outer >= 64 * WORKGROUPS
+    across = SUBGROUP if is_wide else 8 if vector == 4 else 16
+    across = min(across, 1 << (-(-outer // vector) - 1).bit_length())
+    lanes = 512 if vector == 4 and not is_wide else 256
     while across < SUBGROUP and lanes // across > inner:
         across *= 2
     if lanes // across > inner:  # a few rows: a lane does all of them
         lanes = across = 256
     slots = lanes // across
-    schedule = StepSchedule(lanes, min(2, -(-inner // slots)), across, vector)
+    most = 4 if is_wide or inner * outer >= 1 << 26 else 2
+    schedule = StepSchedule(lanes, min(most, -(-inner // slots)), across, vector)
     if not owns_grid:
         return schedule
     blocks = -(-outer // schedule.columns)
-    return replace(
-        schedule, splits=max(1, min(MAX_SPLITS, 2 * MULTIPROCESSORS // blocks, inner // (32 * slots)))
-    )
+    return replace(schedule, splits=max(1, min(MAX_SPLITS, WORKGROUPS // blocks, inner // (16 * slots))))
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:

@@ -1,5 +1,8 @@
 """Atomics, as LLVM's `atomicrmw` and `cmpxchg`, but for one case.
 
+LLVM 22 writes an `atomicrmw` of every order as a relaxed instruction.  So fences say the order, and the instruction
+itself is relaxed.
+
 The hardware's atomic f32 addition in global memory flushes subnormals to zero.  That makes no
 difference if the number added is at least 2^-101 in magnitude: next to it a subnormal is
 less than half an ulp, and where the sum cancels the result is a multiple of 2^-125.  A smaller
@@ -23,10 +26,11 @@ __all__ = ["ATOMIC_OPS"]
 LEAST_FOR_HARDWARE = 2.0**-101
 """The smallest magnitude that the hardware adds exactly; see above."""
 
-_ORDERS = {
-    "relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "seq_cst": "seq_cst",
+_FENCES = {
+    "relaxed": ("", ""), "acquire": ("", "acquire"), "release": ("release", ""), "acq_rel": ("release", "acquire"),
+    "seq_cst": ("seq_cst", "acquire"),
 }  # fmt: skip
-_ON_FAILURE = {"release": "monotonic", "acq_rel": "acquire"}
+"""Memory order -> the orders of the fences before and after the instruction."""
 
 
 def _atomic(emitter: FunctionEmitter, op: Op) -> None:
@@ -36,9 +40,18 @@ def _atomic(emitter: FunctionEmitter, op: Op) -> None:
 
     def change() -> list[str]:
         pointer = address(emitter, access, dtype, 1, 0)
-        return [_exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)]
+        before, after = _FENCES[op.attrs.get("order") or "relaxed"]
+        _fence(emitter, access.buffer, before)
+        old = _exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)
+        _fence(emitter, access.buffer, after)
+        return [old]
 
     emitter.set(op, *guarded(emitter, access.happens, change, dtype))
+
+
+def _fence(emitter: FunctionEmitter, buffer: BufferRef, order: str) -> None:
+    if order:
+        emitter.w.line(f'fence syncscope("{buffer.scope}") {order}')
 
 
 def _exchange(
@@ -46,11 +59,10 @@ def _exchange(
 ) -> str:
     """Writes the atomic instruction; returns the old value.  A float is exchanged as its bits."""
     w, name = emitter.w, op.name.removeprefix("atomic_")
-    order, kind, value = _ORDERS[op.attrs.get("order") or "relaxed"], SCALAR.type(dtype), operands[0]
+    kind, value = SCALAR.type(dtype), operands[0]
     scope, align = f'syncscope("{buffer.scope}")', f"align {dtype.size_bytes}"
     if name == "compare_exchange":
-        orders = f"{order} {_ON_FAILURE.get(order, order)}"
-        exchange = f"{kind} {value}, {kind} {operands[1]} {scope} {orders}"
+        exchange = f"{kind} {value}, {kind} {operands[1]} {scope} monotonic monotonic"
         pair = w.emit(f"cmpxchg {buffer.type} {pointer}, {exchange}, {align}")
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
     verb = {"exchange": "xchg"}.get(name, name)
@@ -62,26 +74,26 @@ def _exchange(
     if as_bits:
         kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
     if verb == "fadd" and dtype.name == "f32" and buffer.space == 1:
-        return w.emit(f"call float @{_add_function(w, order)}({buffer.type} {pointer}, float {value})")
-    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} {order}, {align}")
+        return w.emit(f"call float @{_add_function(w)}({buffer.type} {pointer}, float {value})")
+    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} monotonic, {align}")
     return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
 
 
-def _add_function(outer: Writer, order: str) -> str:
+def _add_function(outer: Writer) -> str:
     """The name of a function that adds to an f32 in global memory with IEEE subnormals."""
-    name = f"vyre.atomic_add.f32.{order}"
+    name = "vyre.atomic_add.f32"
     if not outer.module.defines(name):
-        outer.module.define(name, _add_text(name, Writer(outer.module), order))
+        outer.module.define(name, _add_text(name, Writer(outer.module)))
     return name
 
 
-def _add_text(name: str, w: Writer, order: str) -> str:
+def _add_text(name: str, w: Writer) -> str:
     pointer, scope = "ptr addrspace(1) %p", 'syncscope("device")'
     magnitude = w.call("llvm.fabs.f32", "float", [("float", "%x")])
     small = w.emit(f"fcmp olt float {magnitude}, {float_literal(LEAST_FOR_HARDWARE)}")
     w.branch_if(small, "careful", "direct")
     w.start("direct")
-    w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} {order}, align 4")
+    w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} monotonic, align 4")
     w.line("ret float %sum")
     w.start("careful")
     # A stale value costs another round, no more
@@ -90,8 +102,7 @@ def _add_text(name: str, w: Writer, order: str) -> str:
     w.line(f"%seen = phi i32 [ {first}, %careful ], [ %found, %again ]")
     old = w.emit("bitcast i32 %seen to float")
     new = w.emit(f"bitcast float {w.emit(f'fadd float {old}, %x')} to i32")
-    orders = f"{order} {_ON_FAILURE.get(order, order)}"
-    w.line(f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} {orders}, align 4")
+    w.line(f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} monotonic monotonic, align 4")
     w.line("%found = extractvalue { i32, i1 } %pair, 0")
     done = w.emit("extractvalue { i32, i1 } %pair, 1")
     w.branch_if(done, "done", "again")
