@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
-from vyre_opt.driver import numeric_kernels
+from vyre_opt.driver import numeric_kernels, planned_function
 from vyre_opt.driver.planned_function import MAX_PLANS, PlannedFunction
+from vyre_opt.runtime.cpu import CpuDispatcher, compiler
 
 RNG = np.random.default_rng(5)
 
@@ -58,8 +60,6 @@ def test_a_plan_keeps_no_array(scan: PlannedFunction) -> None:
 
 
 def test_plans_are_bounded(scan: PlannedFunction, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vyre_opt.driver import planned_function
-
     monkeypatch.setattr(planned_function, "MAX_PLANS", 3)
     for count in range(1, 9):
         kernels.prefix_scan(np.ones(count, np.uint32))
@@ -320,3 +320,78 @@ def test_threads_share_a_pipeline_of_many_lengths() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert errors == []
+
+
+# --- code for one length, and for all
+
+
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> CpuDispatcher:
+    """A dispatcher that finds no code, in its process or on disk."""
+    monkeypatch.setattr(compiler, "_LOADED", OrderedDict())
+    return CpuDispatcher(cache=False)
+
+
+@pytest.fixture
+def softmax(monkeypatch: pytest.MonkeyPatch) -> PlannedFunction:
+    """The function behind kernels.softmax, as in a new process."""
+    known = numeric_kernels._softmax
+    function = PlannedFunction(known.name, known.plan, known.take)
+    monkeypatch.setattr(numeric_kernels, "_softmax", function)
+    return function
+
+
+def check_softmax(cpu: CpuDispatcher, rows: int, columns: int, dtype: Any = np.float32) -> None:
+    x = (RNG.standard_normal((rows, columns)) * 4).astype(dtype)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    rtol = 1e-5 if dtype is np.float32 else 2e-3
+    for out in (None, np.empty_like(x)):
+        y = kernels.softmax(x, out=out, dispatcher=cpu)
+        np.testing.assert_allclose(y, expected, rtol=rtol, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_twenty_widths_in_turn_share_code(softmax: PlannedFunction, cpu: CpuDispatcher, dtype: Any) -> None:
+    for _ in range(3):
+        for columns in (*range(3, 13), 17, 31, 64, 100, 255, 1000, 1001, 5000, 33_000, 50_257):
+            check_softmax(cpu, 3, columns, dtype)
+    assert len(cpu.compilations) <= 3
+
+
+def test_a_width_that_comes_often_gets_its_own_code(softmax: PlannedFunction, cpu: CpuDispatcher) -> None:
+    for columns in (48, 49):
+        for _ in range(12):
+            check_softmax(cpu, 5, columns)
+    assert len(cpu.compilations) == 3, "that of 48, the general one, that of 49"
+    for _ in range(planned_function.CALLS_IN_ALL + 2):
+        for columns in (50, 51):
+            kernels.softmax(np.ones((2, columns), np.float32), dispatcher=cpu)
+    assert len(cpu.compilations) == 5
+    check_softmax(cpu, 7, 51)
+
+
+def test_pattern_lengths_share_code(cpu: CpuDispatcher) -> None:
+    text = b"the quick brown fox jumps over the lazy dog " * 30
+    for length in range(1, 21):
+        word = text[7 : 7 + length]
+        expected = [(k + length - 1, 0) for k in range(len(text)) if text.startswith(word, k)]
+        assert kernels.decode_scan(text, [word], "raw", dispatcher=cpu) == expected
+    assert len(cpu.compilations) <= 3
+
+
+def test_lengths_of_a_pipeline_share_code(cpu: CpuDispatcher) -> None:
+    scan = vyre_opt.compile(
+        """vyre 1
+        pipeline @main {
+          buffer @x : u32[?] read
+          buffer @sums : u32[?] write live_out
+          scan.prefix(@x, @sums)
+        }
+        """,
+        target=cpu,
+    )
+    for count in range(1000, 21_000, 1000):
+        x = RNG.integers(0, 100, count).astype(np.uint32)
+        np.testing.assert_array_equal(scan({"x": x}, lengths={"sums": count})["sums"], np.cumsum(x))
+    assert len(cpu.compilations) <= 3

@@ -62,23 +62,26 @@ def softmax(
 
 @planned("softmax")
 def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
-    from ..kernels.softmax_rows import MAX_COLUMNS, softmax_grid, softmax_schedule
-    from ..kernels.softmax_rows import softmax as build
+    from ..kernels import softmax_rows as k
 
     (x,) = operands
     element = element_type(x, "x", _FLOATS, dtype)
     columns, count = x.shape[-1], x.count
     if count == 0:
         return Empty(x.shape)
-    if columns > MAX_COLUMNS or count > MAX_ELEMENTS:
-        raise BadInputs(f"x has rows of {columns} and {count} elements; at most {MAX_COLUMNS} and 2^32 - 1")
+    if columns > k.MAX_COLUMNS or count > MAX_ELEMENTS:
+        raise BadInputs(f"x has rows of {columns} and {count} elements; at most {k.MAX_COLUMNS} and 2^32 - 1")
     rows = count // columns
-    schedule = softmax_schedule(columns, element, backend.target, rows, may_wait=True)
-    program, grid = build(columns, element, schedule), softmax_grid(schedule, rows)
-    arguments: tuple[Any, ...] = (0, OutputAlloc(count))
+    schedule = k.general_softmax_schedule(columns, backend.target)
+    arguments: tuple[Any, ...] = (0, OutputAlloc(count), Fresh(columns, DataType.U8))
+    program, grid = k.softmax(None, element, schedule), k.softmax_grid(schedule, rows)
+    general = KernelCall(program, grid, arguments, x.shape)
+    schedule = k.softmax_schedule(columns, element, backend.target, rows, may_wait=True)
+    program, grid = k.softmax(columns, element, schedule), k.softmax_grid(schedule, rows)
+    arguments = (0, OutputAlloc(count))
     if schedule.splits > 1:
         arguments += (Zeros(grid, DataType.U64), Zeros(1, DataType.U32))
-    return KernelCall(program, grid, arguments, x.shape)
+    return KernelCall(program, grid, arguments, x.shape, general=general)
 
 
 def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:

@@ -99,7 +99,7 @@ def _expand(module: Module, name: str, target: str) -> None:
     """Replace kernel stages by launches.  Raises BadLaunch."""
     from ..passes.manager import PassManager
 
-    result = PassManager("expand_kernels", target=target, verify_each=False).run(module)
+    result = PassManager("expand_kernels{counts=false}", target=target, verify_each=False).run(module)
     reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
     errors = [
         Diagnostic(

@@ -4,14 +4,20 @@
              no plan yet, or arrays that none fits  --operands--> KernelCall --> dispatch
 
 A plan holds no array of a caller.
+
+Where code is made for one length, and so for each anew, a function has code for its first length only and code for
+all of them; any other length gets its own when it comes often (`CodeChoice`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from ..ir.program import Program
+from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.kernel_call import Call, FastCall, KernelCall, run_call
@@ -23,6 +29,13 @@ __all__ = ["MAX_PLANS", "PlannedFunction", "planned", "remember"]
 
 MAX_PLANS = 1024
 """Of a function; a plan takes some hundred bytes, and its code is cached by the dispatcher."""
+
+OWN_CODES = 1
+CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
+"""Code that is made at once, for the first lengths; and the calls with a length after which it gets its own.
+
+Compiling takes as long as thousands of calls, so lengths that come in turn are better served by general code.
+"""
 
 Plan = Callable[..., Call]
 """`plan(backend, operands, *options)`: what a call with such operands comes to.  Raises BadInputs."""
@@ -38,6 +51,7 @@ class PlannedFunction:
 
     def __init__(self, name: str, plan: Plan, take: Take) -> None:
         self.name, self.plan, self.take = name, plan, take
+        self._choice = CodeChoice()
         self._fast: OrderedDict[Any, FastCall] = OrderedDict()
         self._calls: OrderedDict[Any, Call] = OrderedDict()
         """What calls come to, by the types of their operands: for arrays that no plan fits, too."""
@@ -74,10 +88,15 @@ class PlannedFunction:
             return record(self.name, arrays, dispatcher, out, *options)
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
-        call = self._call(backend, operands, options)
+        planned = self._call(backend, operands, options)
+        call = self._choice.of(planned, backend.target)
         result = run_call(backend, call, operands)
         if key is not None and isinstance(call, KernelCall):
             fast = backend.fast_call(call, operands, [result])
+            if fast is not None and call is not planned:
+                assert isinstance(planned, KernelCall)
+                drop = partial(self._fast.pop, key, None)
+                fast = _GeneralCall(fast, partial(self._choice.is_due, planned), drop)
             if fast is not None:
                 remember(self._fast, key, fast)
         return result if out is None else backend.copy_to(out, result)
@@ -93,6 +112,61 @@ class PlannedFunction:
             call = self.plan(backend, operands, *options)
             remember(self._calls, key, call)
         return call
+
+
+class CodeChoice:
+    """Which calls of a function are run by code of their own, and which by their `general` code."""
+
+    def __init__(self) -> None:
+        self._given: Counter[tuple[str | DataType, ...]] = Counter()
+        """By the target and the types of the buffers: to how many lengths code was given at once."""
+        self._calls: OrderedDict[Program, int] = OrderedDict()
+        """How often a length came, by the program that would be its own; -1 for one that has its code."""
+        self._last: Program | None = None
+        self._in_a_row = 0
+
+    def of(self, call: Call, target: str) -> Call:
+        """The call itself, or the general one in its place."""
+        if not isinstance(call, KernelCall) or call.general is None:
+            return call
+        if self._calls.get(call.program) == -1 or self.is_due(call):
+            return call
+        kind = (target, *(buffer.dtype for buffer in call.program.bound_buffers))
+        if self._given[kind] < OWN_CODES:
+            self._given[kind] += 1
+            remember(self._calls, call.program, -1)
+            return call
+        return call.general
+
+    def is_due(self, call: KernelCall) -> bool:
+        """Count a call that is about to be run by general code; whether its length has come often enough."""
+        program = call.program
+        self._in_a_row = self._in_a_row + 1 if program is self._last else 1
+        self._last = program
+        calls = self._calls.get(program, 0) + 1
+        is_due = calls == 0 or self._in_a_row > CALLS_IN_A_ROW or calls > CALLS_IN_ALL
+        remember(self._calls, program, -1 if is_due else calls)
+        return is_due
+
+
+class _GeneralCall:
+    """A plan by general code, see `FastCall`.  `drop`: forgets it, so that the next call is planned anew."""
+
+    def __init__(self, plan: FastCall, is_due: Callable[[], bool], drop: Callable[[], Any]) -> None:
+        self._plan, self._is_due, self._drop = plan, is_due, drop
+        self.fits = plan.fits
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        self._count()
+        return self._plan.run(arrays)
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        self._count()
+        return self._plan.into(arrays, out)
+
+    def _count(self) -> None:
+        if self._is_due():
+            self._drop()
 
 
 def remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..kernels.decode import DecodeSchedule
     from ..kernels.search import SearchSchedule
 
+COMMON_WARMUPS = (127, 1023, 8191)
+
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
 
@@ -107,7 +109,7 @@ def decode_scan(
     if isinstance(patterns, (str, bytes)):
         raise BadInputs("patterns is a list of patterns, not one")
     try:
-        automaton = build_automaton([p.encode() if isinstance(p, str) else bytes(p) for p in patterns])
+        automaton = _automaton(tuple(p.encode() if isinstance(p, str) else bytes(p) for p in patterns))
     except ValueError as error:
         raise BadInputs(str(error)) from None
     backend = array_backend_of(dispatcher, {"text": text})
@@ -120,6 +122,19 @@ def decode_scan(
     return _search(backend, octets, size, automaton, encoding)
 
 
+@lru_cache(maxsize=8)
+def _automaton(patterns: tuple[bytes, ...]) -> Automaton:
+    return build_automaton(patterns)
+
+
+def common_warmup(warmup: int) -> int:
+    """The warm-up of a program that serves `warmup` and others: a longer halo costs next to nothing.
+
+    A walk still ends where no match is under way, so it is not longer.
+    """
+    return next((common for common in COMMON_WARMUPS if warmup <= common), warmup)
+
+
 def _search(
     backend: ArrayBackend, octets: Operand, size: int, automaton: Automaton, encoding: str
 ) -> list[Match]:
@@ -127,7 +142,7 @@ def _search(
     from ..kernels.search import search_grid, search_schedule
 
     schedule = search_schedule(backend.target, size, automaton.warmup)
-    program = fused_decode_scan(encoding, automaton.warmup, schedule)
+    program = fused_decode_scan(encoding, common_warmup(automaton.warmup), schedule)
     tables = [backend.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
     grid, max_hits = search_grid(schedule, size), max(4096, size // 1024)
     while True:

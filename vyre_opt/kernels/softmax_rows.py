@@ -1,4 +1,4 @@
-"""math.softmax: exp(x - max) / sum of exp(x - max), over rows of a fixed number of columns.
+"""math.softmax: exp(x - max) / sum of exp(x - max), over rows of a number of columns.
 
 The schedule chooses between six forms:
 
@@ -10,6 +10,9 @@ The schedule chooses between six forms:
     a row for each workgroup, read twice      long rows: maximum and sum in the first pass
     a row for each subgroup, with its powers  for the CPU target, where workgroup memory is
     exp(x - max) in workgroup memory          ordinary memory that stays in the cache
+
+The number of columns is a constant of the program, or the length of a further buffer, @row: such code is slower,
+with rows that are read twice, but serves all of them.
 
 Workgroups that share a row hold a part of it each.  A part's maximum m and its sum s of exp(x - m) are one
 64-bit word of @state, m << 32 | s, written and read by atomic accesses:
@@ -54,7 +57,14 @@ from .collective import (
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
-__all__ = ["MAX_COLUMNS", "SoftmaxSchedule", "softmax", "softmax_grid", "softmax_schedule"]
+__all__ = [
+    "MAX_COLUMNS",
+    "SoftmaxSchedule",
+    "general_softmax_schedule",
+    "softmax",
+    "softmax_grid",
+    "softmax_schedule",
+]
 
 MAX_COLUMNS = 1 << 18
 NOTHING = 0xFF800000 << 32  # -inf and 0.0, as a word
@@ -132,6 +142,15 @@ def softmax_schedule(
     has_registers = schedule.splits == 1 or (dtype.size_bytes or 4) < 4
     clamped = is_gpu(target) and schedule.kept and not schedule.staged and has_registers
     return replace(schedule, clamped=clamped)
+
+
+def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
+    """The schedule for code that takes any number of columns; two of them, for short rows and for long ones."""
+    if is_gpu(target):
+        lanes, rows = (32, 4) if columns <= 2048 else (512, 1)
+    else:
+        lanes, rows = (1, 32) if columns <= 16 else (32, 1)
+    return SoftmaxSchedule(lanes, rows, kept=False, unroll=4 if is_gpu(target) else 1)
 
 
 def _gpu_schedule(
@@ -237,22 +256,31 @@ def softmax_grid(schedule: SoftmaxSchedule, rows: int) -> int:
 
 @lru_cache(maxsize=256)
 def softmax(
-    columns: int,
+    columns: int | None,
     dtype: DataType = DataType.F32,
     schedule: SoftmaxSchedule | None = None,
     out_dtype: DataType | None = None,
 ) -> Program:
     """The program `softmax`: @x, @y with rows of `columns` elements; with `splits` also @state (u64, a word a
-    workgroup) and @ticket (u32, one element), zero on entry.
+    workgroup) and @ticket (u32, one element), zero on entry.  Without `columns`, they are the length of @row (u8),
+    which is not read.
 
     Raises ValueError for columns or a schedule out of range.
     """
-    schedule = schedule or softmax_schedule(columns, dtype)
-    _check(columns, schedule)
+    if columns is None:
+        schedule = schedule or general_softmax_schedule(MAX_COLUMNS)
+        _check(MAX_COLUMNS, schedule)
+        if schedule.kept or schedule.tile or schedule.vector > 1:
+            raise ValueError(f"rows of any length are read twice, element by element: {schedule}")
+    else:
+        schedule = schedule or softmax_schedule(columns, dtype)
+        _check(columns, schedule)
     b = Builder("softmax", workgroup=schedule.lanes * schedule.rows)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", out_dtype or dtype, None, "write", 1, live_out=True)
-    _Softmax(b, x, y, columns, schedule).build()
+    if columns is None:
+        b.buffer("row", DataType.U8, None, "read", 2)
+    _Softmax(b, x, y, columns or b.len("row", name="columns"), schedule).build()
     return b.finish(verify=False)
 
 
@@ -293,17 +321,21 @@ Spots = Sequence[tuple[Value, Value | None]]
 class _Softmax:
     """Emits the body: `kept_row`, `long_row` or `tiled_row`, by the schedule."""
 
-    def __init__(self, b: Builder, x: Buffer, y: Buffer, columns: int, schedule: SoftmaxSchedule) -> None:
+    def __init__(
+        self, b: Builder, x: Buffer, y: Buffer, columns: int | Value, schedule: SoftmaxSchedule
+    ) -> None:
         self.b, self.x, self.y = b, x, y
-        self.columns, self.schedule = columns, schedule
+        self.row_length, self.schedule = columns, schedule
         self.lanes, self.vector = schedule.lanes, schedule.vector
-        self.vectors = columns // schedule.vector
-        self.surely = (columns - self.vector + 1) // self.vector if schedule.shifted else self.vectors
+        # what follows is asked for only where the number is a constant
+        self.columns = columns if isinstance(columns, int) else 1
+        self.vectors = self.columns // schedule.vector
+        self.surely = (self.columns - self.vector + 1) // self.vector if schedule.shifted else self.vectors
         self.rounds = -(-self.vectors // (self.lanes * schedule.splits))
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
-        self.tile = b.buffer("powers", DataType.F32, columns, "workgroup") if schedule.tile else None
+        self.tile = b.buffer("powers", DataType.F32, self.columns, "workgroup") if schedule.tile else None
         if schedule.staged:
-            self.tile = b.buffer("rows", DataType.F32, columns * schedule.rows, "workgroup")
+            self.tile = b.buffer("rows", DataType.F32, self.columns * schedule.rows, "workgroup")
         self.slots: tuple[Buffer, Buffer] | None = None
         self.shared = _SharedRow(b, schedule.splits) if schedule.splits > 1 else None
         if self.lanes > SUBGROUP:
@@ -315,7 +347,7 @@ class _Softmax:
 
     def build(self) -> None:
         b, schedule = self.b, self.schedule
-        rows = b.div(b.len(self.x), self.columns, name="rows")
+        rows = b.div(b.len(self.x), self.row_length, name="rows")
         local = b.local_id("x")
         self.lane = local if schedule.rows == 1 else b.rem(local, self.lanes, name="lane")
         if self.shared is not None:
@@ -341,11 +373,13 @@ class _Softmax:
                 exists = [b.lt(each, rows) for each in group]
                 if schedule.clamped:
                     group = [b.min(each, b.sub(rows, 1)) for each in group]
-                self.kept_rows(list(zip(group, exists, strict=True)))
+                if schedule.kept:
+                    self.kept_rows(list(zip(group, exists, strict=True)))
+                else:
+                    self.row(group[0], exists[0])
             if schedule.strided and (self.slots or schedule.staged):
-                b.barrier(
-                    "workgroup"
-                )  # the next row writes the slots or the stage, which some lane may still read
+                # the next row writes the slots or the stage, which some lane may still read
+                b.barrier("workgroup")
 
     def row(self, row: Value, exists: Value | None) -> None:
         if self.schedule.kept:
@@ -360,7 +394,7 @@ class _Softmax:
     def enter(self, row: Value, exists: Value | None) -> None:
         """Compute where the row and its vectors start."""
         b = self.b
-        self.start = self.first = b.mul(row, self.columns, name="start")
+        self.start = self.first = b.mul(row, self.row_length, name="start")
         self.exists = exists
         self.count: Value | int = self.vectors
         if self.schedule.shifted:
@@ -633,6 +667,8 @@ class _Softmax:
         `body` gets the carried values, and returns them updated.
         """
         unroll = self.schedule.unroll
+        if isinstance(self.row_length, Value):
+            return self.each_round_of_any(carried, body, self.row_length)
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
         if whole:
             with self.b.for_(0, whole, unroll, carry=carried) as loop:
@@ -648,6 +684,28 @@ class _Softmax:
         for start in range(0, len(rest), unroll):
             carried = body(carried, rest[start : start + unroll])
         return carried
+
+    def each_round_of_any(
+        self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]], columns: Value
+    ) -> list[Value]:
+        """`each_round` for a number of columns that is known at run time."""
+        b, unroll, lanes = self.b, self.schedule.unroll, self.lanes
+        whole: Value | int = 0
+        if self.exists is None:
+            turn = lanes * unroll
+            whole = b.mul(b.div(columns, turn), unroll)
+            with b.for_(0, whole, unroll, carry=carried, dtype=DataType.U32) as loop:
+                numbers = [offset(b, loop.index, u) for u in range(unroll)]
+                updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
+                if updated:
+                    loop.yield_(*updated)
+            carried = list(loop.results)
+        with b.for_(whole, tiles_of(b, columns, lanes), carry=carried, dtype=DataType.U32) as rest:
+            first, index = self.place(rest.index)
+            updated = body(rest.args, [(index, all_of(b, self.exists, b.lt(first, columns)))])
+            if updated:
+                rest.yield_(*updated)
+        return list(rest.results)
 
 
 class _SharedRow:

@@ -26,9 +26,14 @@ MAX_GRID = 2**31 - 1
 
 @dataclass(frozen=True)
 class ExpandOptions:
-    """`target`: the target of the schedules (`cpu`, `sm_90`); empty takes the pass pipeline's."""
+    """`target`: the target of the schedules (`cpu`, `sm_90`); empty takes the pass pipeline's.
+
+    `counts`: the buffers of a stage's program have the counts of the pipeline's, for passes that ask; without,
+    they stay open, so that one code serves all lengths.
+    """
 
     target: str = ""
+    counts: bool = True
 
 
 @register
@@ -39,7 +44,7 @@ class ExpandKernels(Pass):
     Options = ExpandOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        expander = _Expander(module, ctx, self.options.target or ctx.target)
+        expander = _Expander(module, ctx, self.options.target or ctx.target, self.options.counts)
         for program in list(module.programs.values()):
             expander.program(program)
         for pipeline in module.pipelines.values():
@@ -49,8 +54,8 @@ class ExpandKernels(Pass):
 
 
 class _Expander:
-    def __init__(self, module: Module, ctx: PassContext, target: str) -> None:
-        self.module, self.ctx, self.target = module, ctx, target
+    def __init__(self, module: Module, ctx: PassContext, target: str, counts: bool) -> None:
+        self.module, self.ctx, self.target, self.counts = module, ctx, target, counts
         self.expanded = 0
         self.expansions: dict[Any, tuple[Program, Expansion]] = {}
         """The programs of stages, by what the stages have in common: equal stages launch the same one."""
@@ -135,7 +140,7 @@ class _Expander:
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
-        for formal, actual in zip(program.bound_buffers, buffers, strict=False):
+        for formal, actual in zip(program.bound_buffers, buffers, strict=False) if self.counts else ():
             formal.count = actual.count
         self.module.add_before_pipelines(program)
         return program

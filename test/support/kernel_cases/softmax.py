@@ -71,6 +71,11 @@ def softmax_cases() -> Iterator[KernelCase]:
             case = _case(columns, dtype, shifted, 0, f", shifted, over {splits} workgroups")
             yield replace(case, waits=splits > 1)
     yield from _clamped()
+    for columns in (1, 5, 33, 700, 2500):
+        for dtype in (F32, BF16):
+            for lanes in (1, 32, 96):
+                general = SoftmaxSchedule(lanes, max(1, 32 // lanes), kept=False)
+                yield _case(columns, dtype, general, 0, f", any length by {lanes}", is_general=True)
     for kept in (True, False):
         yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _last_lane(kept))
     for count in (1, 2, 31, 33, 1000, 9000):
@@ -100,12 +105,19 @@ def _clamped() -> Iterator[KernelCase]:
             yield replace(case, waits=schedule.splits > 1)
 
 
-def _case(columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int, more: str) -> KernelCase:
+def _case(
+    columns: int,
+    dtype: DataType,
+    schedule: SoftmaxSchedule,
+    grid: int,
+    more: str,
+    is_general: bool = False,
+) -> KernelCase:
     def make() -> Use:
         x = special_rows(columns, 6e4 if dtype is F16 else 1e37)
         stored: Array = bf16_bits(x) if dtype is BF16 else x.astype(np.float16) if dtype is F16 else x
         values = widened(stored) if dtype is BF16 else stored
-        return _use(values, stored, columns, dtype, schedule, grid)
+        return _use(values, stored, columns, dtype, schedule, grid, is_general)
 
     return KernelCase("math.softmax", f"{dtype}, rows of {columns}{more}", make)
 
@@ -136,7 +148,13 @@ def _last_lane(kept: bool) -> Any:
 
 
 def _use(
-    values: Array, stored: Array, columns: int, dtype: DataType, schedule: SoftmaxSchedule, grid: int
+    values: Array,
+    stored: Array,
+    columns: int,
+    dtype: DataType,
+    schedule: SoftmaxSchedule,
+    grid: int,
+    is_general: bool = False,
 ) -> Use:
     """The formula in f64, with -inf and NaN as they come out of it.
 
@@ -154,8 +172,10 @@ def _use(
     bound = expected * (1e-6 + 1.5e-7 * far + adding + relative) + 1e-37 + least
     grid = grid or softmax_grid(schedule, len(values))
     shared = [np.zeros(grid, np.uint64), np.zeros(1, np.uint32)] if schedule.splits > 1 else []
+    if is_general:
+        shared = [np.zeros(columns, np.uint8)]
     return Use(
-        softmax(columns, dtype, schedule),
+        softmax(None if is_general else columns, dtype, schedule),
         [stored.reshape(-1), np.zeros_like(stored).reshape(-1), *shared],
         grid,
         expected.reshape(-1),
