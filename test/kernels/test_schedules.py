@@ -17,7 +17,7 @@ from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
-from vyre_opt.kernels.softmax_rows import softmax_schedule
+from vyre_opt.kernels.softmax_rows import MAX_SPLITS, softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_schedule
 from vyre_opt.tuning.workload import KernelWorkload
 
@@ -135,11 +135,24 @@ def test_short_walks_share_lines_on_a_gpu() -> None:
         assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
 
 
-def test_the_widest_rows_have_a_multiprocessor_each_where_there_are_many() -> None:
-    """A row of 64 KiB in flight is enough for one; with few rows all should be in flight at once."""
+def test_of_many_of_the_widest_rows_a_multiprocessor_has_few() -> None:
+    """Two of 64 KiB in flight are enough for one; of few rows all should be in flight at once."""
     lanes = {rows: softmax_schedule(16384, D.F32, "sm_90", rows).lanes for rows in (None, 256, 16384)}
-    assert lanes == {None: 1024, 256: 1024, 16384: 704}
+    assert lanes == {None: 1024, 256: 1024, 16384: 512}
     assert all(softmax_schedule(16384, D.BF16, "sm_90", rows).lanes == 1024 for rows in (256, 16384))
+
+
+def test_rows_are_shared_where_they_are_few_or_do_not_fit() -> None:
+    """Only where the program surely runs on the GPU alone: workgroups of a row wait for each other."""
+
+    def splits(columns: int, rows: int | None, may_wait: bool = True) -> int:
+        return softmax_schedule(columns, D.F32, "sm_90", rows, may_wait).splits
+
+    assert splits(1 << 18, 1) == splits(1 << 18, 2) == MAX_SPLITS
+    assert splits(1 << 18, 10_000) == 32
+    assert splits(1 << 15, 10_000) == splits(1 << 12, 1) == 1
+    assert splits(1 << 18, None) == splits(1 << 18, 1, may_wait=False) == 1
+    assert softmax_schedule(1 << 18, D.F32, "cpu", 1, may_wait=True).splits == 1
 
 
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:

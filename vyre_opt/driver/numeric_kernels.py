@@ -33,7 +33,7 @@ from .torch_calls import (
     traced_tt_chain,
     traced_tt_embedding,
 )
-from .tt_table import TTTable
+from .tt_table import TTTable, rows_of_cores
 
 __all__ = [
     "TTTable",
@@ -221,7 +221,7 @@ def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
 def tt_embedding(
     cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
 ) -> Any:
-    """Rows of a table stored as cores: `TTTable(cores)(indices)`, which is faster where a table is used again."""
+    """Rows of a table stored as cores, which are used where they are: as `TTTable(cores)(indices)`, without a copy."""
     if any(map(is_recorded, (*cores, indices))):
         return record("tt_embedding", (indices, *cores), dispatcher, None, dtype)
-    return TTTable(cores, dtype=dtype, dispatcher=dispatcher)(indices)
+    return rows_of_cores(cores, indices, dtype, dispatcher)

@@ -131,7 +131,7 @@ class CodeChoice:
             return call
         if self._calls.get(call.program) == -1 or self.is_due(call):
             return call
-        kind = (target, *(buffer.dtype for buffer in call.program.bound_buffers))
+        kind: tuple[str | DataType, ...] = (target, *(b.dtype for b in call.program.bound_buffers))
         if self._given[kind] < OWN_CODES:
             self._given[kind] += 1
             remember(self._calls, call.program, -1)

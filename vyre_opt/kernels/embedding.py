@@ -22,13 +22,13 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, guarded, offset
+from .embedding_cores import EmbeddingCores
 from .embedding_grouped import (
     BUSY_WORKGROUPS,
     GroupedSchedule,
     embedding_grouped,
     grouped_grid,
     grouped_schedule,
-    slice_start,
 )
 from .embedding_shape import EmbeddingShape
 from .targets import is_gpu
@@ -141,28 +141,29 @@ def embedding(
     dtype: DataType = DataType.F32,
     schedule: Schedule | None = None,
     out_dtype: DataType | None = None,
+    separate: bool = False,
 ) -> Program:
     """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
 
-    Raises ValueError for tables that do not fit into workgroup memory.
+    `separate`: each core is a buffer of its own, @core0, @core1, ...  Raises ValueError for tables that do not fit into workgroup memory.
     """
     schedule = schedule or embedding_schedule(shape)
     if isinstance(schedule, GroupedSchedule):
-        return embedding_grouped(shape, dtype, schedule, out_dtype or dtype)
+        return embedding_grouped(shape, dtype, schedule, out_dtype or dtype, separate)
     if _table_bytes(shape, schedule.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
             f"{schedule.lookups} lookups need {_table_bytes(shape, schedule.lookups)} bytes of workgroup memory, "
             f"more than {MAX_TABLE_BYTES}; lower the ranks"
         )
     b = Builder("embedding", workgroup=schedule.lanes)
-    b.buffer("cores", dtype, shape.elements, "read", 0)
-    indices = b.buffer("indices", DataType.U32, None, "read", 1)
-    b.buffer("out", out_dtype or dtype, None, "write", 2, live_out=True)
+    cores = EmbeddingCores(b, shape, dtype, separate)
+    indices = b.buffer("indices", DataType.U32, None, "read", cores.count)
+    b.buffer("out", out_dtype or dtype, None, "write", cores.count + 1, live_out=True)
     for name, size in zip(("even", "odd"), _tables(shape), strict=True):
         if size:
             b.buffer(name, DataType.F32, size * schedule.lookups, "workgroup")
     b.buffer("found", DataType.U32, schedule.lookups, "workgroup")
-    work = _Embedding(b, shape, schedule)
+    work = _Embedding(b, cores, schedule)
     count = b.len(indices, name="n")
     with each_tile(b, tiles_of(b, count, schedule.lookups), schedule.strided) as tile:
         work.build(b.mul(tile, schedule.lookups, name="first"), count)
@@ -174,8 +175,8 @@ def embedding(
 class _Embedding:
     """Emits the body: @found holds the tile's indices, @even and @odd the matrices of its lookups."""
 
-    def __init__(self, b: Builder, shape: EmbeddingShape, schedule: EmbeddingSchedule) -> None:
-        self.b, self.shape, self.schedule = b, shape, schedule
+    def __init__(self, b: Builder, cores: EmbeddingCores, schedule: EmbeddingSchedule) -> None:
+        self.b, self.shape, self.cores, self.schedule = b, cores.shape, cores, schedule
         self.lane = b.local_id("x", name="lane")
 
     def build(self, first: Value, count: Value) -> None:
@@ -195,11 +196,8 @@ class _Embedding:
             self.step(k, first, exist, is_last=k == last)
 
     def slice_start(self, lookup: Value, k: int) -> Value:
-        """The index in @cores of the slice of core k that a lookup takes."""
-        return slice_start(self.b, self.shape, self.b.load("found", lookup), k)
-
-    def element(self, index: Value) -> Value:
-        return as_type(self.b, self.b.load("cores", index), DataType.F32)
+        """Where the slice of core k that a lookup takes starts in its buffer."""
+        return self.cores.slice_start(self.cores.digit(self.b.load("found", lookup), k), k)
 
     def begin(self) -> None:
         """Copy the slices of the first core to @even, transposed to [s, a]."""
@@ -207,7 +205,7 @@ class _Embedding:
         size, q, rank = shape.table(0), shape.q[0], shape.ranks[1]
         with b.for_(self.lane, size * self.schedule.lookups, self.schedule.lanes) as loop:
             lookup, cell = b.div(loop.index, size), b.rem(loop.index, size)
-            value = self.element(b.add(self.slice_start(lookup, 0), cell))
+            value = self.cores.load(0, b.add(self.slice_start(lookup, 0), cell))
             across = b.add(b.mul(b.rem(cell, rank), q), b.div(cell, rank))
             b.store(value, "even", b.add(b.mul(lookup, size), across))
 
@@ -255,7 +253,7 @@ class _Embedding:
             sums = list(loop.args)
             for ahead in range(unroll):
                 s = offset(b, loop.index, ahead)
-                cell = self.element(b.add(cells, b.mul(s, columns)))
+                cell = self.cores.load(k, b.add(cells, b.mul(s, columns)))
                 entry = b.load(table, b.add(entries, b.mul(s, rows)), lanes=together)
                 for i in range(together):
                     left = b.extract(entry, i) if together > 1 else entry

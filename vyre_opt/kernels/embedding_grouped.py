@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, elements, offset, shared_sums
+from .embedding_cores import EmbeddingCores
 from .embedding_shape import EmbeddingShape
 
-__all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule", "slice_start"]
+__all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
 
 ORDER = DataType.U16
 BUSY_WORKGROUPS = 4 * 132
@@ -124,9 +124,15 @@ def grouped_grid(schedule: GroupedSchedule, shape: EmbeddingShape, count: int) -
 
 
 def embedding_grouped(
-    shape: EmbeddingShape, dtype: DataType, schedule: GroupedSchedule, out_dtype: DataType
+    shape: EmbeddingShape,
+    dtype: DataType,
+    schedule: GroupedSchedule,
+    out_dtype: DataType,
+    separate: bool,
 ) -> Program:
     """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
+
+    `separate`: each core is a buffer of its own.
 
     Raises ValueError if the schedule does not fit the shape.
     """
@@ -134,33 +140,22 @@ def embedding_grouped(
     if wrong is not None:
         raise ValueError(f"{schedule}: {wrong}")
     b = Builder("embedding", workgroup=schedule.lanes(shape))
-    b.buffer("cores", dtype, shape.elements, "read", 0)
-    b.buffer("indices", DataType.U32, None, "read", 1)
-    b.buffer("out", out_dtype, None, "write", 2, live_out=True)
+    cores = EmbeddingCores(b, shape, dtype, separate)
+    b.buffer("indices", DataType.U32, None, "read", cores.count)
+    b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
     b.buffer("order", ORDER, schedule.chunk, "workgroup")
     b.buffer("found", DataType.U32, 1, "workgroup")
     b.buffer("rows", DataType.F32, schedule.lookups * shape.q[0] * shape.r[0], "workgroup")
-    _Grouped(b, shape, schedule).build()
+    _Grouped(b, cores, schedule).build()
     return b.finish(verify=False)
-
-
-def _digit(b: Builder, shape: EmbeddingShape, index: Value, k: int) -> Value:
-    """Digit k of an index of the table."""
-    below = prod(shape.p[k + 1 :])
-    digit = b.div(index, below) if below > 1 else index
-    return b.rem(digit, shape.p[k]) if k else digit
-
-
-def slice_start(b: Builder, shape: EmbeddingShape, index: Value, k: int) -> Value:
-    """The index in @cores of the slice of core k that belongs to an index of the table."""
-    return offset(b, b.mul(_digit(b, shape, index, k), shape.slice_size(k)), shape.start(k))
 
 
 class _Grouped:
     """Emits the body, of a workgroup that does the lookups of one digit i_1 in one chunk."""
 
-    def __init__(self, b: Builder, shape: EmbeddingShape, schedule: GroupedSchedule) -> None:
-        self.b, self.shape, self.schedule = b, shape, schedule
+    def __init__(self, b: Builder, cores: EmbeddingCores, schedule: GroupedSchedule) -> None:
+        shape = cores.shape
+        self.b, self.shape, self.cores, self.schedule = b, shape, cores, schedule
         self.lanes = schedule.lanes(shape)
         self.tile = schedule.lookups * shape.q[0]  # rows of a tile
         self.width = shape.r[1] // schedule.columns  # lanes of an a_1
@@ -204,7 +199,7 @@ class _Grouped:
 
     def keep(self, place: Value, index: Value) -> None:
         b = self.b
-        with b.if_(b.eq(_digit(b, self.shape, index, 1), self.digit)):
+        with b.if_(b.eq(self.cores.digit(index, 1), self.digit)):
             slot = b.atomic_add("found", 0, 1)
             b.store(b.cast(place, ORDER), "order", slot)
 
@@ -218,13 +213,8 @@ class _Grouped:
         return b.add(self.first, b.cast(b.load("order", slot), DataType.U32))
 
     def slice_of(self, lookup: Value, k: int) -> Value:
-        """The index in @cores of the slice of core k that a lookup takes."""
-        return slice_start(self.b, self.shape, self.b.load("indices", lookup), k)
-
-    def elements(self, index: Value, lanes: int) -> Value:
-        """A vector of @cores as f32."""
-        loaded = self.b.load("cores", index, lanes=lanes)
-        return self.b.cast(loaded, loaded.type.with_element(DataType.F32))
+        """Where the slice of core k that a lookup takes starts in its buffer."""
+        return self.cores.slice_start(self.cores.digit(self.b.load("indices", lookup), k), k)
 
     # --- core 0 times core 1 ------------------------------------------------------------------
 
@@ -237,7 +227,7 @@ class _Grouped:
         with b.if_(b.lt(piece, pieces)):
             start = b.add(self.slice_of(self.lookup(b.div(row, q0)), 0), b.mul(b.rem(row, q0), rank))
             with b.for_(b.mul(piece, vector), rank, pieces * vector) as loop:
-                cells = self.elements(b.add(start, loop.index), vector)
+                cells = self.cores.load(0, b.add(start, loop.index), vector)
                 for k in range(vector):
                     cell = b.extract(cells, k) if vector > 1 else cells
                     place = b.add(b.mul(offset(b, loop.index, k), self.tile), row)
@@ -257,15 +247,14 @@ class _Grouped:
         b, shape, schedule = self.b, self.shape, self.schedule
         rank, width = shape.r[0], shape.q[1] * shape.r[1]
         column = b.add(b.mul(self.a1, shape.r[1]), self.s2)
-        slice_start = b.add(b.mul(self.digit, shape.slice_size(1)), shape.start(1))
-        start = b.add(slice_start, column)
+        start = b.add(self.cores.slice_start(self.digit, 1), column)
         unroll = _divisor(rank, range(schedule.unroll, 0, -1))
         nothing = b.const(0.0, _vector(schedule.columns))
         with b.for_(0, rank, unroll, carry=[nothing] * schedule.rows) as loop:
             sums = list(loop.args)
             for ahead in range(unroll):
                 s = offset(b, loop.index, ahead)
-                cells = self.elements(b.add(start, b.mul(s, width)), schedule.columns)
+                cells = self.cores.load(1, b.add(start, b.mul(s, width)), schedule.columns)
                 entries = b.load("rows", b.add(b.mul(s, self.tile), self.row), lanes=schedule.rows)
                 sums = [
                     b.fma(b.splat(entry, schedule.columns), cells, total)
@@ -284,7 +273,7 @@ class _Grouped:
             if row % q0 == 0:  # the rows of a lookup share its slice
                 lookup = self.lookup(b.div(offset(b, self.row, row), q0))
                 start = b.add(self.slice_of(lookup, 2), b.mul(self.s2, q2))
-                cells = [self.elements(b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
+                cells = [self.cores.load(2, b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
             total = b.const(0.0, _vector(q2))
             for factor, cell in zip(elements(b, product), cells, strict=True):
                 total = b.fma(b.splat(factor, q2) if q2 > 1 else factor, cell, total)

@@ -42,10 +42,14 @@ def embedding_cases() -> Iterator[KernelCase]:
             yield KernelCase("tt.embedding", f"f32, {cores}, {count}", _lookups(shape, count, F32, F32))
         strided = _lookups(shape, 33, F32, F32, STRIDED)
         yield KernelCase("tt.embedding", f"f32, {cores}, strided", strided)
+        apart = _lookups(shape, 33, BF16, F32, separate=True)
+        yield KernelCase("tt.embedding", f"bf16 to f32, {cores}, separate", apart)
         for grouped in GROUPED:
             if grouped.why_not(shape) is None:
                 what = f"f32, {cores}, {grouped.rows} x {grouped.columns} of {grouped.chunk}"
                 yield KernelCase("tt.embedding", what, _lookups(shape, 300, F32, F32, grouped))
+                apart = _lookups(shape, 300, F32, F32, grouped, separate=True)
+                yield KernelCase("tt.embedding", f"{what}, separate", apart)
         for out in (BF16, F32):
             make = _lookups(shape, 33, BF16, out)
             yield KernelCase("tt.embedding", f"bf16 to {out}, {cores}", make)
@@ -57,6 +61,7 @@ def _lookups(
     dtype: DataType,
     out_dtype: DataType,
     schedule: Schedule | None = None,
+    separate: bool = False,
 ) -> Callable[[], Use]:
     def make() -> Use:
         rng = np.random.default_rng(count)
@@ -69,9 +74,10 @@ def _lookups(
         own_schedule = schedule or embedding_schedule(shape, count=count, target="cuda")
         out = np.zeros(expected.size, np.uint16 if out_dtype is BF16 else np.float32)
         relative = 2.0**-8 if out_dtype is BF16 else 1e-4
+        flat = [core.reshape(-1) for core in stored]
         return Use(
-            embedding(shape, dtype, own_schedule, out_dtype),
-            [np.concatenate([core.reshape(-1) for core in stored]), indices, out],
+            embedding(shape, dtype, own_schedule, out_dtype, separate),
+            [*(flat if separate else [np.concatenate(flat)]), indices, out],
             2 if schedule is STRIDED else embedding_grid(own_schedule, shape, count),
             expected,
             relative * np.abs(expected) + 1e-4,
