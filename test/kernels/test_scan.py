@@ -10,7 +10,7 @@ import pytest
 
 from vyre_opt import kernels
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_tiles
+from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_state
 from vyre_opt.runtime.dispatcher import BadInputs
 
 
@@ -21,7 +21,7 @@ def test_any_length_over_any_grid(once, seed: int) -> None:
     count, grid, start = draw.randint(1, 700), draw.randint(1, 9), draw.randrange(2**32 - 700)
     x = np.arange(start, start + count, dtype=np.uint32)
     schedule = ScanSchedule(32, 1, 1)
-    state = np.zeros(prefix_tiles(schedule, count), np.uint64)
+    state = np.zeros(prefix_state(schedule, count, DataType.U32), np.uint64)
     inputs = [x, np.zeros_like(x), state, np.zeros(1, np.uint32)]
     y = once(prefix(DataType.U32, schedule), inputs, grid)
     np.testing.assert_array_equal(y, np.cumsum(x, dtype=np.uint32))
@@ -33,8 +33,19 @@ def test_arrays(rng: np.random.Generator, target: str) -> None:
         kernels.prefix_scan(x, dispatcher=target), np.cumsum(x, dtype=np.int32).reshape(3, 2000)
     )
     assert kernels.prefix_scan(np.zeros(0, np.float32), dispatcher=target).size == 0
-    with pytest.raises(BadInputs, match="x holds u32, i32, f32, not float64"):
-        kernels.prefix_scan(np.zeros(3), dispatcher=target)
+    with pytest.raises(BadInputs, match="x holds u32, i32, f32, u64, i64, f64, not int16"):
+        kernels.prefix_scan(np.zeros(3, np.int16), dispatcher=target)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.float64])
+@pytest.mark.parametrize("count", [1, 1000, 100_003, 300_000])
+def test_sums_of_64_bits(rng: np.random.Generator, target: str, kind: type, count: int) -> None:
+    """Of one tile and of many, of which each waits for those before it."""
+    if target == "ref" and count > 1000:
+        count = 20_003
+    x = rng.integers(0, 1 << 40, count).astype(kind)
+    expected = np.cumsum(x)  # below 2^59: of f64 some are rounded
+    np.testing.assert_allclose(kernels.prefix_scan(x, dispatcher=target), expected, rtol=1e-13)
 
 
 def test_many_tiles(rng: np.random.Generator, target: str) -> None:

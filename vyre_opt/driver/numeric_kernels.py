@@ -48,6 +48,7 @@ __all__ = [
 
 _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
+_SCANNED = (*_SUMMED, DataType.U64, DataType.I64, DataType.F64)
 MAX_SEPARATE = 16  # cores that a program takes one by one; more are copied side by side, so that it is a loop
 MAX_ELEMENTS = (1 << 32) - 1
 
@@ -104,25 +105,25 @@ def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
 
 @traced_as(traced_prefix_scan)
 def prefix_scan(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
-    """The inclusive prefix sum of u32, i32 (wrapping) or f32, over all elements in order."""
+    """The inclusive prefix sum of integers of 32 or 64 bits (wrapping), f32 or f64, over all elements in order."""
     return _prefix_scan((x,), ("x",), dispatcher, out)
 
 
 @planned("prefix_scan")
 def _prefix_scan(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    from ..kernels.scan import prefix, prefix_grid, prefix_schedule, prefix_tiles
+    from ..kernels.scan import prefix, prefix_grid, prefix_schedule, prefix_state
 
     (x,) = operands
-    element, count = element_type(x, "x", _SUMMED), x.count
+    element, count = element_type(x, "x", _SCANNED), x.count
     if count == 0:
         return Empty(x.shape)
     if count > MAX_ELEMENTS:
         raise BadInputs(f"x has {count} elements; at most 2^32 - 1")
-    schedule = prefix_schedule(count, backend.target, workers=backend.workers)
+    schedule = prefix_schedule(count, backend.target, workers=backend.workers, dtype=element)
     grid = prefix_grid(schedule, count)
     arguments: tuple[Any, ...] = (0, OutputAlloc(count))
     if schedule.look_back:
-        arguments += (Zeros(prefix_tiles(schedule, count), DataType.U64), Zeros(1, DataType.U32))
+        arguments += (Zeros(prefix_state(schedule, count, element), DataType.U64), Zeros(1, DataType.U32))
     return KernelCall(prefix(element, schedule), grid, arguments, x.shape)
 
 

@@ -24,7 +24,16 @@ __all__ = [
 ]
 
 _INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_BY_NAME = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint32": "u32", "int32": "i32"}
+_BY_NAME = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "uint64": "u64",
+    "int64": "i64",
+    "uint32": "u32",
+    "int32": "i32",
+}
 
 
 def element_type(

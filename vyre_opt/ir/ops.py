@@ -289,7 +289,7 @@ _kernel("scan.dfa",
         {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
         "lanes chunk")
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
-        {"x": (*_U32, *_I32, DataType.F32), "y": (*_U32, *_I32, DataType.F32)},
+        dict.fromkeys("xy", (*_U32, *_I32, DataType.F32, DataType.U64, DataType.I64, DataType.F64)),
         "lanes rounds vector look_back twice")
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},

@@ -145,15 +145,15 @@ def _contract_step(r: ExpansionRequest) -> Expansion:
 def _prefix(r: ExpansionRequest) -> Expansion:
     from . import scan as k
 
-    count = r.count(0)
-    schedule = r.at(k.prefix_schedule(count, r.target, look_back=r.owns_grid))
+    count, dtype = r.count(0), r.one_type()
+    schedule = r.at(k.prefix_schedule(count, r.target, look_back=r.owns_grid, dtype=dtype))
     if schedule.look_back and (not r.owns_grid or count is None):
         raise ValueError("a look-back needs state of its own, and a known count: only for a pipeline's stage")
-    program = k.prefix.__wrapped__(r.one_type(), schedule)
+    program = k.prefix.__wrapped__(dtype, schedule)
     if not schedule.look_back:
         return Expansion(program, schedule, 1)
     assert count is not None
-    scratch = {"state": k.prefix_tiles(schedule, count), "ticket": 1}
+    scratch = {"state": k.prefix_state(schedule, count, dtype), "ticket": 1}
     return Expansion(program, schedule, k.prefix_grid(schedule, count), scratch)
 
 

@@ -1,4 +1,4 @@
-"""scan.prefix: the inclusive prefix sum of u32, i32 (wrapping) and f32, in one pass over memory.
+"""scan.prefix: the inclusive prefix sum of integers of 32 or 64 bits (wrapping), f32 and f64, in one pass over memory.
 
 A tile is `lanes * rounds * vector` elements.  Each subgroup owns a run of consecutive elements of
 the tile, which it scans in rounds of 32 neighbouring vectors:
@@ -31,9 +31,14 @@ together by one atomic access, so no fence between them is needed:
     flag 1  the sum of the tile (AGGREGATE)
     flag 2  the sum of everything up to and including the tile (WHOLE)
 
+Sums of 64 bits do not fit beside a flag.  They have words of their own, behind the flags in @state, which are
+written before the flag is and read after it, by release and acquire:
+
+    @state    flag of each tile, AGGREGATE or WHOLE << 32 | sums of tiles | sums up to the ends of tiles
+
 Tile numbers are drawn from @ticket, so all tiles before a drawn one belong to workgroups that already
 run.  Waiting for them therefore ends, in whatever order the workgroups were started.  @state and @ticket
-are zero on entry.  With look-back, f32 results may differ in the last bits from run to run, since the
+are zero on entry.  With look-back, float results may differ in the last bits from run to run, since the
 order of additions depends on which words were published in time.
 """
 
@@ -48,7 +53,7 @@ from ..ir.types import DataType
 from .collective import SUBGROUP, elements, guarded, offset, subgroup_total
 from .targets import is_gpu
 
-__all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_tiles"]
+__all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_state"]
 
 AGGREGATE, WHOLE = 1, 2
 MANY_WORKERS = 4
@@ -84,7 +89,11 @@ class ScanSchedule:
 
 
 def prefix_schedule(
-    count: int | None, target: str = "", look_back: bool = True, workers: int = 1
+    count: int | None,
+    target: str = "",
+    look_back: bool = True,
+    workers: int = 1,
+    dtype: DataType = DataType.U32,
 ) -> ScanSchedule:
     """The default schedule; without look-back for a few tiles or an unknown count.
 
@@ -94,29 +103,40 @@ def prefix_schedule(
     On a GPU, of tiles of one size those with more rounds and fewer subgroups are faster: a lane has more
     loads in flight, and a barrier waits for fewer subgroups.
     """
-    schedule = ScanSchedule()
+    size = dtype.size_bytes or 4
+    schedule = ScanSchedule(vector=16 // size)
     few = 4 * schedule.tile
     if target == "cpu":  # tiles of 128 or 256 KiB: they stay in a core's cache for the second read
-        schedule = ScanSchedule(SUBGROUP, 2048 if (count or 0) >= 1 << 22 else 1024, 1, twice=True)
+        rounds = (2048 if (count or 0) >= 1 << 22 else 1024) * 4 // size
+        schedule = ScanSchedule(SUBGROUP, rounds, 1, twice=True)
         few = 1 << (17 if workers >= MANY_WORKERS else 20)
     if not look_back or count is None or count <= few:
         return replace(schedule, look_back=False)
-    return ScanSchedule(lanes=128, rounds=8) if is_gpu(target) else schedule
+    return replace(schedule, lanes=128, rounds=8) if is_gpu(target) else schedule
 
 
-def prefix_tiles(schedule: ScanSchedule, count: int) -> int:
-    """Tiles of `count` elements: the length of @state."""
+def prefix_state(schedule: ScanSchedule, count: int, dtype: DataType) -> int:
+    """The length of @state for `count` elements of `dtype`."""
+    return _tiles(schedule, count) * _words(dtype)
+
+
+def _tiles(schedule: ScanSchedule, count: int) -> int:
     return max(1, -(-count // schedule.tile))
+
+
+def _words(dtype: DataType) -> int:
+    """Of @state, for a tile."""
+    return 3 if dtype.size_bytes == 8 else 1
 
 
 def prefix_grid(schedule: ScanSchedule, count: int) -> int:
     """Workgroups for `count` elements.  Any grid does all the work."""
-    return prefix_tiles(schedule, count) if schedule.look_back else 1
+    return _tiles(schedule, count) if schedule.look_back else 1
 
 
 @lru_cache(maxsize=64)
 def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule()) -> Program:
-    """The program `prefix`: @x, @y; with look-back also @state (u64, a word a tile) and @ticket
+    """The program `prefix`: @x, @y; with look-back also @state (u64, of `prefix_state` elements) and @ticket
     (u32, one element), zero on entry."""
     b = Builder("prefix", workgroup=schedule.lanes)
     x = b.buffer("x", dtype, None, "read", 0)
@@ -205,7 +225,7 @@ class _Scan:
     def lanes_scan(self, value: Value) -> Value:
         """The inclusive scan over the lanes, in five steps for every type."""
         b = self.b
-        if self.dtype.is_int:  # of f32 the op adds in lane order, in 31 steps
+        if self.dtype.is_int:  # of floats the op adds in lane order, in 31 steps
             return b.subgroup_scan(value, "inclusive", "add")
         distance = 1
         while distance < SUBGROUP:
@@ -307,13 +327,15 @@ class _LookBack:
         self.state, self.ticket = state, ticket
         self.shared_tile = self.b.buffer("shared_tile", DataType.U32, 1, "workgroup")
         self.shared_before = self.b.buffer("shared_before", scan.dtype, 1, "workgroup")
+        self.words = _words(scan.dtype)
 
     def build(self) -> None:
         b, scan = self.b, self.scan
+        self.tiles = b.div(b.len(self.state), self.words) if self.words > 1 else b.len(self.state)
         self.is_first = b.eq(b.local_id("x"), 0)
         tile = self.draw()
         with b.while_([tile]) as loop:
-            loop.condition(b.lt(loop.args[0], b.len(self.state)))
+            loop.condition(b.lt(loop.args[0], self.tiles))
             tile = loop.args[0]
             runs, own = scan.load_and_scan(b.mul(tile, scan.schedule.tile))
             before, total = scan.across(own)
@@ -334,15 +356,29 @@ class _LookBack:
 
     # --- words -----------------------------------------------------------------------------
 
-    def value(self, word: Value) -> Value:
-        bits = self.b.cast(word, DataType.U32)
-        return bits if self.scan.dtype is DataType.U32 else self.b.bitcast(bits, self.scan.dtype)
+    def value(self, word: Value, index: Value, exists: Value) -> Value:
+        """The sum that the word of a tile stands for; of a tile that does not exist, 0."""
+        b, dtype = self.b, self.scan.dtype
+        if self.words == 1:
+            return _as_bits(b, b.cast(word, DataType.U32), dtype)
+        which = b.cast(b.shr(word, 32), DataType.U32)
+
+        def read() -> Value:
+            return b.atomic_or(self.state, b.add(index, b.mul(which, self.tiles)), 0)
+
+        return _as_bits(b, guarded(b, exists, read), dtype)
 
     def publish(self, tile: Value, flag: Value, value: Value) -> None:
+        """Make a sum known, with `flag` << 32 for what it is."""
         b = self.b
-        bits = value if value.type is DataType.U32 else b.bitcast(value, DataType.U32)
         with b.if_(self.is_first):
-            b.atomic_exchange(self.state, tile, b.or_(b.cast(bits, DataType.U64), flag))
+            if self.words == 1:
+                bits = b.cast(_as_bits(b, value, DataType.U32), DataType.U64)
+                b.atomic_exchange(self.state, tile, b.or_(bits, flag))
+                return
+            place = b.add(tile, b.mul(b.cast(b.shr(flag, 32), DataType.U32), self.tiles))
+            b.atomic_exchange(self.state, place, _as_bits(b, value, DataType.U64))
+            b.atomic_exchange(self.state, tile, flag, order="release")
 
     # --- by the first subgroup ---------------------------------------------------------------
 
@@ -373,30 +409,36 @@ class _LookBack:
         with b.while_([tile, b.const(0, dtype), going]) as loop:
             loop.condition(loop.args[2])
             end, sum_so_far, _ = loop.args
-            word = self.wait_for(end)
+            word, value = self.wait_for(end)
             is_whole = b.eq(b.shr(word, 32), WHOLE)
             wholes = b.subgroup_ballot(is_whole)
             nearest = b.ctz(wholes)  # 32 where there is none: all lanes count
             counts = b.le(self.scan.lane, nearest)
-            term = b.select(counts, self.value(word), b.const(0, dtype))
+            term = b.select(counts, value, b.const(0, dtype))
             window = subgroup_total(b, term, "add")
             loop.yield_(b.sub(end, SUBGROUP), b.add(sum_so_far, window), b.eq(wholes, 0))
         return loop.results[1]
 
-    def wait_for(self, end: Value) -> Value:
-        """The word of tile end - 1 - lane, read again until the words of all 32 lanes are published."""
+    def wait_for(self, end: Value) -> tuple[Value, Value]:
+        """The word of tile end - 1 - lane and its sum, read again until the words of all 32 lanes are published."""
         b = self.b
         ahead = b.add(self.scan.lane, 1)
         exists = b.le(ahead, end)
         index = b.sub(end, ahead)
 
-        def read() -> Value:
+        def read(order: str = "relaxed") -> Value:
             # an atomic load: a plain one could be hoisted out of the loop below
-            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), WHOLE << 32)
+            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0, order=order), WHOLE << 32)
 
         first = read()
         with b.while_([first]) as loop:
             missing = b.subgroup_ballot(b.lt(loop.args[0], AGGREGATE << 32))
             loop.condition(b.ne(missing, 0))
             loop.yield_(read())
-        return loop.result
+        word = loop.result if self.words == 1 else read("acquire")
+        return word, self.value(word, index, exists)
+
+
+def _as_bits(b: Builder, value: Value, dtype: DataType) -> Value:
+    """The bits of `value` as `dtype`."""
+    return value if value.type is dtype else b.bitcast(value, dtype)

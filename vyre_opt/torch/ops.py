@@ -96,7 +96,8 @@ def _prefix_scan(x: Tensor) -> Tensor:
 
 
 def _prefix_scan_fake(x: Tensor) -> Tensor:
-    _check_type(x, "x", torch.uint32, torch.int32, torch.float32)
+    narrow, wide = (torch.uint32, torch.int32, torch.float32), (torch.uint64, torch.int64, torch.float64)
+    _check_type(x, "x", *narrow, *wide)
     return x.new_empty(x.shape)
 
 

@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_grid, prefix_schedule, prefix_tiles
+from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_grid, prefix_schedule, prefix_state
 
 from .case import Array, KernelCase, Use
 
 __all__ = ["prefix_cases"]
 
-TYPES = (DataType.U32, DataType.I32, DataType.F32)
+TYPES = {
+    DataType.U32: np.uint32,
+    DataType.I32: np.int32,
+    DataType.F32: np.float32,
+    DataType.U64: np.uint64,
+    DataType.I64: np.int64,
+    DataType.F64: np.float64,
+}
 SCHEDULES = {
     "look-back": ScanSchedule(),
     "chunked": ScanSchedule(look_back=False),
@@ -42,17 +49,17 @@ def _scan(dtype: DataType, count: int, schedule: ScanSchedule, grid: int) -> Cal
     def make() -> Use:
         rng = np.random.default_rng(count)
         expected: Array
-        if dtype is DataType.F32:
-            x = rng.standard_normal(count).astype(np.float32)
-            expected = np.cumsum(x, dtype=np.float64)
-            bound: Array | float = 1e-5 * np.abs(expected) + 1e-4
+        kind = TYPES[dtype]
+        if dtype.is_float:
+            x = rng.standard_normal(count).astype(kind)
+            expected = np.cumsum(x, dtype=np.longdouble).astype(np.float64)
+            bound: Array | float = (1e-5 * np.abs(expected) + 1e-4) * (1e-8 if kind is np.float64 else 1)
         else:
-            kind = np.uint32 if dtype is DataType.U32 else np.int32
-            x = rng.integers(0, 2**32, count, dtype=np.uint32).view(kind)
+            x = np.frombuffer(rng.bytes(count * np.dtype(kind).itemsize), kind)
             expected, bound = np.cumsum(x, dtype=kind), 0.0
         inputs = [x, np.zeros_like(x)]
         if schedule.look_back:
-            inputs += [np.zeros(prefix_tiles(schedule, count), np.uint64), np.zeros(1, np.uint32)]
+            inputs += [np.zeros(prefix_state(schedule, count, dtype), np.uint64), np.zeros(1, np.uint32)]
         return Use(prefix(dtype, schedule), inputs, grid or prefix_grid(schedule, count), expected, bound)
 
     return make

@@ -67,7 +67,7 @@ def dfa(text: Array, table: Array, accept: Array, warmup: int) -> Array:
 
 
 def prefix(x: Array) -> Array:
-    """Integers wrap; f32 is summed in f64 and rounded once."""
+    """Integers wrap; f32 is summed in f64 and rounded once, f64 in f64."""
     if x.dtype == np.float32:
         return np.cumsum(x, dtype=np.float64).astype(np.float32)
     return np.cumsum(x, dtype=x.dtype)
