@@ -290,28 +290,32 @@ class _InRegisters(_Step):
                 "workgroup",
             )
 
+    def build(self) -> None:
+        b, schedule = self.b, self.schedule
+        if self.slots > 1 or schedule.splits > 1:
+            super().build()
+            return
+        vectors = b.div(self.outer, schedule.vector) if schedule.vector > 1 else self.outer
+        with b.for_(b.global_id("x"), vectors, b.global_size("x")) as loop:
+            column = b.mul(loop.index, schedule.vector) if schedule.vector > 1 else loop.index
+            self.put_all(self.rows(column, b.const(0), self.inner, None), column)
+
     def block(self, first: Value, start: Value, stop: Value) -> None:
         b, schedule = self.b, self.schedule
         lane = b.local_id("x")
-        slot, side = (
-            (b.const(0), lane)
-            if self.slots == 1
-            else (b.div(lane, schedule.side), b.rem(lane, schedule.side))
-        )
-        own = side if schedule.vector == 1 else b.mul(side, schedule.vector)
-        column = b.add(first, own)
+        side = lane if self.slots == 1 else b.rem(lane, schedule.side)
+        column = b.add(first, side if schedule.vector == 1 else b.mul(side, schedule.vector))
         exists = b.lt(column, self.outer)
         if self.slots == 1:
             with b.if_(exists):
-                self.put_all(self.rows(column, start, stop), column)
+                self.put_all(self.rows(column, start, stop, None), column)
             return
         # lanes without a column go on, since the others' sums are added up by the whole workgroup
-        row = b.add(start, slot)
-        total = self.rows(column, row, b.select(exists, stop, 0))
-        self.add_up(total, side, first)
+        stop = b.select(exists, stop, start)
+        self.add_up(self.rows(column, start, stop, b.div(lane, schedule.side)), side, first)
 
-    def rows(self, column: Value, start: Value, stop: Value) -> Value:
-        """The sum of this lane's rows, `slots` apart."""
+    def rows(self, column: Value, start: Value, stop: Value, slot: Value | None) -> Value:
+        """The sum of this lane's rows: those from `start` on that are its `slot`'s, None for all."""
         b, schedule, slots = self.b, self.schedule, self.slots
         nothing = zero(b, self.dtype, schedule.vector)
 
@@ -320,18 +324,16 @@ class _InRegisters(_Step):
             return multiply_add(b, signed(b, b.load("acc", i)), signed(b, cell), total)
 
         turn = slots * schedule.unroll
-        exist = b.select(b.lt(start, stop), b.sub(stop, start), 0)
-        count = exist if slots == 1 else b.div(b.add(exist, slots - 1), slots)
-        whole = b.sub(count, b.rem(count, schedule.unroll))
-        with b.for_(0, whole, schedule.unroll, carry=[nothing], dtype=DataType.U32) as loop:
+        whole = b.sub(stop, b.rem(b.sub(stop, start), turn), name="whole")
+        with b.for_(start, whole, turn, carry=[nothing], dtype=DataType.U32) as loop:
             total = loop.args[0]
-            at = b.add(start, b.mul(loop.index, slots) if slots > 1 else loop.index)
+            first = loop.index if slot is None else b.add(loop.index, slot)
             for ahead in range(0, turn, slots):
-                total = add_row(offset(b, at, ahead), total)
+                total = add_row(offset(b, first, ahead), total)
             loop.yield_(total)
-        with b.for_(whole, count, carry=[loop.result], dtype=DataType.U32) as rest:
-            at = b.add(start, b.mul(rest.index, slots) if slots > 1 else rest.index)
-            rest.yield_(add_row(at, rest.args[0]))
+        begin = whole if slot is None else b.add(whole, slot)
+        with b.for_(begin, stop, slots, carry=[loop.result], dtype=DataType.U32) as rest:
+            rest.yield_(add_row(rest.index, rest.args[0]))
         return rest.result
 
     def put_all(self, total: Value, column: Value) -> None:
