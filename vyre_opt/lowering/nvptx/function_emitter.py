@@ -89,6 +89,8 @@ class FunctionEmitter:
         self.faults: list[tuple[str, str, str, str]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""
+        self.converged = ""
+        """The LLVM block in which the lanes of a subgroup are known to be together; see subgroup_ops.converge."""
 
     def get(self, value: Value) -> Elements:
         return self.values[value]
