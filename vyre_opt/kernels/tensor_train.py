@@ -67,6 +67,11 @@ class StepSchedule:
             self.lanes % SUBGROUP or self.across & (self.across - 1) or not 1 <= self.across < self.lanes
         ):
             raise ValueError(f"lanes side by side are all, or a power of two of whole subgroups: {self}")
+        if self.splits > 1 and self.vector > 1 and self.side % SUBGROUP:
+            # For these the driver's compiler gave wrong sums on an H200, where loads were checked
+            raise ValueError(
+                f"lanes of a subgroup have the same rows, if workgroups share vectors of columns: {self}"
+            )
         if self.streamed and (
             self.lanes != SUBGROUP or self.across or self.vector != 1 or self.streamed % SUBGROUP
         ):
@@ -131,10 +136,19 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     slots = lanes // across
     most = 4 if is_wide or inner * outer >= 1 << 26 else 2
     schedule = StepSchedule(lanes, min(most, -(-inner // slots)), across, vector)
-    if not owns_grid:
+    if not owns_grid or _splits(schedule, inner, outer) < 2:
         return schedule
+    while vector > 1 and SUBGROUP * vector > outer + SUBGROUP:
+        vector //= 2
+    across = min(SUBGROUP, 1 << (outer - 1).bit_length())
+    schedule = StepSchedule(512, 4, across, vector)
+    return replace(schedule, splits=max(1, _splits(schedule, inner, outer)))
+
+
+def _splits(schedule: StepSchedule, inner: int, outer: int) -> int:
+    """Workgroups for a block of columns of a GPU, of 16 rows a lane at least."""
     blocks = -(-outer // schedule.columns)
-    return replace(schedule, splits=max(1, min(MAX_SPLITS, WORKGROUPS // blocks, inner // (16 * slots))))
+    return min(MAX_SPLITS, WORKGROUPS // blocks, inner // (16 * (schedule.lanes // schedule.side)))
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:

@@ -8,9 +8,9 @@ products of floats are combined in lane order, as the language requires: 31 depe
 operations, whose shuffles however do not depend on one another, which takes about as long.  A
 program that wants the tree writes it with shuffles.
 
-Lanes that took different ways are brought together before such an op, and before a barrier of the workgroup.  The
-driver's compiler does so by itself where the ways meet again; but a way that may end at a fault never does, and then
-shuffles of an H200 gave a lane values that another did not send.
+Lanes that took different ways are brought together before such an op, and before a barrier of the workgroup, which
+PTX has undefined for lanes apart.  The driver's compiler brings them together where their ways meet; but those of a
+loop from which a fault leads out of the kernel meet nowhere for certain.
 """
 
 from __future__ import annotations
