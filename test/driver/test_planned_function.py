@@ -17,6 +17,7 @@ from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
 from vyre_opt.driver import numeric_kernels, planned_function
 from vyre_opt.driver.planned_function import MAX_PLANS, PlannedFunction
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
+from vyre_opt.runtime.cpu.fast_call import CpuCall
 
 RNG = np.random.default_rng(5)
 
@@ -395,3 +396,18 @@ def test_lengths_of_a_pipeline_share_code(cpu: CpuDispatcher) -> None:
         x = RNG.integers(0, 100, count).astype(np.uint32)
         np.testing.assert_array_equal(scan({"x": x}, lengths={"sums": count})["sums"], np.cumsum(x))
     assert len(cpu.compilations) <= 3
+
+
+def test_no_code_is_made_while_a_graph_is_recorded(
+    softmax: PlannedFunction, cpu: CpuDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A length that is due gets its code by the first call after that."""
+    x = np.ones((4, 90), np.float32)
+    kernels.softmax(np.ones((4, 80), np.float32), dispatcher=cpu)
+    with monkeypatch.context() as recording:
+        recording.setattr(CpuCall, "may_plan", lambda call: False)
+        for _ in range(20):
+            kernels.softmax(x, dispatcher=cpu)
+        assert len(cpu.compilations) == 2
+    kernels.softmax(x, dispatcher=cpu)
+    assert len(cpu.compilations) == 3

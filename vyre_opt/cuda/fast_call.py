@@ -23,6 +23,7 @@ from .device_arrays import Description, describe
 from .faults import FaultRecord
 from .kernels import LoadedKernel, unit_of
 from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
+from .libcuda import is_capturing
 from .libraries import library_of
 
 if TYPE_CHECKING:
@@ -154,6 +155,11 @@ class GpuCall:
         self.fits = OutFit(signature, sizes, int(results[0].nbytes), fast.pointer, ALIGNMENT).fits
         is_simple = len(arrays) == len(shapes) == 1 and not self._waits
         self.run = self._run_of_one() if is_simple else self._run
+
+    def may_plan(self) -> bool:
+        """See `FastCall`: not while a graph is recorded, in which nothing may be compiled."""
+        with self._dispatcher.device:
+            return not is_capturing(self._stream())
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         """See `FastCall`."""

@@ -17,6 +17,7 @@ __all__ = [
     "current_context",
     "error_text",
     "function_of",
+    "is_capturing",
     "launch",
     "library",
     "load_module",
@@ -101,6 +102,13 @@ def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: st
     result = occupancy(ctypes.byref(count), ctypes.c_void_p(function), lanes, size)
     check(result, f"asking for the occupancy of {symbol}")
     return count.value
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether work on the stream of a handle is recorded into a graph; the context must be current."""
+    status = ctypes.c_int()
+    result = library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    return not result and bool(status.value)
 
 
 def current_context() -> int:

@@ -95,8 +95,11 @@ class PlannedFunction:
             fast = backend.fast_call(call, operands, [result])
             if fast is not None and call is not planned:
                 assert isinstance(planned, KernelCall)
-                drop = partial(self._fast.pop, key, None)
-                fast = _GeneralCall(fast, partial(self._choice.is_due, planned), drop)
+
+                def anew(arrays: Sequence[Any], out: Any) -> list[Any]:
+                    return [self._first(arrays, names, dispatcher, out, options, key)]
+
+                fast = _GeneralCall(fast, partial(self._choice.is_due, planned), anew)
             if fast is not None:
                 remember(self._fast, key, fast)
         return result if out is None else backend.copy_to(out, result)
@@ -150,23 +153,24 @@ class CodeChoice:
 
 
 class _GeneralCall:
-    """A plan by general code, see `FastCall`.  `drop`: forgets it, so that the next call is planned anew."""
+    """A plan by general code, see `FastCall`.  `anew(arrays, out)`: a call without a plan, which makes another."""
 
-    def __init__(self, plan: FastCall, is_due: Callable[[], bool], drop: Callable[[], Any]) -> None:
-        self._plan, self._is_due, self._drop = plan, is_due, drop
+    def __init__(
+        self, plan: FastCall, is_due: Callable[[], bool], anew: Callable[[Sequence[Any], Any], list[Any]]
+    ) -> None:
+        self._plan, self._is_due, self._anew = plan, is_due, anew
         self.fits = plan.fits
 
+    def may_plan(self) -> bool:
+        return self._plan.may_plan()
+
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        self._count()
-        return self._plan.run(arrays)
+        changes = self._is_due() and self.may_plan()
+        return self._anew(arrays, None) if changes else self._plan.run(arrays)
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        self._count()
-        return self._plan.into(arrays, out)
-
-    def _count(self) -> None:
-        if self._is_due():
-            self._drop()
+        changes = self._is_due() and self.may_plan()
+        return self._anew(arrays, out) if changes else self._plan.into(arrays, out)
 
 
 def remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:

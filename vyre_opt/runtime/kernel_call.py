@@ -114,6 +114,9 @@ class FastCall(Protocol):
     def fits(self) -> Callable[[Sequence[Any], Any], bool]:
         """`fits(arrays, out)`: whether `out` is as the first result would be, and shares no memory with the arrays."""
 
+    def may_plan(self) -> bool:
+        """Whether the next call may take the time that it takes to plan anew."""
+
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         """`run` with the first result in `out`, which `fits`."""
 

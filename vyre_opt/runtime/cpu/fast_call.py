@@ -148,6 +148,10 @@ class CpuCall:
         self._idle: list[_Run] = []
         self.fits = OutFit(signature_of(results[0]), tuple(sizes), results[0].nbytes, self._makers[0][1]).fits
 
+    def may_plan(self) -> bool:
+        """See `FastCall`."""
+        return True
+
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         return self._run(arrays, [make() for make, _ in self._makers])
 
