@@ -67,11 +67,6 @@ class StepSchedule:
             self.lanes % SUBGROUP or self.across & (self.across - 1) or not 1 <= self.across < self.lanes
         ):
             raise ValueError(f"lanes side by side are all, or a power of two of whole subgroups: {self}")
-        if self.splits > 1 and self.vector > 1 and self.side % SUBGROUP:
-            # For these the driver's compiler gave wrong sums on an H200, where loads were checked
-            raise ValueError(
-                f"lanes of a subgroup have the same rows, if workgroups share vectors of columns: {self}"
-            )
         if self.streamed and (
             self.lanes != SUBGROUP or self.across or self.vector != 1 or self.streamed % SUBGROUP
         ):
@@ -122,7 +117,8 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     """Few lanes side by side, 128 bytes of a row where columns allow, so that there are many blocks of columns; all of
     a subgroup where there are enough.
 
-    A workgroup has 16 rows a lane at least before columns are split, since adding up parts takes some 2 us.
+    A workgroup has 16 rows a lane at least before columns are split, since adding up parts takes some 2 us.  Then a
+    whole subgroup is side by side, for longer runs of a row.
     """
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     is_wide = outer >= 64 * WORKGROUPS
@@ -138,10 +134,10 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     schedule = StepSchedule(lanes, min(most, -(-inner // slots)), across, vector)
     if not owns_grid or _splits(schedule, inner, outer) < 2:
         return schedule
-    while vector > 1 and SUBGROUP * vector > outer + SUBGROUP:
-        vector //= 2
-    across = min(SUBGROUP, 1 << (outer - 1).bit_length())
-    schedule = StepSchedule(512, 4, across, vector)
+    if outer >= SUBGROUP:
+        while vector > 1 and SUBGROUP * vector > outer + SUBGROUP:
+            vector //= 2
+        schedule = StepSchedule(512, 4, SUBGROUP, vector)
     return replace(schedule, splits=max(1, _splits(schedule, inner, outer)))
 
 

@@ -109,9 +109,9 @@ def _steps(outer: int) -> Iterator[StepSchedule]:
     """In registers by few and many lanes, alone and in company; streamed, likewise."""
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     for splits in (1, 3):
-        shared = vector if splits == 1 else 1
-        yield StepSchedule(32, 2, across=8, vector=shared, splits=splits)
-        yield StepSchedule(128, 3, across=1, vector=shared, splits=splits)
+        yield StepSchedule(32, 2, across=8, vector=vector, splits=splits)
+        yield StepSchedule(256, 1, across=8, vector=vector, splits=splits)
+        yield StepSchedule(128, 3, across=1, vector=vector, splits=splits)
         yield StepSchedule(256, 3, across=32, vector=vector, splits=splits)
         yield StepSchedule(256, 1, across=64, vector=1, splits=splits)
         yield StepSchedule(32, 2, streamed=64, splits=splits)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...ir.program import Op
 from .faults import poll
 from .function_emitter import FunctionEmitter
-from .subgroup_ops import converge, lane_mask
+from .subgroup_ops import lane_mask
 from .values import linear_id, register
 
 __all__ = ["BARRIER_OPS"]
@@ -33,7 +33,6 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _workgroup_barrier(emitter: FunctionEmitter) -> None:
-    converge(emitter)
     emitter.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...ir.program import Func, Op
 from ..common.lane_shape import carrier
-from .faults import fault_block
+from .faults import fault_blocks
 from .function_emitter import FunctionEmitter, KernelContext, RunBlock
 
 __all__ = ["call"]
@@ -63,7 +63,7 @@ def _define_function(context: KernelContext, func: Func, run: RunBlock) -> str:
     kinds = _result_types(func)
     result = kinds[0] if len(kinds) == 1 else f"{{ {', '.join(kinds)} }}" if kinds else "void"
     emitter.w.line(f"ret {result} {_packed(emitter, kinds, results)}" if kinds else "ret void")
-    fault_block(emitter)
+    fault_blocks(emitter)
     text = f"define internal {result} @{name}({', '.join(params)}) alwaysinline {{\nentry:\n{emitter}\n}}"
     context.text.define(name, text)
     return name

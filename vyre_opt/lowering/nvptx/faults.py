@@ -12,59 +12,79 @@ not wait for the GPU to see that there is a fault.
 
 from __future__ import annotations
 
+from ..common.llvm_text import Writer
 from .function_emitter import FunctionEmitter
 
-__all__ = ["fault_block", "poll"]
+__all__ = ["fault_blocks", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
 INDEX, LENGTH, CALL, COPY, FLAG = 32, 40, 48, 56, 64
 """Offsets in a record; see abi.py."""
 
 POINTER = "ptr addrspace(1)"
+RECORD = "vyre.record_fault"
 
 
-def fault_block(emitter: FunctionEmitter) -> None:
-    """Write the block that all faults of a function branch to, unless it has none."""
-    if not emitter.faults:
-        return
+def fault_blocks(emitter: FunctionEmitter) -> None:
+    """Write the blocks in which the faults of a function end, one for each.
+
+    Each calls the function that records and then exits.  Were it one block for all, the ways of all faults would
+    meet there, and the driver's compiler (ptxas 12.8 and 13.0) would take it for the place where lanes that left a
+    loop at different turns meet again: they would do shuffles and barriers behind the loop apart, with wrong results.
+    """
     w = emitter.w
-    w.start("faulted")
-    site = w.phi("i32", [(number, block) for block, number, _, _ in emitter.faults])
-    index = w.phi("i64", [(index, block) for block, _, index, _ in emitter.faults])
-    length = w.phi("i64", [(length, block) for block, _, _, length in emitter.faults])
-    pair = w.emit(f'cmpxchg {POINTER} %status, i32 0, i32 {site} syncscope("device") monotonic monotonic')
+    for label, site, index, length in emitter.faults:
+        _define_record(emitter)
+        w.start(label)
+        values = [(POINTER, "%status"), ("i64", "%call"), ("i32", site), ("i64", index), ("i64", length)]
+        w.line(f"call void @{RECORD}({', '.join(f'{kind} {value}' for kind, value in values)})")
+        _exit(w)
+
+
+def _exit(w: Writer) -> None:
+    w.call("llvm.nvvm.exit", "void", [])
+    w.line("unreachable")
+
+
+def _define_record(emitter: FunctionEmitter) -> None:
+    """The function that writes the fault record, if it is the first, and its copy."""
+    text = emitter.context.text
+    if text.defines(RECORD):
+        return
+    w = Writer(text)
+    pair = w.emit(f'cmpxchg {POINTER} %status, i32 0, i32 %site syncscope("device") monotonic monotonic')
     first = w.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
     w.branch_if(first, "record", "end")
     w.start("record")
     ids = [w.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", []) for name in _WORDS]
     fields = [("i32", word, 4 * number) for number, word in enumerate(ids, 1)]
-    fields += [("i64", index, INDEX), ("i64", length, LENGTH), ("i64", "%call", CALL)]
-    _write(emitter, "%status", fields)
-    copy, flag = (
-        w.emit(f"load i64, {POINTER} {_at(emitter, '%status', at)}, align 8") for at in (COPY, FLAG)
-    )
+    fields += [("i64", "%index", INDEX), ("i64", "%length", LENGTH), ("i64", "%call", CALL)]
+    _write(w, "%status", fields)
+    copy, flag = (w.emit(f"load i64, {POINTER} {_at(w, '%status', at)}, align 8") for at in (COPY, FLAG))
     w.branch_if(w.emit(f"icmp ne i64 {copy}, 0"), "copy", "end")
     w.start("copy")
     target, word = (w.emit(f"inttoptr i64 {address} to {POINTER}") for address in (copy, flag))
-    _write(emitter, target, fields)
+    _write(w, target, fields)
     # The site and the flag come last: a host that sees the flag sees the whole copy
     w.line("fence seq_cst")
-    w.line(f"store volatile i32 {site}, {POINTER} {target}, align 4")
+    w.line(f"store volatile i32 %site, {POINTER} {target}, align 4")
     w.line("fence seq_cst")
     w.line(f"store volatile i32 1, {POINTER} {word}, align 4")
     w.fall_into("end")
-    w.call("llvm.nvvm.exit", "void", [])
-    w.line("unreachable")
+    w.line("ret void")
+    body = "\n".join(w.lines)
+    params = f"{POINTER} %status, i64 %call, i32 %site, i64 %index, i64 %length"
+    text.define(RECORD, f"define internal void @{RECORD}({params}) noinline cold {{\nentry:\n{body}\n}}")
 
 
-def _write(emitter: FunctionEmitter, record: str, fields: list[tuple[str, str, int]]) -> None:
+def _write(w: Writer, record: str, fields: list[tuple[str, str, int]]) -> None:
     for kind, value, offset in fields:
         align = 4 if kind == "i32" else 8
-        emitter.w.line(f"store {kind} {value}, {POINTER} {_at(emitter, record, offset)}, align {align}")
+        w.line(f"store {kind} {value}, {POINTER} {_at(w, record, offset)}, align {align}")
 
 
-def _at(emitter: FunctionEmitter, record: str, offset: int) -> str:
-    return emitter.w.emit(f"getelementptr i8, {POINTER} {record}, i64 {offset}")
+def _at(w: Writer, record: str, offset: int) -> str:
+    return w.emit(f"getelementptr i8, {POINTER} {record}, i64 {offset}")
 
 
 def poll(emitter: FunctionEmitter) -> None:
@@ -75,6 +95,5 @@ def poll(emitter: FunctionEmitter) -> None:
     leaving, staying = w.label("leave"), w.label("stay")
     w.branch_if(failed, leaving, staying)
     w.start(leaving)
-    w.call("llvm.nvvm.exit", "void", [])
-    w.line("unreachable")
+    _exit(w)
     w.start(staying)

@@ -78,7 +78,7 @@ class KernelContext:
 class FunctionEmitter:
     """One LLVM function: its writer, the LLVM values so far, and the branches to its fault block.
 
-    `faults` has one entry for each branch: the block it comes from, the number of the fault site
+    `faults` has one entry for each branch: the block it goes to, the number of the fault site
     (i32, counted from 1), and the index and length to record, both i64.
     """
 
@@ -89,8 +89,6 @@ class FunctionEmitter:
         self.faults: list[tuple[str, str, str, str]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""
-        self.converged = ""
-        """The LLVM block in which the lanes of a subgroup are known to be together; see subgroup_ops.converge."""
 
     def get(self, value: Value) -> Elements:
         return self.values[value]
@@ -136,9 +134,13 @@ class FunctionEmitter:
 
     def fault(self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1) -> None:
         """Record a fault and end the invocation; the caller must start a new block next."""
-        site = self.fault_site(op, kind, width)
-        self.faults.append((self.w.block, str(site), index, length))
-        self.w.branch("faulted")
+        self.branch_to_fault(str(self.fault_site(op, kind, width)), index, length)
+
+    def branch_to_fault(self, site: str, index: str, length: str) -> None:
+        """Write the branch to a fault block of its own."""
+        label = self.w.label("faulted")
+        self.faults.append((label, site, index, length))
+        self.w.branch(label)
 
     def fault_site(self, op: Op, kind: str, width: int = 1) -> int:
         """The number of a new fault site, counted from 1."""

@@ -24,7 +24,7 @@ from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
 from .control import CONTROL_OPS
-from .faults import fault_block
+from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .memory import MEMORY_OPS
 from .subgroup_ops import SUBGROUP_OPS
@@ -122,7 +122,7 @@ def _kernel(
     emitter = FunctionEmitter(context)
     _run_block(emitter, program.body)
     emitter.w.line("ret void")
-    fault_block(emitter)
+    fault_blocks(emitter)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
     if context.is_cluster:

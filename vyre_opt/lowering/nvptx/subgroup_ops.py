@@ -7,10 +7,6 @@ Integers, and min and max of floats, are combined as a tree of five steps.  Sums
 products of floats are combined in lane order, as the language requires: 31 dependent
 operations, whose shuffles however do not depend on one another, which takes about as long.  A
 program that wants the tree writes it with shuffles.
-
-Lanes that took different ways are brought together before such an op, and before a barrier of the workgroup, which
-PTX has undefined for lanes apart.  The driver's compiler brings them together where their ways meet; but those of a
-loop from which a fault leads out of the kernel meet nowhere for certain.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from ..common.lane_shape import SCALAR, carrier
 from .function_emitter import FunctionEmitter
 from .values import lane, subgroup_lanes
 
-__all__ = ["SUBGROUP_OPS", "converge", "lane_mask"]
+__all__ = ["SUBGROUP_OPS", "lane_mask"]
 
 STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
@@ -41,13 +37,6 @@ def lane_mask(emitter: FunctionEmitter) -> str:
     is_whole = emitter.w.emit(f"icmp eq i32 {lanes}, {SUBGROUP_SIZE}")
     rest = emitter.context.program.lanes % SUBGROUP_SIZE
     return emitter.w.emit(f"select i1 {is_whole}, i32 -1, i32 {(1 << rest) - 1}")
-
-
-def converge(emitter: FunctionEmitter) -> None:
-    """Bring the lanes of this subgroup together, where they may have taken different ways since it was done last."""
-    if emitter.converged != emitter.w.block:
-        emitter.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(emitter))])
-        emitter.converged = emitter.w.block
 
 
 # --- words
@@ -242,17 +231,9 @@ def _ballot(emitter: FunctionEmitter, op: Op) -> None:
     emitter.set(op, emitter.w.call("llvm.nvvm.vote.ballot.sync", "i32", args))
 
 
-def _together(write: Callable[[FunctionEmitter, Op], None]) -> Callable[[FunctionEmitter, Op], None]:
-    def converge_and_write(emitter: FunctionEmitter, op: Op) -> None:
-        converge(emitter)
-        write(emitter, op)
-
-    return converge_and_write
-
-
-SUBGROUP_OPS = {
-    "shuffle": _together(_shuffle),
-    "reduce": _together(_reduce),
-    "scan": _together(_scan),
-    "ballot": _together(_ballot),
+SUBGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "shuffle": _shuffle,
+    "reduce": _reduce,
+    "scan": _scan,
+    "ballot": _ballot,
 }
