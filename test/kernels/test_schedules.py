@@ -145,14 +145,17 @@ def test_of_many_of_the_widest_rows_a_multiprocessor_has_few() -> None:
 def test_rows_are_shared_where_they_are_few_or_do_not_fit() -> None:
     """Only where the program surely runs on the GPU alone: workgroups of a row wait for each other."""
 
-    def splits(columns: int, rows: int | None, may_wait: bool = True) -> int:
-        return softmax_schedule(columns, D.F32, "sm_90", rows, may_wait).splits
+    def splits(columns: int, rows: int | None, multiprocessors: int = 132, dtype: D = D.F32) -> int:
+        return softmax_schedule(columns, dtype, "sm_90", rows, multiprocessors).splits
 
-    assert splits(1 << 18, 1) == splits(1 << 18, 2) == MAX_SPLITS
+    assert splits(1 << 18, 1) == splits(1 << 18, 2) == 33
+    assert splits(1 << 18, 1, dtype=D.BF16) == MAX_SPLITS
     assert splits(1 << 18, 10_000) == 32
+    assert splits(1 << 17, 1, multiprocessors=64) == 16
+    assert splits(1 << 17, 1, multiprocessors=10) == 1, "too few workgroups fit at once"
     assert splits(1 << 15, 10_000) == splits(1 << 12, 1) == 1
-    assert splits(1 << 18, None) == splits(1 << 18, 1, may_wait=False) == 1
-    assert softmax_schedule(1 << 18, D.F32, "cpu", 1, may_wait=True).splits == 1
+    assert splits(1 << 18, None) == splits(1 << 18, 1, multiprocessors=0) == 1
+    assert softmax_schedule(1 << 18, D.F32, "cpu", 1, 16).splits == 1
 
 
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:

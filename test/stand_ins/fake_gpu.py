@@ -112,6 +112,7 @@ class FakeDevice:
     """A device; it allocates only while its context is current."""
 
     number = 0
+    facts = SimpleNamespace(multiprocessors=132)
 
     def __init__(self, cuda: FakeDriver) -> None:
         self.cuda = cuda

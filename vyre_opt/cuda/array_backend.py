@@ -11,7 +11,7 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from ..runtime.array_backend import Operand, check_out
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike, Scratch, shared_dispatcher
+from ..runtime.dispatcher import BadInputs, DispatcherLike, Scratch, shared_dispatcher
 from ..runtime.kernel_call import FastCall, KernelCall
 from .device_arrays import Description, View, describe, new_array, producer_stream
 from .driver import translated_errors
@@ -51,11 +51,11 @@ class GpuArrays:
     """
 
     on_gpu = True
-    workers = 1
 
-    def __init__(self, dispatcher: Dispatcher, leader: Any) -> None:
-        self.dispatcher: Any = dispatcher
+    def __init__(self, dispatcher: Any, leader: Any) -> None:
+        self.dispatcher = dispatcher
         self.target = dispatcher.name
+        self.workers: int = self.dispatcher.device.facts.multiprocessors
         self.leader = leader
 
     def take(self, source: Any, name: str) -> Operand:

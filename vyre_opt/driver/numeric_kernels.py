@@ -77,7 +77,7 @@ def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
     arguments: tuple[Any, ...] = (0, OutputAlloc(count), Fresh(columns, DataType.U8))
     program, grid = k.softmax(None, element, schedule), k.softmax_grid(schedule, rows)
     general = KernelCall(program, grid, arguments, x.shape)
-    schedule = k.softmax_schedule(columns, element, backend.target, rows, may_wait=True)
+    schedule = k.softmax_schedule(columns, element, backend.target, rows, backend.workers)
     program, grid = k.softmax(columns, element, schedule), k.softmax_grid(schedule, rows)
     arguments = (0, OutputAlloc(count))
     if schedule.splits > 1:

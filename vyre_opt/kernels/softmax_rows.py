@@ -22,7 +22,8 @@ Workgroups that share a row hold a part of it each.  A part's maximum m and its 
 
 No such word is 0, which @state is on entry: s is at least 1, or NaN, or m is -inf.  Parts are drawn from @ticket,
 so the oldest row that is not done has all parts drawn, or nothing but its own parts runs and the next workgroup
-to start draws one.  Waiting ends, therefore, wherever `splits` workgroups fit at once.
+to start draws one.  Waiting ends, therefore, wherever `splits` workgroups fit at once, beside those of other streams
+that wait likewise.
 
 Lanes load vectors of `vector` consecutive elements, neighbouring lanes neighbouring vectors:
 
@@ -81,6 +82,7 @@ FEW_ROWS, LONG_ROW = (
     1 << 14,
 )  # rows up to which, and columns from which on, several workgroups share a row
 BUSY_WORKGROUPS = 256  # about two for each multiprocessor
+MANY_STREAMS = 16  # that may all be at work at rows of several workgroups
 MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
@@ -125,7 +127,7 @@ class SoftmaxSchedule:
 
 
 def softmax_schedule(
-    columns: int, dtype: DataType, target: str = "", rows: int | None = None, may_wait: bool = False
+    columns: int, dtype: DataType, target: str = "", rows: int | None = None, multiprocessors: int = 0
 ) -> SoftmaxSchedule:
     """The default schedule: 16-byte loads, two or more for each lane, about 16 values a lane, few idle lanes.
 
@@ -133,11 +135,12 @@ def softmax_schedule(
     lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should have few at
     a time: with 32 values a lane, an H200 is a tenth faster at rows of 64 KiB than with 16 or 24.
 
-    `may_wait`: workgroups may share a row and wait for each other, since the program runs on nothing but this GPU.
+    `multiprocessors`: of the GPU that alone runs the program, so that workgroups may share a row and wait for each
+    other; 0 if that is not known.
     """
     if target == "cpu":
         return _cpu_schedule(columns)
-    schedule = _gpu_schedule(columns, dtype, target, rows, may_wait)
+    schedule = _gpu_schedule(columns, dtype, target, rows, multiprocessors)
     # a lane of a shared row of f32 has too few registers for all those loads
     has_registers = schedule.splits == 1 or (dtype.size_bytes or 4) < 4
     clamped = is_gpu(target) and schedule.kept and not schedule.staged and has_registers
@@ -154,7 +157,7 @@ def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
 
 
 def _gpu_schedule(
-    columns: int, dtype: DataType, target: str, rows: int | None, may_wait: bool
+    columns: int, dtype: DataType, target: str, rows: int | None, multiprocessors: int
 ) -> SoftmaxSchedule:
     """For a GPU, or a target that is not known."""
     size = dtype.size_bytes or 4
@@ -174,8 +177,10 @@ def _gpu_schedule(
         if vectors <= SUBGROUP * 4:
             return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
     rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
-    if is_gpu(target) and may_wait and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
-        return _shared_schedule(columns, vector, size, rows, shifted)
+    if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
+        shared = _shared_schedule(columns, vector, size, rows, shifted, multiprocessors)
+        if shared is not None:
+            return shared
     if not rounds:
         vector = gcd(columns, widest)
         return SoftmaxSchedule(1024, 1, vector, kept=False)
@@ -213,15 +218,23 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     return SoftmaxSchedule(lanes, 128 // lanes, vector, turns=turns)
 
 
-def _shared_schedule(columns: int, vector: int, size: int, rows: int, shifted: bool) -> SoftmaxSchedule:
+def _shared_schedule(
+    columns: int, vector: int, size: int, rows: int, shifted: bool, multiprocessors: int
+) -> SoftmaxSchedule | None:
     """For rows too wide for a workgroup's registers, or too few for a GPU: 32 values a lane, or fewer.
 
-    Small workgroups, so that some load and store while others wait.
+    Small workgroups, so that some load and store while others wait.  None where too few of them run at once: of each
+    stream at work one row may hold some that wait for others of it, so the GPU should hold many rows.
     """
     lanes = 256 if size == 4 else 128
+    at_once = multiprocessors * (RESIDENT // 2) // lanes  # with up to 64 registers a lane
+    most = min(MAX_SPLITS, at_once // MANY_STREAMS)
     least = -(-columns // (lanes * 32))
-    busy = min(MAX_SPLITS, BUSY_WORKGROUPS // rows, columns // (lanes * vector))
-    return SoftmaxSchedule(lanes, 1, vector, splits=max(least, busy, 1), shifted=shifted)
+    busy = min(most, BUSY_WORKGROUPS // rows, columns // (lanes * vector))
+    splits = max(least, busy)
+    if not 2 <= splits <= most:
+        return None
+    return SoftmaxSchedule(lanes, 1, vector, splits=splits, shifted=shifted)
 
 
 def _cpu_schedule(columns: int) -> SoftmaxSchedule:

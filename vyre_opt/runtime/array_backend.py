@@ -51,7 +51,8 @@ class Operand:
 
 
 class ArrayBackend(Protocol):
-    """`target`: the dispatcher's name, by which schedules are chosen.  `workers`: its threads; 1 for a GPU."""
+    """`target`: the dispatcher's name, by which schedules are chosen.  `workers`: its threads, or
+    the multiprocessors of a GPU."""
 
     dispatcher: Dispatcher
     target: str
