@@ -101,7 +101,7 @@ def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) 
 
 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
-    for rank, streamed in ((16, 0), (127, 0), (128, 8), (512, 8)):
+    for rank, streamed in ((16, 0), (127, 0), (128, 4), (512, 4)):
         schedule = chain_schedule((1, rank, rank, 1), "cpu")
         assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (
             32,

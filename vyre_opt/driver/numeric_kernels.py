@@ -49,7 +49,7 @@ __all__ = [
 _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
 _SCANNED = (*_SUMMED, DataType.U64, DataType.I64, DataType.F64)
-MAX_SEPARATE = 16  # cores that a program takes one by one; more are copied side by side, so that it is a loop
+MAX_SEPARATE = 8  # cores that a program takes one by one; more are copied side by side, so that it is a loop
 MAX_ELEMENTS = (1 << 32) - 1
 
 

@@ -75,7 +75,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     """
     cells, columns = max(((x * y, y) for x, y in pairwise(ranks)), default=(1, 1))
     if target == "cpu":
-        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=8 if columns >= 4 * SUBGROUP else 0)
+        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=4 if columns >= 4 * SUBGROUP else 0)
     if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
         for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
             if can_spread(ranks, workgroups, lanes):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BackendFailure", "emit_ptx", "optimised"]
 
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
+_CALL_NUMBERS = re.compile(r" // callseq \d+(, \d+)?$", re.MULTILINE)
 
 
 class BackendFailure(Exception):
@@ -47,7 +48,8 @@ def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None =
     written = (int(match[1]), int(match[2])) if match else None
     if written != version:  # LLVM silently writes its default version for one that it does not know
         raise TargetError(f"this LLVM cannot write PTX {show(version)}; ask for an older version")
-    return text
+    # LLVM numbers the calls of a process, so that the same program would have another text each time
+    return _CALL_NUMBERS.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
