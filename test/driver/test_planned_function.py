@@ -273,7 +273,7 @@ def test_options_and_outputs_of_wrong_kinds_are_refused() -> None:
             kernels.softmax(x, dtype=["f16"])  # type: ignore[arg-type]
         with pytest.raises(BadInputs, match="not a dispatcher"):
             kernels.softmax(x, dispatcher=3)  # type: ignore[arg-type]
-        assert kernels.prefix_scan(np.uint32(4)).tolist() == [4]
+        assert kernels.prefix_scan(np.uint32(4)).tolist() == 4
         assert kernels.tt_chain(x[0], (core for core in (x, x))).tolist() == [16] * 4  # type: ignore[arg-type]
 
 
@@ -411,3 +411,42 @@ def test_no_code_is_made_while_a_graph_is_recorded(
         assert len(cpu.compilations) == 2
     kernels.softmax(x, dispatcher=cpu)
     assert len(cpu.compilations) == 3
+
+
+def test_arrays_of_no_dimensions_keep_them() -> None:
+    cores = [np.ones((3, 1, 2, 2), np.float32), np.ones((3, 2, 2, 1), np.float32)]
+    for _ in range(3):
+        assert kernels.softmax(np.array(1, np.float32)).shape == ()
+        assert kernels.prefix_scan(np.array(7, np.uint32)).shape == ()
+        for index in (5, np.int64(5), np.array(5)):
+            assert kernels.tt_embedding(cores, index).shape == (4,)
+            assert kernels.TTTable(cores)(index).shape == (4,)
+        out = np.array(0, np.float32)
+        assert kernels.softmax(np.array(3, np.float32), out=out) is out
+        assert out == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: kernels.decode_scan(b"a", [2], "raw"),
+        lambda x: kernels.decode_scan(b"a", [None], "raw"),
+        lambda x: kernels.decode_scan(b"a", None, "raw"),
+        lambda x: kernels.decode_scan(b"a", [b"a"], {}),
+        lambda x: kernels.decode_scan(b"a", [np.array([98])], "raw"),
+        lambda x: kernels.tt_chain(x, None),
+        lambda x: kernels.tt_embedding(3, [0]),
+        lambda x: kernels.TTTable(None),
+        lambda x: kernels.softmax(x, dispatcher=[]),
+        lambda x: kernels.softmax(x, dispatcher=""),
+        lambda x: kernels.softmax(x, dispatcher=x),
+    ],
+)
+def test_what_is_no_list_no_pattern_and_no_target(call: Any) -> None:
+    with pytest.raises(BadInputs):
+        call(np.ones(4, np.float32))
+
+
+def test_an_iterator_of_cores() -> None:
+    cores = [np.ones((3, 1, 2, 2), np.float32), np.ones((3, 2, 2, 1), np.float32)]
+    assert kernels.tt_embedding(iter(cores), [0]).shape == kernels.TTTable(iter(cores))([0]).shape == (1, 4)

@@ -69,7 +69,7 @@ class GpuArrays:
         return self._operand(source, source, info)
 
     def _operand(self, array: Any, owner: Any, info: Description) -> Operand:
-        return Operand(array, info.shape or (1,), info.kind, owner)
+        return Operand(array, info.shape, info.kind, owner)
 
     def run(
         self,

@@ -22,7 +22,7 @@ from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, Fresh, Joined, KernelCall, Same, Zeros
-from .operands import DispatcherLike, Operand, as_u32, element_type
+from .operands import DispatcherLike, Operand, as_u32, element_type, listed
 from .planned_function import planned
 from .torch_calls import (
     is_recorded,
@@ -67,7 +67,7 @@ def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
 
     (x,) = operands
     element = element_type(x, "x", _FLOATS, dtype)
-    columns, count = x.shape[-1], x.count
+    columns, count = x.shape[-1] if x.shape else 1, x.count
     if count == 0:
         return Empty(x.shape)
     if columns > k.MAX_COLUMNS or count > MAX_ELEMENTS:
@@ -190,7 +190,7 @@ def tt_chain(
 
     f32, or signed 16.16 in u32 or i32.
     """
-    cores = list(cores)
+    cores = listed(cores, "cores")
     names = ("acc", *(f"core {k}" for k in range(len(cores))))
     return _chain((acc, *cores), names, dispatcher, out)
 
@@ -223,6 +223,7 @@ def tt_embedding(
     cores: Sequence[Any], indices: Any, *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
 ) -> Any:
     """Rows of a table stored as cores, which are used where they are: as `TTTable(cores)(indices)`, without a copy."""
+    cores = listed(cores, "cores")
     if any(map(is_recorded, (*cores, indices))):
         return record("tt_embedding", (indices, *cores), dispatcher, None, dtype)
     return rows_of_cores(cores, indices, dtype, dispatcher)

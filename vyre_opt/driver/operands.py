@@ -20,6 +20,7 @@ __all__ = [
     "as_u32",
     "check_integers",
     "element_type",
+    "listed",
     "array_backend_of",
 ]
 
@@ -34,6 +35,14 @@ _BY_NAME = {
     "uint32": "u32",
     "int32": "i32",
 }
+
+
+def listed(items: Any, name: str) -> list[Any]:
+    """The items of a sequence or an iterator.  Raises BadInputs for what is neither."""
+    try:
+        return list(items)
+    except TypeError:
+        raise BadInputs(f"{name}: a list is wanted, not {type(items).__name__}") from None
 
 
 def element_type(

@@ -22,7 +22,7 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     that are not all on one side, or not where the dispatcher takes them.
     """
     if not any(map(_may_be_on_gpu, arrays.values())):
-        return _host_arrays(dispatcher or "cpu")
+        return _host_arrays("cpu" if dispatcher is None else dispatcher)
     from ..cuda.array_backend import gpu_arrays
     from ..cuda.device_arrays import is_on_gpu
 
@@ -30,7 +30,7 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     gpu_names = [name for name, on_gpu in is_gpu_array.items() if on_gpu]
     host_names = [name for name, on_gpu in is_gpu_array.items() if not on_gpu]
     if not gpu_names:
-        return _host_arrays(dispatcher or "cpu")
+        return _host_arrays("cpu" if dispatcher is None else dispatcher)
     if host_names:
         raise BadInputs(f"{host_names[0]} is not on the GPU, {gpu_names[0]} is; pass all arrays on one side")
     return gpu_arrays(dispatcher, gpu_names[0], arrays[gpu_names[0]])

@@ -17,7 +17,7 @@ from ..ir.program import Module, Program
 from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, KernelCall
-from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets
+from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
 from .planned_function import planned
 from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
 
@@ -104,12 +104,12 @@ def decode_scan(
     """
     from ..kernels.search import ENCODINGS, MAX_TEXT
 
-    if encoding not in ENCODINGS:
+    if not isinstance(encoding, str) or encoding not in ENCODINGS:
         raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}")
     if isinstance(patterns, (str, bytes)):
         raise BadInputs("patterns is a list of patterns, not one")
     try:
-        automaton = _automaton(tuple(p.encode() if isinstance(p, str) else bytes(p) for p in patterns))
+        automaton = _automaton(tuple(map(_pattern, listed(patterns, "patterns"))))
     except ValueError as error:
         raise BadInputs(str(error)) from None
     backend = array_backend_of(dispatcher, {"text": text})
@@ -120,6 +120,17 @@ def decode_scan(
     if octets.count > MAX_TEXT:
         raise BadInputs(f"text of {octets.count} characters; at most {MAX_TEXT} are searched in one launch")
     return _search(backend, octets, size, automaton, encoding)
+
+
+def _pattern(pattern: Any) -> bytes:
+    if isinstance(pattern, str):
+        return pattern.encode()
+    if isinstance(pattern, (bytes, bytearray, memoryview)):
+        return bytes(pattern)
+    octets = getattr(pattern, "dtype", None)
+    if octets is not None and str(octets).endswith("uint8"):
+        return np.ascontiguousarray(pattern).tobytes()
+    raise BadInputs(f"a pattern is text, bytes or an array of uint8, not {type(pattern).__name__}")
 
 
 @lru_cache(maxsize=8)

@@ -24,7 +24,7 @@ from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
 from ..runtime.kernel_call import Call, KernelCall
 from ..runtime.signatures import signature_of
-from .operands import as_u32, check_integers, element_type
+from .operands import as_u32, check_integers, element_type, listed
 from .pipeline import PipelineExecutable
 from .placement import array_backend_of
 from .planned_function import planned, remember
@@ -49,6 +49,7 @@ class TTTable:
     def __init__(
         self, cores: Sequence[Any], *, dtype: str | None = None, dispatcher: DispatcherLike | None = None
     ) -> None:
+        cores = listed(cores, "cores")
         if any(map(is_recorded, cores)):
             raise BadInputs(
                 "a table has no gradient: train a vyre_opt.torch.TTEmbedding, or pass core.detach() for each core"

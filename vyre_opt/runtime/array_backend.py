@@ -130,17 +130,19 @@ class HostArrays:
     def take(self, source: Any, name: str) -> Operand:
         """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
         if type(source) is np.ndarray and source.dtype in _PLAIN:
-            array = np.ascontiguousarray(source)
-            return Operand(array.reshape(-1), array.shape, _PLAIN[array.dtype], source)
+            # of no dimensions, NumPy would make one
+            return Operand(
+                np.ascontiguousarray(source).reshape(-1), source.shape, _PLAIN[source.dtype], source
+            )
         if isinstance(source, OutputAlloc):
             raise BadInputs(f"{name} is read; pass an array")
         array, kind = _from_torch(source, name) if is_torch(source) else _from_any(source, name)
-        array = np.ascontiguousarray(array)
+        shape, array = array.shape, np.ascontiguousarray(array)
         if str(array.dtype) == "bfloat16":
             array = array.view(np.uint16)
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        return Operand(array.reshape(-1), array.shape or (1,), kind or str(array.dtype.name), source)
+        return Operand(array.reshape(-1), shape, kind or str(array.dtype.name), source)
 
     def run(
         self,
