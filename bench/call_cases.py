@@ -401,7 +401,7 @@ def _square(count: int) -> Shape:
 
 
 def _rectangle(count: int, rng: random.Random) -> Shape:
-    from vyre_opt.kernels.softmax_rows import MAX_COLUMNS
+    from vyre_opt.kernels.softmax_schedules import MAX_COLUMNS
 
     columns = _log_uniform(rng, min(count, MAX_COLUMNS))
     return (count // columns, columns)

@@ -94,7 +94,8 @@ def our_softmax() -> Bind:
 
     from vyre_opt.cuda import CudaDispatcher
     from vyre_opt.ir.types import DataType
-    from vyre_opt.kernels.softmax_rows import softmax, softmax_grid, softmax_schedule
+    from vyre_opt.kernels.softmax_rows import softmax
+    from vyre_opt.kernels.softmax_schedules import softmax_grid, softmax_schedule
 
     gpu = CudaDispatcher(bounds="none")
 

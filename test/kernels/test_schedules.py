@@ -17,7 +17,7 @@ from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
-from vyre_opt.kernels.softmax_rows import MAX_SPLITS, softmax_schedule
+from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_schedule
 from vyre_opt.tuning.workload import KernelWorkload
 

@@ -8,7 +8,8 @@ import pytest
 
 from vyre_opt import kernels
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.softmax_rows import MAX_COLUMNS, SoftmaxSchedule, softmax
+from vyre_opt.kernels.softmax_rows import softmax
+from vyre_opt.kernels.softmax_schedules import MAX_COLUMNS, SoftmaxSchedule
 from vyre_opt.runtime.dispatcher import BadInputs
 
 

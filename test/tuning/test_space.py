@@ -16,7 +16,7 @@ from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule
 from vyre_opt.kernels.scan import ScanSchedule
 from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
-from vyre_opt.kernels.softmax_rows import SoftmaxSchedule
+from vyre_opt.kernels.softmax_schedules import SoftmaxSchedule
 from vyre_opt.kernels.tensor_train import StepSchedule
 from vyre_opt.tuning.space import MAX_CONFIGS
 from vyre_opt.tuning.spaces import CPU, GPU

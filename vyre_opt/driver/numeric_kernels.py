@@ -63,7 +63,8 @@ def softmax(
 
 @planned("softmax")
 def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
-    from ..kernels import softmax_rows as k
+    from ..kernels import softmax_schedules as k
+    from ..kernels.softmax_rows import softmax as build
 
     (x,) = operands
     element = element_type(x, "x", _FLOATS, dtype)
@@ -75,10 +76,10 @@ def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
     rows = count // columns
     schedule = k.general_softmax_schedule(columns, backend.target)
     arguments: tuple[Any, ...] = (0, OutputAlloc(count), Fresh(columns, DataType.U8))
-    program, grid = k.softmax(None, element, schedule), k.softmax_grid(schedule, rows)
+    program, grid = build(None, element, schedule), k.softmax_grid(schedule, rows)
     general = KernelCall(program, grid, arguments, x.shape)
     schedule = k.softmax_schedule(columns, element, backend.target, rows, backend.workers)
-    program, grid = k.softmax(columns, element, schedule), k.softmax_grid(schedule, rows)
+    program, grid = build(columns, element, schedule), k.softmax_grid(schedule, rows)
     arguments = (0, OutputAlloc(count))
     if schedule.splits > 1:
         arguments += (Zeros(grid, DataType.U64), Zeros(1, DataType.U32))

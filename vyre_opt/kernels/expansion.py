@@ -81,7 +81,8 @@ def expand(request: ExpansionRequest) -> Expansion:
 
 
 def _softmax(r: ExpansionRequest) -> Expansion:
-    from . import softmax_rows as k
+    from . import softmax_schedules as k
+    from .softmax_rows import softmax
 
     columns, count = r.params["columns"], r.count(0)
     if columns and count is not None and count % columns:
@@ -95,7 +96,7 @@ def _softmax(r: ExpansionRequest) -> Expansion:
         raise ValueError(
             "rows that workgroups share need state of their own, and a GPU: only for a pipeline's stage"
         )
-    program = k.softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
+    program = softmax.__wrapped__(columns, r.dtype(), schedule, r.dtype(1))
     if rows is None:
         return Expansion(program, schedule, None)
     grid = k.softmax_grid(schedule, rows)

@@ -37,9 +37,7 @@ Error: a few ulp of f32 for elements that are not tiny, then one rounding to the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import gcd
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
@@ -55,216 +53,19 @@ from .collective import (
     offset,
     subgroup_total,
 )
-from .targets import is_gpu
+from .softmax_schedules import (
+    MAX_COLUMNS,
+    SoftmaxSchedule,
+    check_softmax,
+    general_softmax_schedule,
+    softmax_schedule,
+)
 from .tiles import each_tile, tiles_of
 
-__all__ = [
-    "MAX_COLUMNS",
-    "SoftmaxSchedule",
-    "general_softmax_schedule",
-    "softmax",
-    "softmax_grid",
-    "softmax_schedule",
-]
+__all__ = ["softmax"]
 
-MAX_COLUMNS = 1 << 18
 NOTHING = 0xFF800000 << 32  # -inf and 0.0, as a word
 LOG2_E = 1.4426950408889634
-MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
-MAX_KEPT = 64  # f32 values that a lane may hold in registers
-RESIDENT = 2048  # invocations that a multiprocessor holds
-MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
-BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
-STAGED_BYTES = 1 << 17  # the same, where the other way is one load of less than 16 bytes a lane
-MOST_STAGED = 56  # columns up to which a lane does a row alone
-FEW_ROWS, LONG_ROW = (
-    16,
-    1 << 14,
-)  # rows up to which, and columns from which on, several workgroups share a row
-BUSY_WORKGROUPS = 256  # about two for each multiprocessor
-MANY_STREAMS = 16  # that may all be at work at rows of several workgroups
-MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
-MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
-
-
-@dataclass(frozen=True)
-class SoftmaxSchedule:
-    """How rows are distributed over lanes.
-
-    `lanes`: that share a row, a power of two up to 32, or a multiple of 32.
-    `rows`: of a workgroup; 1 for more than 32 lanes.
-    `vector`: elements of a load, a divisor of the columns unless `shifted`.
-    `shifted`: a row's vectors start at its first element that is aligned for them; what is before and behind them is
-    done one by one.  For rows that are kept by 32 lanes or more.
-    `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
-    `unroll` loads of a lane in flight.
-    `tile`: with 32 lanes, one row, and not `kept`: the powers are in workgroup memory until their sum is known.
-    `strided`: right for every grid, not only for `softmax_grid` workgroups.
-    `turns`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
-    `staged`: a lane does a row, which it reads from workgroup memory.  `vector` is that of the moves from and to there.
-    `clamped`: of rows that are kept, lanes load a vector of the row in place of one that they lack, and do not count
-    it.  So no branch lies between the loads of a lane, which are in flight together; for a GPU.
-    `splits`: workgroups that share a row; only where all of them can run at the same time.
-    """
-
-    lanes: int
-    rows: int = 1
-    vector: int = 1
-    kept: bool = True
-    unroll: int = 4
-    tile: bool = False
-    strided: bool = False
-    turns: int = 1
-    splits: int = 1
-    shifted: bool = False
-    staged: bool = False
-    clamped: bool = False
-
-    @property
-    def tile_rows(self) -> int:
-        """Rows of a workgroup."""
-        return self.rows * self.turns
-
-
-def softmax_schedule(
-    columns: int, dtype: DataType, target: str = "", rows: int | None = None, multiprocessors: int = 0
-) -> SoftmaxSchedule:
-    """The default schedule: 16-byte loads, two or more for each lane, about 16 values a lane, few idle lanes.
-
-    More bytes in flight than a multiprocessor needs cost an H100 up to 1 % of its bandwidth.  So 8 values a
-    lane are enough for wide rows of f32.  Of many rows of the widest kind a multiprocessor should have few at
-    a time: with 32 values a lane, an H200 is a tenth faster at rows of 64 KiB than with 16 or 24.
-
-    `multiprocessors`: of the GPU that alone runs the program, so that workgroups may share a row and wait for each
-    other; 0 if that is not known.
-    """
-    if target == "cpu":
-        return _cpu_schedule(columns)
-    schedule = _gpu_schedule(columns, dtype, target, rows, multiprocessors)
-    # a lane of a shared row of f32 has too few registers for all those loads
-    has_registers = schedule.splits == 1 or (dtype.size_bytes or 4) < 4
-    clamped = is_gpu(target) and schedule.kept and not schedule.staged and has_registers
-    return replace(schedule, clamped=clamped)
-
-
-def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
-    """The schedule for code that takes any number of columns; two of them, for short rows and for long ones."""
-    if is_gpu(target):
-        lanes, rows = (32, 4) if columns <= 2048 else (512, 1)
-    else:
-        lanes, rows = (1, 32) if columns <= 16 else (32, 1)
-    return SoftmaxSchedule(lanes, rows, kept=False, unroll=4 if is_gpu(target) else 1)
-
-
-def _gpu_schedule(
-    columns: int, dtype: DataType, target: str, rows: int | None, multiprocessors: int
-) -> SoftmaxSchedule:
-    """For a GPU, or a target that is not known."""
-    size = dtype.size_bytes or 4
-    vector = widest = 16 // size
-    while columns % vector:
-        vector //= 2
-    vectors = columns // vector
-    if columns <= 1024 and vectors <= SUBGROUP * 8:
-        least = BUSY_BYTES if vector * size == 16 or columns > MOST_STAGED else STAGED_BYTES
-        if is_gpu(target) and (rows or 0) * columns * size >= least:
-            return _busy_schedule(columns, vector, size)
-        lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
-        return SoftmaxSchedule(lanes, 128 // lanes, vector)
-    shifted = vector < widest and is_gpu(target)
-    if shifted:
-        vector, vectors = widest, columns // widest
-        if vectors <= SUBGROUP * 4:
-            return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
-    rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
-    if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
-        shared = _shared_schedule(columns, vector, size, rows, shifted, multiprocessors)
-        if shared is not None:
-            return shared
-    if not rounds:
-        vector = gcd(columns, widest)
-        return SoftmaxSchedule(1024, 1, vector, kept=False)
-
-    is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
-    ideal = 32 if is_alone or (shifted and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
-
-    def cost(r: int) -> tuple[bool, bool, int, int]:
-        lanes = _whole_subgroups(-(-vectors // r))
-        idle = lanes * r - vectors
-        # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
-        few = r * vector * size < 32
-        # workgroups of this size would leave more than a fifth of a multiprocessor empty
-        empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
-        return few, empty, idle * 16 // vectors, abs(r * vector - ideal)
-
-    best = min(rounds, key=cost)
-    return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
-
-
-def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
-    """For so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
-
-    Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
-    """
-    if vector * size < 16 and columns <= MOST_STAGED:
-        return SoftmaxSchedule(1, 128, 16 // size, staged=True)
-    vectors = columns // vector
-    rounds = {16: 2, 8: 4, 4: 1 if vectors <= 8 else 3, 2: 2}[vector * size]
-    lanes = min(SUBGROUP, 1 << (-(-vectors // rounds) - 1).bit_length())
-    if vector * size == 16 and vectors > 1:
-        lanes = max(2, lanes)
-    held = -(-vectors // lanes) * vector * size
-    turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
-    return SoftmaxSchedule(lanes, 128 // lanes, vector, turns=turns)
-
-
-def _shared_schedule(
-    columns: int, vector: int, size: int, rows: int, shifted: bool, multiprocessors: int
-) -> SoftmaxSchedule | None:
-    """For rows too wide for a workgroup's registers, or too few for a GPU: 32 values a lane, or fewer.
-
-    Small workgroups, so that some load and store while others wait.  None where too few of them run at once: of each
-    stream at work one row may hold some that wait for others of it, so the GPU should hold many rows.
-    """
-    lanes = 256 if size == 4 else 128
-    at_once = multiprocessors * (RESIDENT // 2) // lanes  # with up to 64 registers a lane
-    most = min(MAX_SPLITS, at_once // MANY_STREAMS)
-    least = -(-columns // (lanes * 32))
-    busy = min(most, BUSY_WORKGROUPS // rows, columns // (lanes * vector))
-    splits = max(least, busy)
-    if not 2 <= splits <= most:
-        return None
-    return SoftmaxSchedule(lanes, 1, vector, splits=splits, shifted=shifted)
-
-
-def _cpu_schedule(columns: int) -> SoftmaxSchedule:
-    """A subgroup is a SIMD register, so its lanes should hold neighbouring elements and few of them nothing.
-
-    Rows too short for that are a lane's, or two lanes': a subgroup then reads whole rows by one wide load where
-    the columns are a power of two up to 8, and by gathers elsewhere, and has no shuffles.  Rows of more than 400
-    would spill the registers that they are kept in.
-    """
-    if columns <= 16:
-        vector = 8
-        while columns % vector:
-            vector //= 2
-        return SoftmaxSchedule(1, SUBGROUP, vector)
-    if columns <= 24:
-        return SoftmaxSchedule(2, SUBGROUP // 2)
-    if columns <= 400:
-        return SoftmaxSchedule(SUBGROUP)
-    if columns <= MAX_TILE:
-        return SoftmaxSchedule(SUBGROUP, kept=False, unroll=2, tile=True)
-    return SoftmaxSchedule(SUBGROUP, kept=False)
-
-
-def _whole_subgroups(lanes: int) -> int:
-    return -(-lanes // SUBGROUP) * SUBGROUP
-
-
-def softmax_grid(schedule: SoftmaxSchedule, rows: int) -> int:
-    """Workgroups for `rows` rows."""
-    return max(1, -(-rows // schedule.tile_rows)) * schedule.splits
 
 
 @lru_cache(maxsize=256)
@@ -282,12 +83,12 @@ def softmax(
     """
     if columns is None:
         schedule = schedule or general_softmax_schedule(MAX_COLUMNS)
-        _check(MAX_COLUMNS, schedule)
+        check_softmax(MAX_COLUMNS, schedule)
         if schedule.kept or schedule.tile or schedule.vector > 1:
             raise ValueError(f"rows of any length are read twice, element by element: {schedule}")
     else:
         schedule = schedule or softmax_schedule(columns, dtype)
-        _check(columns, schedule)
+        check_softmax(columns, schedule)
     b = Builder("softmax", workgroup=schedule.lanes * schedule.rows)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", out_dtype or dtype, None, "write", 1, live_out=True)
@@ -295,35 +96,6 @@ def softmax(
         b.buffer("row", DataType.U8, None, "read", 2)
     _Softmax(b, x, y, columns or b.len("row", name="columns"), schedule).build()
     return b.finish(verify=False)
-
-
-def _check(columns: int, schedule: SoftmaxSchedule) -> None:
-    lanes, vector = schedule.lanes, schedule.vector
-    if not 1 <= columns <= MAX_COLUMNS:
-        raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
-    if columns % vector and not (schedule.shifted or schedule.staged):
-        raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
-    if schedule.shifted and (lanes < SUBGROUP or not schedule.kept or columns < 2 * vector):
-        raise ValueError(f"shifted rows are kept by 32 lanes or more, and two vectors long: {schedule}")
-    if schedule.staged and (
-        lanes > 1 or schedule.turns > 1 or not schedule.kept or columns * schedule.rows > MAX_TILE
-    ):
-        raise ValueError(f"staged rows are a lane's each, and {MAX_TILE} elements in all at most: {schedule}")
-    if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
-        raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
-    if (schedule.turns > 1 and (lanes > SUBGROUP or not schedule.kept)) or schedule.turns < 1:
-        raise ValueError(f"several rows at once are those of up to 32 lanes, kept: {schedule}")
-    if not 1 <= schedule.splits <= MAX_SPLITS or (
-        schedule.splits > 1 and (lanes <= SUBGROUP or not schedule.kept or schedule.strided)
-    ):
-        raise ValueError(f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, kept: {schedule}")
-    if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
-        raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
-    if schedule.tile and (schedule.kept or lanes != SUBGROUP or schedule.rows != 1):
-        raise ValueError(f"powers in a tile are those of one row, not kept, of 32 lanes: {schedule}")
-    held = -(-columns // (lanes * vector * schedule.splits)) * vector * schedule.turns
-    if schedule.kept and held > MAX_KEPT:
-        raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")
 
 
 Carried = Sequence[Value]

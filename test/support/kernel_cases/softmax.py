@@ -11,10 +11,10 @@ import numpy as np
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
 from vyre_opt.kernels.softmax_fixed import softmax_step as build_step
-from vyre_opt.kernels.softmax_rows import (
+from vyre_opt.kernels.softmax_rows import softmax
+from vyre_opt.kernels.softmax_schedules import (
     MAX_COLUMNS,
     SoftmaxSchedule,
-    softmax,
     softmax_grid,
     softmax_schedule,
 )
