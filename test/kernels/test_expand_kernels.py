@@ -161,6 +161,11 @@ def test_pipelines(on: Callable[[str], Dispatcher], target: str) -> None:
         ("math.softmax(@x, @open) {columns = 4}", "its grid depends on @open, of open size"),
         ("math.softmax(@x, @y) {columns = 7}", "64 elements, which are not rows of 7"),
         ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
+        ("math.softmax(@x, @y) {columns = 64, schedule_lanes = 64, schedule_splits = 2}", "a GPU: only for"),
+        ("math.softmax(@x, @y) {columns = 1, schedule_shifted = 1}", "shifted rows are kept by 32 lanes"),
+        ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
+        ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
+        ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),
         ("scan.prefix(@x, @word)", "its buffers hold different types"),
         ("tt.chain(@x, @x, @y) {steps = 2, rank = 4}", "@x has 64 elements, its ranks take 4"),
         ("tt.embedding(@x, @word, @y) {p0 = 2, q0 = 2, r1 = 2, p1 = 2, q1 = 0}", "at least 1"),
@@ -174,6 +179,9 @@ def test_refusals(stage: str, why: str) -> None:
           buffer @x : f32[64] read
           buffer @y : f32[64] write live_out
           buffer @word : u32[64]
+          buffer @two : f32[2] read
+          buffer @three : f32[3] read
+          buffer @six : f32[6] read
           buffer @open : f32[?] write live_out
           {stage}
         }}"""

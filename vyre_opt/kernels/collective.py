@@ -18,6 +18,7 @@ from ..ir.types import DataType
 __all__ = [
     "SharedSums",
     "all_of",
+    "as_bits",
     "as_type",
     "butterfly",
     "elements",
@@ -72,6 +73,11 @@ def offset(b: Builder, base: Value, ahead: int) -> Value:
 def as_type(b: Builder, value: Value, dtype: DataType) -> Value:
     """`value` cast to `dtype`, without an op if it has that type."""
     return value if value.type is dtype else b.cast(value, dtype)
+
+
+def as_bits(b: Builder, value: Value, dtype: DataType) -> Value:
+    """The bits of `value` as a value of `dtype`, without an op if it has that type."""
+    return value if value.type is dtype else b.bitcast(value, dtype)
 
 
 def guarded(

@@ -130,17 +130,24 @@ def _contract_step(r: ExpansionRequest) -> Expansion:
 
     inner, cells = r.count(0), r.count(1)
     schedule = r.at(k.contract_step_schedule(inner, cells, r.target, r.owns_grid))
-    if schedule.splits > 1 and (not r.owns_grid or inner is None or cells is None):
-        raise ValueError("columns that workgroups share need sums of their own: only for a pipeline's stage")
-    program = k.contract_step.__wrapped__(r.one_type(), schedule)
     if inner is None or cells is None:
-        return Expansion(program, schedule, None)
+        if schedule.vector > 1 or schedule.splits > 1:
+            raise ValueError(
+                f"vectors and workgroups that share columns need a known number of these: {schedule}"
+            )
+        return Expansion(k.contract_step.__wrapped__(r.one_type(), schedule), schedule, None)
     if not inner or cells % inner:
         raise ValueError(f"a core of {cells} elements has no {inner} rows")
-    grid, outer = k.contract_step_grid(schedule, cells // inner), cells // inner
-    names = ("partials", "arrived") if schedule.splits > 1 else ()
-    scratch = dict(zip(names, k.contract_step_scratch(schedule, outer), strict=False))
-    return Expansion(program, schedule, grid, scratch or None)
+    outer = cells // inner
+    if outer % schedule.vector:
+        raise ValueError(f"vectors of {schedule.vector} do not divide {outer} columns")
+    if schedule.splits > 1 and not r.owns_grid:
+        raise ValueError("columns that workgroups share need sums of their own: only for a pipeline's stage")
+    program, grid = k.contract_step.__wrapped__(r.one_type(), schedule), k.contract_step_grid(schedule, outer)
+    if schedule.splits == 1:
+        return Expansion(program, schedule, grid)
+    partials, arrived = k.contract_step_scratch(schedule, outer)
+    return Expansion(program, schedule, grid, {"partials": partials, "arrived": arrived})
 
 
 def _prefix(r: ExpansionRequest) -> Expansion:

@@ -50,7 +50,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, elements, guarded, offset, subgroup_total
+from .collective import SUBGROUP, as_bits, elements, guarded, offset, subgroup_total
 from .targets import is_gpu
 
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_state"]
@@ -360,24 +360,24 @@ class _LookBack:
         """The sum that the word of a tile stands for; of a tile that does not exist, 0."""
         b, dtype = self.b, self.scan.dtype
         if self.words == 1:
-            return _as_bits(b, b.cast(word, DataType.U32), dtype)
+            return as_bits(b, b.cast(word, DataType.U32), dtype)
         which = b.cast(b.shr(word, 32), DataType.U32)
 
         def read() -> Value:
             return b.atomic_or(self.state, b.add(index, b.mul(which, self.tiles)), 0)
 
-        return _as_bits(b, guarded(b, exists, read), dtype)
+        return as_bits(b, guarded(b, exists, read), dtype)
 
     def publish(self, tile: Value, flag: Value, value: Value) -> None:
         """Make a sum known, with `flag` << 32 for what it is."""
         b = self.b
         with b.if_(self.is_first):
             if self.words == 1:
-                bits = b.cast(_as_bits(b, value, DataType.U32), DataType.U64)
+                bits = b.cast(as_bits(b, value, DataType.U32), DataType.U64)
                 b.atomic_exchange(self.state, tile, b.or_(bits, flag))
                 return
             place = b.add(tile, b.mul(b.cast(b.shr(flag, 32), DataType.U32), self.tiles))
-            b.atomic_exchange(self.state, place, _as_bits(b, value, DataType.U64))
+            b.atomic_exchange(self.state, place, as_bits(b, value, DataType.U64))
             b.atomic_exchange(self.state, tile, flag, order="release")
 
     # --- by the first subgroup ---------------------------------------------------------------
@@ -437,8 +437,3 @@ class _LookBack:
             loop.yield_(read())
         word = loop.result if self.words == 1 else read("acquire")
         return word, self.value(word, index, exists)
-
-
-def _as_bits(b: Builder, value: Value, dtype: DataType) -> Value:
-    """The bits of `value` as `dtype`."""
-    return value if value.type is dtype else b.bitcast(value, dtype)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, elements, offset, shared_sums
+from .collective import SUBGROUP, as_bits, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
 from .targets import is_gpu
@@ -277,11 +277,6 @@ class _Step:
         with b.for_(b.add(whole, slot), count, slots, carry=[loop.result], dtype=DataType.U32) as rest:
             rest.yield_(b.add(rest.args[0], part(rest.index)))
         return rest.result
-
-
-def as_bits(b: Builder, value: Value, dtype: DataType) -> Value:
-    """The bits of `value` as `dtype`."""
-    return value if value.type is dtype else b.bitcast(value, dtype)
 
 
 class _InRegisters(_Step):
