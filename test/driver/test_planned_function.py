@@ -436,6 +436,7 @@ def test_arrays_of_no_dimensions_keep_them() -> None:
         lambda x: kernels.decode_scan(b"a", [np.array([98])], "raw"),
         lambda x: kernels.tt_chain(x, None),
         lambda x: kernels.tt_embedding(3, [0]),
+        lambda x: kernels.tt_embedding([x.reshape(2, 1, 1, 2), x.reshape(2, 2, 1, 1)], [0], dispatcher=[]),
         lambda x: kernels.TTTable(None),
         lambda x: kernels.softmax(x, dispatcher=[]),
         lambda x: kernels.softmax(x, dispatcher=""),

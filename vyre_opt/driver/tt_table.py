@@ -9,7 +9,7 @@ pipeline there:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -85,7 +85,7 @@ def rows_of_cores(
 ) -> Any:
     """`TTTable(cores)(indices)` without a copy of the cores."""
     signatures = tuple(map(signature_of, cores))
-    if None in signatures:  # not arrays as they are
+    if None in signatures or not isinstance(dispatcher, Hashable):  # not arrays as they are, or no target
         return _Lookup(cores, dtype, dispatcher)(cores, indices, None)
     key = (signatures, dtype, dispatcher)
     lookup = _LOOKUPS.get(key)
