@@ -102,7 +102,9 @@ def chain(
 ) -> Program:
     """The program `chain`: @acc (ranks[0]), @cores (one after the other, each by rows), @out (ranks[-1]).
 
-    `separate`: each core is a buffer of its own, @core0, @core1, ...  For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
+    `separate`: each core is a buffer of its own, @core0, @core1, ...
+
+    For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
     for ranks out of range.
     """
     if len(ranks) < 2:

@@ -21,6 +21,7 @@ __all__ = [
     "as_bits",
     "as_type",
     "butterfly",
+    "draw_number",
     "elements",
     "fold_lanes",
     "gather",
@@ -28,6 +29,7 @@ __all__ = [
     "offset",
     "shared_sums",
     "subgroup_total",
+    "wait_until_all",
     "workgroup_total",
 ]
 
@@ -170,6 +172,29 @@ def shared_sums(
             first = b.add(first, b.select(upper, b.const(half), 0))
         distance //= 2
     return SharedSums(sums, first, writes)
+
+
+def draw_number(b: Builder, is_first: Value, ticket: Buffer, slot: Buffer) -> Value:
+    """The next number of @ticket, counted from 0 in the order in which workgroups draw: one for a whole workgroup.
+
+    `is_first`: true in one lane.  `slot`: an element of workgroup memory.  Executes one barrier.
+    """
+    with b.if_(is_first):
+        b.store(b.atomic_add(ticket, 0, 1), slot, 0)
+    b.barrier("workgroup")
+    return b.load(slot, 0)
+
+
+def wait_until_all(b: Builder, read: Callable[[], Value], is_missing: Callable[[Value], Value]) -> Value:
+    """The words that the lanes of a subgroup `read`, again and again until that of no lane `is_missing`.
+
+    `read` loads by an atomic: a plain load could be hoisted out of the loop.
+    """
+    with b.while_([read()]) as loop:
+        missing = b.subgroup_ballot(is_missing(loop.args[0]))
+        loop.condition(b.ne(missing, 0))
+        loop.yield_(read())
+    return loop.result
 
 
 def gather(b: Builder, slots: Buffer, count: int, neutral: float) -> Value:

@@ -50,7 +50,16 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, as_bits, elements, guarded, offset, subgroup_total
+from .collective import (
+    SUBGROUP,
+    as_bits,
+    draw_number,
+    elements,
+    guarded,
+    offset,
+    subgroup_total,
+    wait_until_all,
+)
 from .targets import is_gpu
 
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_state"]
@@ -348,11 +357,7 @@ class _LookBack:
 
     def draw(self) -> Value:
         """Draw the number of the next tile: the same for the whole workgroup."""
-        b = self.b
-        with b.if_(self.is_first):
-            b.store(b.atomic_add(self.ticket, 0, 1), self.shared_tile, 0)
-        b.barrier("workgroup")
-        return b.load(self.shared_tile, 0)
+        return draw_number(self.b, self.is_first, self.ticket, self.shared_tile)
 
     # --- words -----------------------------------------------------------------------------
 
@@ -427,13 +432,9 @@ class _LookBack:
         index = b.sub(end, ahead)
 
         def read(order: str = "relaxed") -> Value:
-            # an atomic load: a plain one could be hoisted out of the loop below
             return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0, order=order), WHOLE << 32)
 
-        first = read()
-        with b.while_([first]) as loop:
-            missing = b.subgroup_ballot(b.lt(loop.args[0], AGGREGATE << 32))
-            loop.condition(b.ne(missing, 0))
-            loop.yield_(read())
-        word = loop.result if self.words == 1 else read("acquire")
+        word = wait_until_all(b, read, lambda word: b.lt(word, AGGREGATE << 32))
+        if self.words > 1:
+            word = read("acquire")
         return word, self.value(word, index, exists)

@@ -47,11 +47,13 @@ from .collective import (
     all_of,
     as_type,
     butterfly,
+    draw_number,
     fold_lanes,
     gather,
     guarded,
     offset,
     subgroup_total,
+    wait_until_all,
 )
 from .softmax_schedules import (
     MAX_COLUMNS,
@@ -456,12 +458,7 @@ class _Softmax:
             return self.each_round_of_any(carried, body, self.row_length)
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
         if whole:
-            with self.b.for_(0, whole, unroll, carry=carried) as loop:
-                numbers = [loop.index, *(self.b.add(loop.index, u) for u in range(1, unroll))]
-                updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
-                if updated:
-                    loop.yield_(*updated)
-            carried = list(loop.results)
+            carried = self.whole_rounds(whole, carried, body)
         rest = []
         for number in range(whole, self.rounds):
             first, index = self.place(number)
@@ -470,6 +467,18 @@ class _Softmax:
             carried = body(carried, rest[start : start + unroll])
         return carried
 
+    def whole_rounds(
+        self, count: int | Value, carried: list[Value], body: Callable[[Carried, Spots], list[Value]]
+    ) -> list[Value]:
+        """Emit `body` for `count` rounds, a multiple of `unroll`, in which every lane has a vector."""
+        b, unroll = self.b, self.schedule.unroll
+        with b.for_(0, count, unroll, carry=carried, dtype=DataType.U32) as loop:
+            numbers = [offset(b, loop.index, u) for u in range(unroll)]
+            updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
+            if updated:
+                loop.yield_(*updated)
+        return list(loop.results)
+
     def each_round_of_any(
         self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]], columns: Value
     ) -> list[Value]:
@@ -477,14 +486,8 @@ class _Softmax:
         b, unroll, lanes = self.b, self.schedule.unroll, self.lanes
         whole: Value | int = 0
         if self.exists is None:
-            turn = lanes * unroll
-            whole = b.mul(b.div(columns, turn), unroll)
-            with b.for_(0, whole, unroll, carry=carried, dtype=DataType.U32) as loop:
-                numbers = [offset(b, loop.index, u) for u in range(unroll)]
-                updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
-                if updated:
-                    loop.yield_(*updated)
-            carried = list(loop.results)
+            whole = b.mul(b.div(columns, lanes * unroll), unroll)
+            carried = self.whole_rounds(whole, carried, body)
         with b.for_(whole, tiles_of(b, columns, lanes), carry=carried, dtype=DataType.U32) as rest:
             first, index = self.place(rest.index)
             updated = body(rest.args, [(index, all_of(b, self.exists, b.lt(first, columns)))])
@@ -507,10 +510,7 @@ class _SharedRow:
         """This workgroup's row, and which part of it."""
         b = self.b
         self.is_first = b.eq(b.local_id("x"), 0)
-        with b.if_(self.is_first):
-            b.store(b.atomic_add(self.ticket, 0, 1), self.drawn, 0)
-        b.barrier("workgroup")
-        self.number = b.load(self.drawn, 0)
+        self.number = draw_number(b, self.is_first, self.ticket, self.drawn)
         row = b.div(self.number, self.splits, name="row")
         return row, b.rem(self.number, self.splits, name="part")
 
@@ -555,12 +555,6 @@ class _SharedRow:
         b = self.b
 
         def read() -> Value:
-            # an atomic load: a plain one could be hoisted out of the loop below
             return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), NOTHING)
 
-        first = read()
-        with b.while_([first]) as loop:
-            missing = b.subgroup_ballot(b.eq(loop.args[0], 0))
-            loop.condition(b.ne(missing, 0))
-            loop.yield_(read())
-        return loop.result
+        return wait_until_all(b, read, lambda word: b.eq(word, 0))

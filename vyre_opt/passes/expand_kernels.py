@@ -140,8 +140,9 @@ class _Expander:
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
-        for formal, actual in zip(program.bound_buffers, buffers, strict=False) if self.counts else ():
-            formal.count = actual.count
+        if self.counts:
+            for formal, actual in zip(program.bound_buffers, buffers, strict=False):
+                formal.count = actual.count
         self.module.add_before_pipelines(program)
         return program
 
