@@ -16,6 +16,8 @@ For a tensor of torch that requires a gradient, softmax, prefix_scan, tt_chain a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from math import prod
 from typing import Any
 
 from ..ir.types import DataType
@@ -74,16 +76,25 @@ def _softmax(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
     if columns > k.MAX_COLUMNS or count > MAX_ELEMENTS:
         raise BadInputs(f"x has rows of {columns} and {count} elements; at most {k.MAX_COLUMNS} and 2^32 - 1")
     rows = count // columns
-    schedule = k.general_softmax_schedule(columns, backend.target)
-    arguments: tuple[Any, ...] = (0, OutputAlloc(count), Fresh(columns, DataType.U8))
-    program, grid = build(None, element, schedule), k.softmax_grid(schedule, rows)
-    general = KernelCall(program, grid, arguments, x.shape)
     schedule = k.softmax_schedule(columns, element, backend.target, rows, backend.workers)
     program, grid = build(columns, element, schedule), k.softmax_grid(schedule, rows)
-    arguments = (0, OutputAlloc(count))
+    arguments: tuple[Any, ...] = (0, OutputAlloc(count))
     if schedule.splits > 1:
         arguments += (Zeros(grid, DataType.U64), Zeros(1, DataType.U32))
+    general = partial(_general_softmax, x.shape, columns, element, backend.target)
     return KernelCall(program, grid, arguments, x.shape, general=general)
+
+
+def _general_softmax(shape: tuple[int, ...], columns: int, element: DataType, target: str) -> KernelCall:
+    """Softmax by code for any number of columns."""
+    from ..kernels import softmax_schedules as k
+    from ..kernels.softmax_rows import softmax as build
+
+    count = prod(shape)
+    schedule = k.general_softmax_schedule(columns, target)
+    grid = k.softmax_grid(schedule, count // columns)
+    arguments = (0, OutputAlloc(count), Fresh(columns, DataType.U8))
+    return KernelCall(build(None, element, schedule), grid, arguments, shape)
 
 
 def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None) -> Any:
@@ -170,17 +181,14 @@ def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
         raise BadInputs(f"a core of shape {matrix.shape} has no {inner} rows")
     if cells == 0:
         return Empty((0,))
-    schedule, outer = (
-        k.contract_step_schedule(inner, cells, backend.target, workers=backend.workers),
-        cells // inner,
-    )
+    outer = cells // inner
+    schedule = k.contract_step_schedule(inner, cells, backend.target, workers=backend.workers)
     arguments: tuple[Any, ...] = (0, 1, OutputAlloc(outer))
     if schedule.splits > 1:
         partials, arrived = k.contract_step_scratch(schedule, outer)
         arguments += (Fresh(partials, DataType.U32), Zeros(arrived, DataType.U32))
-    return KernelCall(
-        k.contract_step(element, schedule), k.contract_step_grid(schedule, outer), arguments, (outer,)
-    )
+    program, grid = k.contract_step(element, schedule), k.contract_step_grid(schedule, outer)
+    return KernelCall(program, grid, arguments, (outer,))
 
 
 @traced_as(traced_tt_chain)

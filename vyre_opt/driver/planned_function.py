@@ -139,7 +139,7 @@ class CodeChoice:
             self._given[kind] += 1
             remember(self._calls, call.program, -1)
             return call
-        return call.general
+        return call.general()
 
     def is_due(self, call: KernelCall) -> bool:
         """Count a call that is about to be run by general code; whether its length has come often enough."""

@@ -67,7 +67,7 @@ class KernelCall:
 
     `arguments`: one for each bound buffer, in order: the number of an input, or what is allocated.
     `shape`: of the only result; `like`: the input whose library and element type it has.
-    `general`: the same by code that takes all lengths, where `program` is for one; slower.
+    `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
     """
 
     program: Program
@@ -76,7 +76,7 @@ class KernelCall:
     shape: tuple[int, ...] = ()
     like: int = 0
     module: Module | None = None
-    general: KernelCall | None = None
+    general: Callable[[], KernelCall] | None = None
 
     @property
     def allocated_results(self) -> list[int]:
