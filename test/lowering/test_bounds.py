@@ -211,3 +211,53 @@ def test_what_is_proven_never_faults():
             assert "@x" not in fault or not sure, (seed, trial, fault)
     assert proofs > 50, "the test proves too little to say anything"
     assert faults > 50, "the test faults too little to say anything"
+
+
+# --- no base is wrong: its sum with the constant never wraps
+
+
+def random_sum(rng: random.Random) -> Program:
+    """A load at a value plus a constant, under random guards, behind a trap for a sum that wraps."""
+    b = Builder("p", 8, 2)
+    b.buffer("data", DataType.U32, None, "read", 0)
+    b.buffer("x", DataType.U32, rng.choice((None, 16, 300)), "read", 1)
+    dtype = rng.choice((DataType.U32, DataType.I32, DataType.U8, DataType.I8))
+    word = b.load("data", b.global_id("x"))
+    base = b.cast(rng.choice((b.global_id("x"), word, b.rem(word, 8))), dtype)
+    if rng.random() < 0.5:
+        base = getattr(b, rng.choice(("add", "mul", "sub")))(base, rng.randrange(1, 20))
+    limits = [b.const(rng.choice((1, 10, 100, 120)), dtype), b.cast(b.len("x"), dtype)]
+
+    def guarded(depth: int) -> None:
+        if depth:
+            with b.if_(getattr(b, rng.choice(("lt", "le", "ge", "ne")))(base, rng.choice(limits))):
+                guarded(depth - 1)
+            return
+        ahead = rng.choice((1, 3, 30, 90))
+        index = b.add(base, ahead)
+        exact = b.add(b.cast(base, DataType.U64), ahead)
+        with b.if_(b.ne(exact, b.cast(index, DataType.U64))):
+            b.trap("it wraps")
+        b.load("x", index)
+
+    guarded(rng.randrange(3))
+    return b.finish()
+
+
+def test_a_base_and_its_constant_never_wrap():
+    ref = dispatcher("ref", checks=False)
+    bases, wraps = 0, 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        program = random_sum(rng)
+        has_base = any(op.attrs["buffer"] == "x" for op in BoundsProofs(program).bases)
+        bases += has_base
+        length = program.buffers["x"].count or rng.choice((0, 8, 200))
+        kinds = (rng.randrange(130), rng.getrandbits(32), 2**32 - 1, 2**31 - 1)
+        data = np.array([rng.choice(kinds) for _ in range(16)], np.uint32)
+        try:
+            ref.dispatch(program, [data, np.zeros(length, np.uint32)], 2)
+        except ProgramError as fault:
+            wraps += "it wraps" in str(fault)
+            assert "it wraps" not in str(fault) or not has_base, (seed, str(fault))
+    assert bases > 50 and wraps > 50, (bases, wraps)

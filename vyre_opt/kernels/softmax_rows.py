@@ -31,7 +31,8 @@ Lanes load vectors of `vector` consecutive elements, neighbouring lanes neighbou
     lane      0    1          lanes-1      0
 
 Computed in f32.  As in torch, a row of only -inf gives NaN, and a NaN makes its whole row NaN.
-Error: a few ulp of f32 for elements that are not tiny, then one rounding to the type of @y.
+Error: a few ulp of f32 for elements that are not tiny, then one rounding to the type of @y.  A GPU may give 0 for what
+is below 2^-126.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ __all__ = ["softmax"]
 
 NOTHING = 0xFF800000 << 32  # -inf and 0.0, as a word
 LOG2_E = 1.4426950408889634
+FLUSHES = ("afn",)
 
 
 @lru_cache(maxsize=256)
@@ -187,6 +189,8 @@ class _Softmax:
         if self.schedule.shifted:
             self.first = b.and_(b.add(self.start, self.vector - 1), -self.vector & 0xFFFFFFFF, name="first")
             self.count = b.div(b.sub(self.columns, b.sub(self.first, self.start)), self.vector, name="count")
+        own = self.lane if self.vector == 1 else b.mul(self.lane, self.vector)
+        self.own = b.add(self.first, own, name="own")
 
     def edge(self) -> tuple[Value, Value]:
         """This lane's element before or behind the vectors of a shifted row: its index, and whether there is one."""
@@ -200,22 +204,23 @@ class _Softmax:
 
     # --- loads and stores ---------------------------------------------------------------
 
-    def place(self, number: Value | int) -> tuple[Value, Value]:
-        """The vector of this lane in round `number`: its number in the row, and its index in @x."""
-        b = self.b
-        if isinstance(number, int):
-            first = offset(b, self.lane, number * self.lanes)
+    def places(self, first: Value | int, count: int) -> list[Value]:
+        """The indices in @x of this lane's vectors in rounds `first` to `first` + `count` - 1."""
+        b, step = self.b, self.lanes * self.vector
+        if isinstance(first, int):
+            start, behind = self.own, first * step
         else:
-            first = b.add(self.lane, b.mul(number, self.lanes))
-        column = first if self.vector == 1 else b.mul(first, self.vector)
-        return first, b.add(self.first, column)
+            start, behind = b.add(self.own, b.mul(first, step)), 0
+        return [offset(b, start, behind + k * step) for k in range(count)]
 
-    def inside(self, first: Value, number: int) -> Value | None:
-        """Whether vector `first`, of round `number`, is in the row; None if it is for every lane."""
+    def inside(self, number: int) -> Value | None:
+        """Whether this lane's vector of round `number` is in the row; None if it is for every lane."""
+        b = self.b
         short = (number + 1) * self.lanes > self.surely
         if self.shared is not None:
             short = self.surely != self.schedule.splits * self.lanes * self.rounds
-        return all_of(self.b, self.exists, self.b.lt(first, self.count) if short else None)
+        in_row = b.lt(offset(b, self.lane, number * self.lanes), self.count) if short else None
+        return all_of(b, self.exists, in_row)
 
     def load(self, index: Value, inside: Value | None, lanes: int = 0) -> Value:
         """A vector as f32; outside of the row -inf, which changes neither a maximum nor a sum of powers."""
@@ -251,7 +256,10 @@ class _Softmax:
 
     def exp(self, value: Value, maximum: Value) -> Value:
         """exp(value - maximum).  Subtracts before it scales: value * log2(e) could overflow."""
-        return self.b.exp2(self.b.mul(self.b.sub(value, maximum), LOG2_E))
+        return self.b.exp2(self.b.mul(self.b.sub(value, maximum), LOG2_E), fastmath=FLUSHES)
+
+    def reciprocal(self, total: Value) -> Value:
+        return self.b.rcp(total, fastmath=FLUSHES)
 
     def finite(self, maximum: Value) -> Value:
         """`maximum`, or 0 in place of -inf.
@@ -268,8 +276,7 @@ class _Softmax:
         b = self.b
         for row, exists in rows:
             self.enter(row, exists)
-            places = [self.place(k) for k in range(self.rounds)]
-            spots = [(index, self.inside(first, k)) for k, (first, index) in enumerate(places)]
+            spots = [(index, self.inside(k)) for k, index in enumerate(self.places(0, self.rounds))]
             if self.schedule.shifted:
                 spots.append(self.edge())
             widths = [self.vector] * self.rounds + [1] * self.schedule.shifted
@@ -311,11 +318,11 @@ class _Softmax:
         powers = [self.exp(value, self.spread(base, value)) for value in values]
         total = butterfly(b, self.sum_of(powers, spots), "add", width)
         if self.slots is None:
-            factor = b.rcp(total)
+            factor = self.reciprocal(total)
         else:
             largest, whole = self.exchange(maximum, total, self.slots)
             # the powers are relative to `maximum`
-            factor = b.mul(self.exp(maximum, largest), b.rcp(whole))
+            factor = b.mul(self.exp(maximum, largest), self.reciprocal(whole))
         for power, (index, guard) in zip(powers, spots, strict=True):
             self.store(b.mul(power, self.spread(factor, power)), index, guard)
 
@@ -356,9 +363,10 @@ class _Softmax:
         local = b.local_id("x")
         spots: list[tuple[Value, Value, int]] = []  # place in the stage, whether it is used, elements
         whole = b.div(count, self.vector)
+        own = b.mul(local, self.vector)
         for k in range(-(-self.columns // self.vector)):
             number = offset(b, local, k * schedule.rows)
-            spots.append((b.mul(number, self.vector), b.lt(number, whole), self.vector))
+            spots.append((offset(b, own, k * schedule.rows * self.vector), b.lt(number, whole), self.vector))
         if self.vector > 1:
             last = b.add(b.mul(whole, self.vector), local)
             spots.append((last, b.lt(last, count), 1))
@@ -371,7 +379,7 @@ class _Softmax:
             values = [b.load(stage, place) for place in places]
             maximum = self.largest(values)
             powers = [self.exp(value, maximum) for value in values]
-            factor = b.rcp(fold_lanes(b, powers, "add"))
+            factor = self.reciprocal(fold_lanes(b, powers, "add"))
             for power, place in zip(powers, places, strict=True):
                 b.store(b.mul(power, factor), stage, place)
         b.barrier("workgroup")
@@ -391,10 +399,10 @@ class _Softmax:
         base = self.finite(together)
         total = butterfly(b, b.mul(total, self.exp(maximum, base)), "add", width)
         if self.slots is None:
-            largest, factor = together, b.rcp(total)
+            largest, factor = together, self.reciprocal(total)
         else:
             largest, whole = self.exchange(together, total, self.slots)
-            factor = b.rcp(whole)
+            factor = self.reciprocal(whole)
         wide_maximum, wide_factor = self.spread(largest), self.spread(factor)
 
         def write(_: Carried, spots: Spots) -> list[Value]:
@@ -445,7 +453,7 @@ class _Softmax:
         (maximum,) = self.each_round([b.const(float("-inf"), DataType.F32)], find)
         wide_maximum = self.spread(subgroup_total(b, maximum, "max"))
         (total,) = self.each_round([b.const(0.0, DataType.F32)], raise_)
-        wide_factor = self.spread(b.rcp(butterfly(b, total, "add")))
+        wide_factor = self.spread(self.reciprocal(butterfly(b, total, "add")))
         self.each_round([], write)
 
     def each_round(self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]]) -> list[Value]:
@@ -459,10 +467,8 @@ class _Softmax:
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
         if whole:
             carried = self.whole_rounds(whole, carried, body)
-        rest = []
-        for number in range(whole, self.rounds):
-            first, index = self.place(number)
-            rest.append((index, self.inside(first, number)))
+        places = self.places(whole, self.rounds - whole)
+        rest = [(index, self.inside(number)) for number, index in enumerate(places, whole)]
         for start in range(0, len(rest), unroll):
             carried = body(carried, rest[start : start + unroll])
         return carried
@@ -473,8 +479,7 @@ class _Softmax:
         """Emit `body` for `count` rounds, a multiple of `unroll`, in which every lane has a vector."""
         b, unroll = self.b, self.schedule.unroll
         with b.for_(0, count, unroll, carry=carried, dtype=DataType.U32) as loop:
-            numbers = [offset(b, loop.index, u) for u in range(unroll)]
-            updated = body(loop.args, [(self.place(n)[1], None) for n in numbers])
+            updated = body(loop.args, [(index, None) for index in self.places(loop.index, unroll)])
             if updated:
                 loop.yield_(*updated)
         return list(loop.results)
@@ -489,8 +494,9 @@ class _Softmax:
             whole = b.mul(b.div(columns, lanes * unroll), unroll)
             carried = self.whole_rounds(whole, carried, body)
         with b.for_(whole, tiles_of(b, columns, lanes), carry=carried, dtype=DataType.U32) as rest:
-            first, index = self.place(rest.index)
-            updated = body(rest.args, [(index, all_of(b, self.exists, b.lt(first, columns)))])
+            (index,) = self.places(rest.index, 1)
+            is_inside = b.lt(b.add(self.lane, b.mul(rest.index, lanes)), columns)
+            updated = body(rest.args, [(index, all_of(b, self.exists, is_inside))])
             if updated:
                 rest.yield_(*updated)
         return list(rest.results)

@@ -35,18 +35,27 @@ _NEGATION = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "
 class BoundsProofs:
     """`proven`: the loads, stores and atomics of a program that are in bounds.
 
+    `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
+    Without `proves` nothing is proven, and only `bases` are found.
     `specs`: the values of specialization constants, where they are fixed.  `aliases`: arguments of a
     while's body, with those of its condition that they are equal to.
     """
 
-    def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, program: Program, specs: Mapping[str, object] | None = None, proves: bool = True
+    ) -> None:
         self.program = program
         self.specs = specs or {}
+        self.proves = proves
         self.proven: set[Op] = set()
+        self.bases: dict[Op, tuple[Value, int]] = {}
         self.exprs: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
         self.aliases: dict[Value, Value] = {}
         self.facts: list[AffineExpr] = []
+        self.properties: dict[Symbol, list[AffineExpr]] = {}
+        self.under_facts: dict[tuple[Value, int], AffineExpr] = {}
+        """Results of `_expr_with_facts` that hold under the current facts."""
         self._block(program.body)
 
     # --- the walk: facts of the branches and loops around -------------------------------
@@ -62,13 +71,17 @@ class BoundsProofs:
                 self._while(op)
             elif op.regions:
                 self._block(op.regions[0])
-            elif "buffer" in op.attrs and op.operands and self._is_inside(op):
-                self.proven.add(op)
+            elif "buffer" in op.attrs and op.operands:
+                if self.proves and self._is_inside(op):
+                    self.proven.add(op)
+                self._find_base(op)
 
     def _block_with(self, block: Block, facts: list[AffineExpr]) -> None:
-        outer = len(self.facts)
+        outer, under_outer = len(self.facts), self.under_facts
         self.facts += facts
+        self.under_facts = {}
         self._block(block)
+        self.under_facts = under_outer
         del self.facts[outer:]
 
     def _while(self, op: Op) -> None:
@@ -120,6 +133,12 @@ class BoundsProofs:
 
     def _expr_with_facts(self, value: Value, depth: int) -> AffineExpr:
         """The expression of a value under the current facts: `%i - 1` does not wrap where %i > 0."""
+        known = self.under_facts.get((value, depth))
+        if known is None:
+            known = self.under_facts[value, depth] = self._derived(value, depth)
+        return known
+
+    def _derived(self, value: Value, depth: int) -> AffineExpr:
         expr = self.expr(value)
         op = self.aliases.get(value, value).owner
         # Facts help only where the op might wrap, so that its expression is a mere atom
@@ -231,6 +250,20 @@ class BoundsProofs:
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
         return any(_prove(count - AffineExpr(width) - expr, facts, MAX_DEPTH) for count in counts)
 
+    def _find_base(self, op: Op) -> None:
+        add = op.index.owner
+        if not isinstance(add, Op) or add.name != "add":
+            return
+        base, constant = add.operands
+        expr = self.expr(constant)
+        if not expr.is_const:
+            base, constant, expr = constant, base, self.expr(base)
+        if not expr.is_const or expr.const < 0:
+            return
+        start = self._expr_with_facts(base, MAX_DEPTH)
+        if start.range()[0] >= 0 and self._expr_with_facts(op.index, MAX_DEPTH) == start + expr:
+            self.bases[op] = base, expr.const
+
     def _implied_facts(self, exprs: list[AffineExpr]) -> list[AffineExpr]:
         """Facts about the atoms of `exprs` that are results of min, max, rem, div, shr and `and`.
 
@@ -241,14 +274,22 @@ class BoundsProofs:
         seen: set[Symbol] = set()
         while worklist and len(facts) < MAX_FACTS:
             symbol = worklist.pop()
-            op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
-            if symbol in seen or not isinstance(op, Op) or op.name not in _PROPERTIES:
-                continue
-            seen.add(symbol)
-            for fact in _PROPERTIES[op.name](AffineExpr.of(symbol), *self._operands(op)):
-                facts.append(fact)
-                worklist += fact.terms
+            if symbol not in seen:
+                seen.add(symbol)
+                for fact in self._properties(symbol):
+                    facts.append(fact)
+                    worklist += fact.terms
         return facts
+
+    def _properties(self, symbol: Symbol) -> list[AffineExpr]:
+        """What holds for an atom because of the op whose result it is."""
+        known = self.properties.get(symbol)
+        if known is None:
+            op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
+            rule = _PROPERTIES.get(op.name) if isinstance(op, Op) else None
+            known = rule(AffineExpr.of(symbol), *self._operands(op)) if rule and isinstance(op, Op) else []
+            self.properties[symbol] = known
+        return known
 
 
 def _symbol(name: str, span: Range, identity: object) -> Symbol:

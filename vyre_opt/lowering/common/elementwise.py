@@ -79,7 +79,7 @@ class Elementwise:
 
     `target`: host, avx512 or nvptx; on each, results are within the op table's error bounds.
     `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `ArithmeticGuards`).  `any_zero`: a zero may have either sign.
+    `ArithmeticGuards`).  `any_zero`: a zero may have either sign.  `flushes`: see `math_functions.apply`.
     """
 
     w: Writer
@@ -88,6 +88,7 @@ class Elementwise:
     target: str
     guarded: bool = True
     any_zero: bool = False
+    flushes: bool = False
     element: str = field(init=False)
     kind: str = field(init=False)
 
@@ -149,7 +150,7 @@ class Elementwise:
         elif name == "rem":
             result = math_functions.fmod(w, shape, self.element, args[0], args[1], self.target)
         else:
-            result = math_functions.apply(w, shape, name, self.element, args[0], self.target)
+            result = math_functions.apply(w, shape, name, self.element, args[0], self.target, self.flushes)
         return self.rounded(result)
 
     def rounded(self, value: str) -> str:

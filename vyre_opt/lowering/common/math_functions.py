@@ -76,18 +76,26 @@ def _tanh_series(terms: int) -> list[float]:
     return [float(c) for c in series]
 
 
-def apply(w: Writer, shape: LaneShape, name: str, element: str, x: str, target: str) -> str:
-    """The function `name` of `x`, in a shape of the LLVM type `element`, float or double."""
-    result: str = getattr(_Math(w, shape, _FORMATS[element], target), name)(x)
+def apply(
+    w: Writer, shape: LaneShape, name: str, element: str, x: str, target: str, flushes: bool = False
+) -> str:
+    """The function `name` of `x`, in a shape of the LLVM type `element`, float or double.
+
+    `flushes`: exp2 and rcp may take subnormals for zero, in `x` and in the result.
+    """
+    result: str = getattr(_Math(w, shape, _FORMATS[element], target, flushes), name)(x)
     return result
 
 
 class _Math:
-    def __init__(self, w: Writer, shape: LaneShape, numbers: _Format, target: str) -> None:
+    def __init__(self, w: Writer, shape: LaneShape, numbers: _Format, target: str, flushes: bool) -> None:
         self.w = w
         self.shape = shape
         self.n = numbers
         self.target = target
+        self.has_hardware = target == "nvptx" and numbers.element == "float"
+        """Whether there are instructions for exp2 and rcp."""
+        self.flushes = flushes
         self.kind = shape.of(numbers.element)
         self.ints = shape.of(numbers.ints)
         self.flags = shape.of("i1")
@@ -146,8 +154,9 @@ class _Math:
         return self.scale(self.exp_reduced(r), n)
 
     def exp2(self, x: str) -> str:
-        if self.target == "nvptx" and self.n.element == "float":
-            return self.call_named("llvm.nvvm.ex2.approx.f", x)
+        if self.has_hardware:
+            # without .ftz the driver's compiler scales arguments and results around the instruction
+            return self.call_named(f"llvm.nvvm.ex2.approx{'.ftz' if self.flushes else ''}.f", x)
         if not self.has_scale:
             x = self.within(x, self.n.bias + self.n.fraction_bits + 2.0)
         n = self.call("roundeven", x)
@@ -279,6 +288,8 @@ class _Math:
         return self.op("fdiv", self.const(1.0), self.call("sqrt", x))
 
     def rcp(self, x: str) -> str:
+        if self.has_hardware and self.flushes:  # within 1 ulp
+            return self.call_named("llvm.nvvm.rcp.approx.ftz.f", x)
         return self.op("fdiv", self.const(1.0), x)
 
 

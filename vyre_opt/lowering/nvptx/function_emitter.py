@@ -55,7 +55,7 @@ class KernelContext:
     """The state shared by a program's body and the functions that it calls.
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
-    known to be in bounds.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`
+    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`
     and `sites` are filled in while the kernel is written.
     """
 
@@ -67,6 +67,7 @@ class KernelContext:
     text: ModuleText
     symbol: str
     proven: set[Op]
+    bases: Mapping[Op, tuple[Value, int]]
     alignment: Alignment
     guards: ArithmeticGuards
     may_fault: bool

@@ -100,7 +100,7 @@ def _kernel(
     _check(program)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
-    proven = BoundsProofs(program, specs).proven if bounds != "none" else set()
+    proofs = BoundsProofs(program, specs, proves=bounds != "none")
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -109,10 +109,11 @@ def _kernel(
         bounds=bounds,
         text=text,
         symbol=symbol,
-        proven=proven,
+        proven=proofs.proven,
+        bases=proofs.bases,
         alignment=Alignment(program, specs),
         guards=ArithmeticGuards(program, specs),
-        may_fault=_may_fault(program, funcs, bounds, proven),
+        may_fault=_may_fault(program, funcs, bounds, proofs.proven),
         is_cluster=_is_cluster(program, target),
     )
     # `sites` is one list for both: it fills while the ops are written

@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """An access to `buffer` from element `index` (i64) on.
+    """An access to `buffer` from element `index` (i64) + `offset` on.
 
     `happens`: an i1 that must hold for the access to take place, or "" for always.
     `is_clamped`: the index may be any number, so nothing is known of its alignment.
@@ -39,6 +39,7 @@ class ThreadAccess:
 
     buffer: BufferRef
     index: str
+    offset: int = 0
     happens: str = ""
     is_clamped: bool = False
 
@@ -49,12 +50,15 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> T
     width = access_width(emitter, op, moved)
     buffer = context.buffers[op.attrs["buffer"]]
     index = conversions.to_word(emitter.w, value.type, emitter.scalar(value))
-    if context.bounds == "none" or is_in_bounds(emitter, op):
+    if context.bounds != "none" and not is_in_bounds(emitter, op):
+        if context.bounds == "clamp":
+            return _clamped(emitter, buffer, index, value.type.is_signed, width)
+        emitter.fault_if(is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
+    if op not in context.bases:
         return ThreadAccess(buffer, index)
-    if context.bounds == "clamp":
-        return _clamped(emitter, buffer, index, value.type.is_signed, width)
-    emitter.fault_if(is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
-    return ThreadAccess(buffer, index)
+    # accesses from one base differ in a constant of the instruction only
+    base, offset = context.bases[op]
+    return ThreadAccess(buffer, conversions.to_word(emitter.w, base.type, emitter.scalar(base)), offset)
 
 
 def is_in_bounds(emitter: FunctionEmitter, op: Op) -> bool:
@@ -101,7 +105,7 @@ def _clamped(
         last = str(max(0, int(count) - width))
         happens = "" if int(count) >= width else "false"
     index = w.call("llvm.umin.i64", kind, [(kind, index), (kind, last)])
-    return ThreadAccess(buffer, index, happens, is_clamped=True)
+    return ThreadAccess(buffer, index, 0, happens, is_clamped=True)
 
 
 # --- addresses
@@ -119,6 +123,7 @@ def address(
         index, kind = w.emit(f"trunc i64 {index} to i32"), "i32"  # shared memory has 32-bit addresses
     memory = conversions.memory_type(dtype)
     pointer = w.emit(f"getelementptr inbounds {memory}, {buffer.type} {buffer.pointer}, {kind} {index}")
+    offset += access.offset * lanes_per_element
     if offset:
         pointer = w.emit(f"getelementptr inbounds {memory}, {buffer.type} {pointer}, {kind} {offset}")
     return pointer

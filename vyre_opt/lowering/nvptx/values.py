@@ -153,7 +153,8 @@ def _arithmetic(emitter: FunctionEmitter, op: Op) -> None:
     start = len(emitter.w.lines)
     operands = [emitter.get(value) for value in op.operands]
     guarded = emitter.context.guards.needed(op)
-    apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded).apply
+    flushes = "afn" in op.attrs.get("fastmath", ())
+    apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded, flushes=flushes).apply
     elements = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
     with_flags(emitter, op, element, start, op.name in _FLAGGED)
     emitter.set(op, *elements)
