@@ -14,7 +14,7 @@ from vyre_opt.kernels.chain import chain_schedule
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
-from vyre_opt.kernels.scan import ScanSchedule, prefix_grid, prefix_schedule
+from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
@@ -163,15 +163,18 @@ def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
     assert {inner: contract_step_schedule(inner, None, "sm_90").unroll for inner in rows} == rows
 
 
-def test_scan_on_a_gpu_has_tiles_of_one_size() -> None:
-    """With fewer subgroups where tiles wait for each other; a few of them are one workgroup's."""
+def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() -> None:
+    """A few tiles are one workgroup's."""
     assert not prefix_schedule(1 << 14, "sm_90").look_back
     assert not prefix_schedule(1 << 26, "sm_90", look_back=False).look_back
-    for count in (1 << 16, 1 << 20, 1 << 26):
+    shapes = {1 << 15: (256, 2), 1 << 16: (512, 2), 1 << 20: (512, 4), 1 << 22: (128, 8), 1 << 26: (128, 16)}
+    for count, shape in shapes.items():
         schedule = prefix_schedule(count, "sm_90")
-        assert (schedule.lanes, schedule.rounds, schedule.tile) == (128, 8, ScanSchedule().tile)
+        assert (schedule.lanes, schedule.rounds) == shape
         assert schedule.look_back
         assert prefix_grid(schedule, count) == count // schedule.tile
+    wide = prefix_schedule(1 << 20, "sm_90", dtype=D.I64)
+    assert (wide.vector, wide.tile) == (2, prefix_schedule(1 << 20, "sm_90").tile)
 
 
 def test_chain_of_large_cores_is_read_by_many_processors() -> None:

@@ -185,16 +185,18 @@ def draw_number(b: Builder, is_first: Value, ticket: Buffer, slot: Buffer) -> Va
     return b.load(slot, 0)
 
 
-def wait_until_all(b: Builder, read: Callable[[], Value], is_missing: Callable[[Value], Value]) -> Value:
-    """The words that the lanes of a subgroup `read`, again and again until that of no lane `is_missing`.
+def wait_until_all(
+    b: Builder, read: Callable[[], Sequence[Value]], is_missing: Callable[..., Value]
+) -> list[Value]:
+    """The words that the lanes of a subgroup `read`, again and again until `is_missing(*words)` in no lane.
 
-    `read` loads by an atomic: a plain load could be hoisted out of the loop.
+    `read` loads by atomics: a plain load could be hoisted out of the loop.
     """
-    with b.while_([read()]) as loop:
-        missing = b.subgroup_ballot(is_missing(loop.args[0]))
+    with b.while_(list(read())) as loop:
+        missing = b.subgroup_ballot(is_missing(*loop.args))
         loop.condition(b.ne(missing, 0))
-        loop.yield_(read())
-    return loop.result
+        loop.yield_(*read())
+    return list(loop.results)
 
 
 def gather(b: Builder, slots: Buffer, count: int, neutral: float) -> Value:

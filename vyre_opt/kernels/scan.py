@@ -31,10 +31,10 @@ together by one atomic access, so no fence between them is needed:
     flag 1  the sum of the tile (AGGREGATE)
     flag 2  the sum of everything up to and including the tile (WHOLE)
 
-Sums of 64 bits do not fit beside a flag.  They have words of their own, behind the flags in @state, which are
-written before the flag is and read after it, by release and acquire:
+A sum of 64 bits does not fit beside a flag: its halves are two words with the same flag, and a reader that sees
+two flags reads again.
 
-    @state    flag of each tile, AGGREGATE or WHOLE << 32 | sums of tiles | sums up to the ends of tiles
+    @state    flag << 32 | lower half, of all tiles     flag << 32 | upper half, of all tiles
 
 Tile numbers are drawn from @ticket, so all tiles before a drawn one belong to workgroups that already
 run.  Waiting for them therefore ends, in whatever order the workgroups were started.  @state and @ticket
@@ -44,6 +44,7 @@ order of additions depends on which words were published in time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -65,6 +66,12 @@ from .targets import is_gpu
 __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_state"]
 
 AGGREGATE, WHOLE = 1, 2
+_WORTH_MORE_ROUNDS, _MANY = 1 << 16, 1 << 22
+_GPU_SHAPES = (
+    (1 << 25, 128, 16), (_MANY, 128, 8), (1 << 19, 512, 4), (_WORTH_MORE_ROUNDS, 512, 2), (0, 256, 2),
+)  # fmt: skip
+"""Elements, and the lanes and rounds that are the fastest for as many or more."""
+
 MANY_WORKERS = 4
 
 
@@ -109,8 +116,8 @@ def prefix_schedule(
     `workers`: threads of the cpu target.  With few of them look-back is no faster than one thread without
     it, which has no @state to clear.
 
-    On a GPU, of tiles of one size those with more rounds and fewer subgroups are faster: a lane has more
-    loads in flight, and a barrier waits for fewer subgroups.
+    On a GPU, of tiles of one size those with more rounds and fewer subgroups are faster, if there are many: a lane
+    has more loads in flight, and a barrier waits for fewer subgroups.  Where all run at once, more lanes are.
     """
     size = dtype.size_bytes or 4
     schedule = ScanSchedule(vector=16 // size)
@@ -121,7 +128,12 @@ def prefix_schedule(
         few = 1 << (17 if workers >= MANY_WORKERS else 20)
     if not look_back or count is None or count <= few:
         return replace(schedule, look_back=False)
-    return replace(schedule, lanes=128, rounds=8) if is_gpu(target) else schedule
+    if not is_gpu(target):
+        return schedule
+    lanes, rounds = next(shape for least, *shape in _GPU_SHAPES if count >= least)
+    if size == 8 and _WORTH_MORE_ROUNDS <= count < _MANY:
+        rounds *= 2  # rounds of half as many elements
+    return replace(schedule, lanes=lanes, rounds=rounds)
 
 
 def prefix_state(schedule: ScanSchedule, count: int, dtype: DataType) -> int:
@@ -135,7 +147,7 @@ def _tiles(schedule: ScanSchedule, count: int) -> int:
 
 def _words(dtype: DataType) -> int:
     """Of @state, for a tile."""
-    return 3 if dtype.size_bytes == 8 else 1
+    return 2 if dtype.size_bytes == 8 else 1
 
 
 def prefix_grid(schedule: ScanSchedule, count: int) -> int:
@@ -361,29 +373,30 @@ class _LookBack:
 
     # --- words -----------------------------------------------------------------------------
 
-    def value(self, word: Value, index: Value, exists: Value) -> Value:
-        """The sum that the word of a tile stands for; of a tile that does not exist, 0."""
-        b, dtype = self.b, self.scan.dtype
+    def place(self, tile: Value, half: int) -> Value:
+        """Where the word of a tile is that has the lower or the upper half of its sum."""
+        return self.b.add(tile, self.tiles) if half else tile
+
+    def value(self, words: Sequence[Value]) -> Value:
+        """The sum that the words of a tile stand for."""
+        b = self.b
+        low = b.cast(words[0], DataType.U32)
         if self.words == 1:
-            return as_bits(b, b.cast(word, DataType.U32), dtype)
-        which = b.cast(b.shr(word, 32), DataType.U32)
-
-        def read() -> Value:
-            return b.atomic_or(self.state, b.add(index, b.mul(which, self.tiles)), 0)
-
-        return as_bits(b, guarded(b, exists, read), dtype)
+            return as_bits(b, low, self.scan.dtype)
+        whole = b.or_(b.shl(words[1], 32), b.cast(low, DataType.U64))
+        return as_bits(b, whole, self.scan.dtype)
 
     def publish(self, tile: Value, flag: Value, value: Value) -> None:
         """Make a sum known, with `flag` << 32 for what it is."""
         b = self.b
         with b.if_(self.is_first):
             if self.words == 1:
-                bits = b.cast(as_bits(b, value, DataType.U32), DataType.U64)
-                b.atomic_exchange(self.state, tile, b.or_(bits, flag))
-                return
-            place = b.add(tile, b.mul(b.cast(b.shr(flag, 32), DataType.U32), self.tiles))
-            b.atomic_exchange(self.state, place, as_bits(b, value, DataType.U64))
-            b.atomic_exchange(self.state, tile, flag, order="release")
+                halves = [b.cast(as_bits(b, value, DataType.U32), DataType.U64)]
+            else:
+                bits = as_bits(b, value, DataType.U64)
+                halves = [b.and_(bits, 0xFFFFFFFF), b.shr(bits, 32)]
+            for number, half in enumerate(halves):
+                b.atomic_exchange(self.state, self.place(tile, number), b.or_(half, flag))
 
     # --- by the first subgroup ---------------------------------------------------------------
 
@@ -414,8 +427,9 @@ class _LookBack:
         with b.while_([tile, b.const(0, dtype), going]) as loop:
             loop.condition(loop.args[2])
             end, sum_so_far, _ = loop.args
-            word, value = self.wait_for(end)
-            is_whole = b.eq(b.shr(word, 32), WHOLE)
+            words = self.wait_for(end)
+            value = self.value(words)
+            is_whole = b.eq(b.shr(words[0], 32), WHOLE)
             wholes = b.subgroup_ballot(is_whole)
             nearest = b.ctz(wholes)  # 32 where there is none: all lanes count
             counts = b.le(self.scan.lane, nearest)
@@ -424,17 +438,22 @@ class _LookBack:
             loop.yield_(b.sub(end, SUBGROUP), b.add(sum_so_far, window), b.eq(wholes, 0))
         return loop.results[1]
 
-    def wait_for(self, end: Value) -> tuple[Value, Value]:
-        """The word of tile end - 1 - lane and its sum, read again until the words of all 32 lanes are published."""
+    def wait_for(self, end: Value) -> list[Value]:
+        """The words of tile end - 1 - lane, read again until those of all 32 lanes are published."""
         b = self.b
         ahead = b.add(self.scan.lane, 1)
         exists = b.le(ahead, end)
         index = b.sub(end, ahead)
 
-        def read(order: str = "relaxed") -> Value:
-            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0, order=order), WHOLE << 32)
+        def read_one(half: int) -> Value:
+            return guarded(
+                b, exists, lambda: b.atomic_or(self.state, self.place(index, half), 0), WHOLE << 32
+            )
 
-        word = wait_until_all(b, read, lambda word: b.lt(word, AGGREGATE << 32))
-        if self.words > 1:
-            word = read("acquire")
-        return word, self.value(word, index, exists)
+        def is_missing(first: Value, *others: Value) -> Value:
+            missing = b.lt(first, AGGREGATE << 32)
+            for other in others:
+                missing = b.or_(missing, b.ne(b.shr(first, 32), b.shr(other, 32)))
+            return missing
+
+        return wait_until_all(b, lambda: [read_one(half) for half in range(self.words)], is_missing)

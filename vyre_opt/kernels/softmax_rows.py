@@ -560,7 +560,8 @@ class _SharedRow:
         """The word at `index`, read again until the words of all lanes are there."""
         b = self.b
 
-        def read() -> Value:
-            return guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), NOTHING)
+        def read() -> list[Value]:
+            return [guarded(b, exists, lambda: b.atomic_or(self.state, index, 0), NOTHING)]
 
-        return wait_until_all(b, read, lambda word: b.eq(word, 0))
+        (word,) = wait_until_all(b, read, lambda word: b.eq(word, 0))
+        return word

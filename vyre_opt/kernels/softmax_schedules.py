@@ -24,7 +24,8 @@ MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
 BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
-STAGED_BYTES = 1 << 17  # the same, where the other way is one load of less than 16 bytes a lane
+STAGED_ROWS = 1 << 15  # from which on a GPU is busy with a lane for each
+MANY_SHORT_ROWS = 1 << 14  # from which on several lanes do two at once
 MOST_STAGED = 56  # columns up to which a lane does a row alone
 FEW_ROWS = 16  # up to which several workgroups share a row
 LONG_ROW = 1 << 14  # columns from which on they do
@@ -113,8 +114,9 @@ def _gpu_schedule(
         vector //= 2
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
-        least = BUSY_BYTES if vector * size == 16 or columns > MOST_STAGED else STAGED_BYTES
-        if is_gpu(target) and (rows or 0) * columns * size >= least:
+        if is_gpu(target) and rows and columns <= MOST_STAGED and vector * size < 16:
+            return _odd_schedule(vectors, vector, size, rows)
+        if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
             return _busy_schedule(columns, vector, size)
         lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
         return SoftmaxSchedule(lanes, 128 // lanes, vector)
@@ -148,13 +150,19 @@ def _gpu_schedule(
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
 
 
+def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSchedule:
+    """For short rows of which no load of 16 bytes is aligned."""
+    if rows >= STAGED_ROWS:
+        return SoftmaxSchedule(1, 128, 16 // size, staged=True)
+    lanes = min(SUBGROUP, max(2, 1 << (vectors - 1).bit_length()) // 2)
+    return SoftmaxSchedule(lanes, 256 // lanes, vector, turns=2 if rows >= MANY_SHORT_ROWS else 1)
+
+
 def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     """For so many short rows that a GPU is busy: 16 to 32 bytes in flight a lane, over few lanes a row.
 
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
-    if vector * size < 16 and columns <= MOST_STAGED:
-        return SoftmaxSchedule(1, 128, 16 // size, staged=True)
     vectors = columns // vector
     rounds = {16: 2, 8: 4, 4: 1 if vectors <= 8 else 3, 2: 2}[vector * size]
     lanes = min(SUBGROUP, 1 << (-(-vectors // rounds) - 1).bit_length())

@@ -13,6 +13,7 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions
+from ..common.atomics import is_atomic_read
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText
 from .abi import FAULT_WORDS
@@ -274,23 +275,17 @@ entry:
 # --- atomics
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_ADDING = ("add", "or", "xor")
 _VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
 
 
 def atomic(
     builder: FunctionBuilder, op: Op, pointer: str, offsets: str, values: Sequence[str], bits: str
 ) -> str:
-    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first.
-
-    Programs read atomically by adding 0.  Without release ordering that is written as a load, so that
-    a waiting thread does not take the cache line from the writer.
-    """
+    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first."""
     name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide, ordering = WIDE.of(kind), _ORDERS.get(op.attrs["order"], "seq_cst")
-    # x + 0, x | 0 and x ^ 0 leave memory as it is
-    if name in _ADDING and list(values) == [f"splat ({kind} 0)"] and ordering in ("monotonic", "acquire"):
+    if is_atomic_read(op):
         name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
     if not builder.module.defines(symbol):

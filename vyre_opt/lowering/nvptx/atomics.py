@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions
+from ..common.atomics import is_atomic_read
 from ..common.lane_shape import SCALAR, float_literal
 from ..common.llvm_text import Writer
 from .function_emitter import BufferRef, FunctionEmitter
@@ -65,6 +66,8 @@ def _exchange(
         exchange = f"{kind} {value}, {kind} {operands[1]} {scope} monotonic monotonic"
         pair = w.emit(f"cmpxchg {buffer.type} {pointer}, {exchange}, {align}")
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
+    if is_atomic_read(op):
+        return w.emit(f"load atomic {kind}, {buffer.type} {pointer} {scope} monotonic, {align}")
     verb = {"exchange": "xchg"}.get(name, name)
     if name in ("min", "max") and not dtype.is_signed:
         verb = f"u{name}"
