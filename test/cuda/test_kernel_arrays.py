@@ -161,6 +161,14 @@ def test_torch_mistakes() -> None:
             vyre_opt.synchronize()
         assert rows[0].any()
         assert not rows[1].any()
+        many = torch.arange(20_000, device="cuda") * 3  # so many that they are grouped by slice
+        right = kernels.tt_embedding(cores, many)
+        many[7:9] = wrong
+        rows = kernels.tt_embedding(cores, many)
+        with pytest.raises(ProgramError, match="an index is out of range: the table has 60000 rows"):
+            vyre_opt.synchronize()
+        right[7:9] = 0
+        assert torch.equal(rows, right)
     assert kernels.tt_embedding(cores, torch.tensor([5], device="cuda")).shape == (
         1,
         64,

@@ -30,6 +30,7 @@ from .embedding_grouped import (
     grouped_grid,
     grouped_schedule,
 )
+from .embedding_indices import EmbeddingIndices
 from .embedding_shape import EmbeddingShape
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
@@ -142,14 +143,16 @@ def embedding(
     schedule: Schedule | None = None,
     out_dtype: DataType | None = None,
     separate: bool = False,
+    checked: DataType | None = None,
 ) -> Program:
     """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
 
-    `separate`: each core is a buffer of its own, @core0, @core1, ...  Raises ValueError for tables that do not fit into workgroup memory.
+    `separate`: each core is a buffer of its own, @core0, @core1, ...  `checked`: the type of @indices, if they may be
+    out of range, see EmbeddingIndices.  Raises ValueError for tables that do not fit into workgroup memory.
     """
     schedule = schedule or embedding_schedule(shape)
     if isinstance(schedule, GroupedSchedule):
-        return embedding_grouped(shape, dtype, schedule, out_dtype or dtype, separate)
+        return embedding_grouped(shape, dtype, schedule, out_dtype or dtype, separate, checked)
     if _table_bytes(shape, schedule.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
             f"{schedule.lookups} lookups need {_table_bytes(shape, schedule.lookups)} bytes of workgroup memory, "
@@ -157,14 +160,14 @@ def embedding(
         )
     b = Builder("embedding", workgroup=schedule.lanes)
     cores = EmbeddingCores(b, shape, dtype, separate)
-    indices = b.buffer("indices", DataType.U32, None, "read", cores.count)
+    indices = EmbeddingIndices(b, shape, cores.count, checked)
     b.buffer("out", out_dtype or dtype, None, "write", cores.count + 1, live_out=True)
     for name, size in zip(("even", "odd"), _tables(shape), strict=True):
         if size:
             b.buffer(name, DataType.F32, size * schedule.lookups, "workgroup")
     b.buffer("found", DataType.U32, schedule.lookups, "workgroup")
-    work = _Embedding(b, cores, schedule)
-    count = b.len(indices, name="n")
+    work = _Embedding(b, cores, indices, schedule)
+    count = b.len("indices", name="n")
     with each_tile(b, tiles_of(b, count, schedule.lookups), schedule.strided) as tile:
         work.build(b.mul(tile, schedule.lookups, name="first"), count)
         if schedule.strided:
@@ -175,8 +178,11 @@ def embedding(
 class _Embedding:
     """Emits the body: @found holds the tile's indices, @even and @odd the matrices of its lookups."""
 
-    def __init__(self, b: Builder, cores: EmbeddingCores, schedule: EmbeddingSchedule) -> None:
+    def __init__(
+        self, b: Builder, cores: EmbeddingCores, indices: EmbeddingIndices, schedule: EmbeddingSchedule
+    ) -> None:
         self.b, self.shape, self.cores, self.schedule = b, cores.shape, cores, schedule
+        self.indices = indices
         self.lane = b.local_id("x", name="lane")
 
     def build(self, first: Value, count: Value) -> None:
@@ -186,7 +192,7 @@ class _Embedding:
         with b.for_(self.lane, lookups, self.schedule.lanes) as loop:
             inside = b.lt(loop.index, exist)
             # index 0 for a lookup that does not exist: it is computed as others are, but not written
-            index = guarded(b, inside, lambda: b.load("indices", b.add(first, loop.index)))
+            index = guarded(b, inside, lambda: self.indices.load(b.add(first, loop.index)))
             b.store(index, "found", loop.index)
         b.barrier("workgroup")
         self.begin()
@@ -194,10 +200,15 @@ class _Embedding:
         for k in range(1, last + 1):
             b.barrier("workgroup")
             self.step(k, first, exist, is_last=k == last)
+        if self.indices.checked is not None:
+            own = b.for_(self.lane, lookups, self.schedule.lanes)
+            with own as loop, b.if_(self.indices.is_outside(b.load("found", loop.index))):
+                self.indices.trap()
 
     def slice_start(self, lookup: Value, k: int) -> Value:
         """Where the slice of core k that a lookup takes starts in its buffer."""
-        return self.cores.slice_start(self.cores.digit(self.b.load("found", lookup), k), k)
+        row = self.indices.row(self.b.load("found", lookup))
+        return self.cores.slice_start(self.cores.digit(row, k), k)
 
     def begin(self) -> None:
         """Copy the slices of the first core to @even, transposed to [s, a]."""
@@ -224,7 +235,7 @@ class _Embedding:
             sums = self.products(k, lookup, row, column, together, columns)
             if is_last:
                 with b.if_(b.lt(lookup, exist)):
-                    self.write(b.add(first, lookup), row, column, sums)
+                    self.write(first, lookup, row, column, sums)
             else:
                 self.keep(k, lookup, row, column, sums)
 
@@ -272,9 +283,13 @@ class _Embedding:
         for i, value in enumerate(sums):
             b.store(value, "odd" if k % 2 else "even", offset(b, place, i * q))
 
-    def write(self, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
+    def write(self, first: Value, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
         b, q = self.b, self.shape.q[-1]
-        place = b.add(b.mul(lookup, self.shape.columns), b.add(b.mul(row, q), column))
+        start = b.mul(b.add(first, lookup), self.shape.columns)
+        place = b.add(start, b.add(b.mul(row, q), column))
         out = self.b.program.buffers["out"]
+        if self.indices.checked is not None:
+            index = b.load("found", lookup)
+            sums = [self.indices.or_zero(value, index) for value in sums]
         for i, value in enumerate(sums):
             b.store(as_type(b, value, out.dtype), out, offset(b, place, i * q))

@@ -30,6 +30,7 @@ from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_cores import EmbeddingCores
+from .embedding_indices import EmbeddingIndices
 from .embedding_shape import EmbeddingShape
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
@@ -129,10 +130,9 @@ def embedding_grouped(
     schedule: GroupedSchedule,
     out_dtype: DataType,
     separate: bool,
+    checked: DataType | None,
 ) -> Program:
-    """The program `embedding`: @cores, @indices (u32, below the product of p), @out in rows.
-
-    `separate`: each core is a buffer of its own.
+    """The program `embedding`: @cores, @indices, @out in rows; see `embedding`.
 
     Raises ValueError if the schedule does not fit the shape.
     """
@@ -141,21 +141,26 @@ def embedding_grouped(
         raise ValueError(f"{schedule}: {wrong}")
     b = Builder("embedding", workgroup=schedule.lanes(shape))
     cores = EmbeddingCores(b, shape, dtype, separate)
-    b.buffer("indices", DataType.U32, None, "read", cores.count)
+    indices = EmbeddingIndices(b, shape, cores.count, checked)
     b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
     b.buffer("order", ORDER, schedule.chunk, "workgroup")
     b.buffer("found", DataType.U32, 1, "workgroup")
+    if checked is not None:
+        b.buffer("outside", DataType.U32, 1, "workgroup")
     b.buffer("rows", DataType.F32, schedule.lookups * shape.q[0] * shape.r[0], "workgroup")
-    _Grouped(b, cores, schedule).build()
+    _Grouped(b, cores, indices, schedule).build()
     return b.finish(verify=False)
 
 
 class _Grouped:
     """Emits the body, of a workgroup that does the lookups of one digit i_1 in one chunk."""
 
-    def __init__(self, b: Builder, cores: EmbeddingCores, schedule: GroupedSchedule) -> None:
+    def __init__(
+        self, b: Builder, cores: EmbeddingCores, indices: EmbeddingIndices, schedule: GroupedSchedule
+    ) -> None:
         shape = cores.shape
         self.b, self.shape, self.cores, self.schedule = b, shape, cores, schedule
+        self.indices = indices
         self.lanes = schedule.lanes(shape)
         self.tile = schedule.lookups * shape.q[0]  # rows of a tile
         self.width = shape.r[1] // schedule.columns  # lanes of an a_1
@@ -175,6 +180,9 @@ class _Grouped:
             b.barrier("workgroup")
             self.finish(self.product())
             b.barrier("workgroup")
+        if self.indices.checked is not None:
+            with b.if_(b.and_(b.eq(self.lane, 0), b.ne(b.load("outside", 0), 0))):
+                self.indices.trap()
 
     # --- which lookups ------------------------------------------------------------------------
 
@@ -183,6 +191,8 @@ class _Grouped:
         b, lanes = self.b, self.lanes
         with b.if_(b.eq(self.lane, 0)):
             b.store(b.const(0), "found", 0)
+            if self.indices.checked is not None:
+                b.store(b.const(0), "outside", 0)
         b.barrier("workgroup")
         count = b.len("indices")
         exist = b.min(b.sub(b.max(count, self.first), self.first), self.schedule.chunk)
@@ -190,18 +200,21 @@ class _Grouped:
         with b.for_(0, rounds) as loop:  # four at once, so that their loads overlap
             start = b.add(b.mul(loop.index, 4 * lanes), self.lane)
             places = [b.add(start, k * lanes) if k else start for k in range(4)]
-            indices = [b.load("indices", b.add(self.first, place)) for place in places]
+            indices = [self.indices.load(b.add(self.first, place)) for place in places]
             for place, index in zip(places, indices, strict=True):
                 self.keep(place, index)
         with b.for_(b.add(b.mul(rounds, 4 * lanes), self.lane), exist, lanes) as loop:
-            self.keep(loop.index, b.load("indices", b.add(self.first, loop.index)))
+            self.keep(loop.index, self.indices.load(b.add(self.first, loop.index)))
         b.barrier("workgroup")
 
     def keep(self, place: Value, index: Value) -> None:
         b = self.b
-        with b.if_(b.eq(self.cores.digit(index, 1), self.digit)):
+        with b.if_(b.eq(self.cores.digit(self.indices.row(index), 1), self.digit)):
             slot = b.atomic_add("found", 0, 1)
             b.store(b.cast(place, ORDER), "order", slot)
+            if self.indices.checked is not None:
+                with b.if_(self.indices.is_outside(index)):
+                    b.atomic_or("outside", 0, 1)
 
     def lookup(self, place: Value) -> Value:
         """The number of lookup `place` of the tile, or of the last lookup if the tile has fewer.
@@ -214,7 +227,8 @@ class _Grouped:
 
     def slice_of(self, lookup: Value, k: int) -> Value:
         """Where the slice of core k that a lookup takes starts in its buffer."""
-        return self.cores.slice_start(self.cores.digit(self.b.load("indices", lookup), k), k)
+        row = self.indices.row(self.indices.load(lookup))
+        return self.cores.slice_start(self.cores.digit(row, k), k)
 
     # --- core 0 times core 1 ------------------------------------------------------------------
 
@@ -290,8 +304,11 @@ class _Grouped:
         place, a0 = b.div(row, q0), b.rem(row, q0)
         with b.if_(b.le(b.add(self.start, place), self.last)):
             column = b.mul(b.add(b.mul(a0, q1), self.a1), q2)
-            start = b.mul(self.lookup(place), self.shape.columns)
+            lookup = self.lookup(place)
+            start = b.mul(lookup, self.shape.columns)
             out = b.program.buffers["out"]
+            if self.indices.checked is not None:
+                total = self.indices.or_zero(total, self.indices.load(lookup))
             b.store(b.cast(total, total.type.with_element(out.dtype)), out, b.add(start, column))
 
 

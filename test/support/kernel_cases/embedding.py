@@ -44,12 +44,16 @@ def embedding_cases() -> Iterator[KernelCase]:
         yield KernelCase("tt.embedding", f"f32, {cores}, strided", strided)
         apart = _lookups(shape, 33, BF16, F32, separate=True)
         yield KernelCase("tt.embedding", f"bf16 to f32, {cores}, separate", apart)
+        checked = _lookups(shape, 33, F32, F32, separate=True, checked=DataType.I64)
+        yield KernelCase("tt.embedding", f"f32, {cores}, checked", checked)
         for grouped in GROUPED:
             if grouped.why_not(shape) is None:
                 what = f"f32, {cores}, {grouped.rows} x {grouped.columns} of {grouped.chunk}"
                 yield KernelCase("tt.embedding", what, _lookups(shape, 300, F32, F32, grouped))
                 apart = _lookups(shape, 300, F32, F32, grouped, separate=True)
                 yield KernelCase("tt.embedding", f"{what}, separate", apart)
+                checked = _lookups(shape, 300, F32, F32, grouped, checked=DataType.I64)
+                yield KernelCase("tt.embedding", f"{what}, checked", checked)
         for out in (BF16, F32):
             make = _lookups(shape, 33, BF16, out)
             yield KernelCase("tt.embedding", f"bf16 to {out}, {cores}", make)
@@ -62,11 +66,12 @@ def _lookups(
     out_dtype: DataType,
     schedule: Schedule | None = None,
     separate: bool = False,
+    checked: DataType | None = None,
 ) -> Callable[[], Use]:
     def make() -> Use:
         rng = np.random.default_rng(count)
         cores = [core / np.float32(np.sqrt(core.shape[1])) for core in _cores(rng, shape)]
-        indices = rng.integers(0, prod(shape.p), count).astype(np.uint32)
+        indices = rng.integers(0, prod(shape.p), count).astype(np.int64 if checked else np.uint32)
         indices[0] = prod(shape.p) - 1
         stored = [bf16_bits(core) if dtype is BF16 else core for core in cores]
         values = [widened(core) if dtype is BF16 else core for core in stored]
@@ -76,7 +81,7 @@ def _lookups(
         relative = 2.0**-8 if out_dtype is BF16 else 1e-4
         flat = [core.reshape(-1) for core in stored]
         return Use(
-            embedding(shape, dtype, own_schedule, out_dtype, separate),
+            embedding(shape, dtype, own_schedule, out_dtype, separate, checked),
             [*(flat if separate else [np.concatenate(flat)]), indices, out],
             2 if schedule is STRIDED else embedding_grid(own_schedule, shape, count),
             expected,
