@@ -20,7 +20,7 @@ from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.kernel_call import Call, FastCall, KernelCall, run_call
+from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, run_call
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
 from .torch_calls import is_recorded, record
@@ -37,7 +37,7 @@ CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
 Compiling takes as long as thousands of calls, so lengths that come in turn are better served by general code.
 """
 
-Plan = Callable[..., Call]
+Plan = Callable[..., Call | Composed]
 """`plan(backend, operands, *options)`: what a call with such operands comes to.  Raises BadInputs."""
 
 Take = Callable[[ArrayBackend, Any, str], Operand]
@@ -53,7 +53,7 @@ class PlannedFunction:
         self.name, self.plan, self.take = name, plan, take
         self._choice = CodeChoice()
         self._fast: OrderedDict[Any, FastCall] = OrderedDict()
-        self._calls: OrderedDict[Any, Call] = OrderedDict()
+        self._calls: OrderedDict[Any, Call | Composed] = OrderedDict()
         """What calls come to, by the types of their operands: for arrays that no plan fits, too."""
 
     def __call__(
@@ -89,6 +89,8 @@ class PlannedFunction:
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
         planned = self._call(backend, operands, options)
+        if isinstance(planned, Composed):
+            return planned.run(arrays, dispatcher, out)
         call = self._choice.of(planned, backend.target)
         result = run_call(backend, call, operands)
         if key is not None and isinstance(call, KernelCall):
@@ -104,7 +106,7 @@ class PlannedFunction:
                 remember(self._fast, key, fast)
         return result if out is None else backend.copy_to(out, result)
 
-    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call:
+    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Composed:
         types = tuple((operand.shape, operand.kind) for operand in operands)
         key = (backend.target, backend.workers, types, options)
         try:

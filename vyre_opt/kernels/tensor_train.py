@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 STREAMED_CELLS = 1 << 15  # of a core, from which on a CPU streams rows
+CELLS_PER_THREAD = 1 << 16  # that are worth another thread of a CPU
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
 WORKGROUPS = 2 * 132  # that occupy an H200
@@ -148,14 +149,27 @@ def _splits(schedule: StepSchedule, inner: int, outer: int) -> int:
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
-    """Small cores and narrow ones are walked by columns, whose sums stay in registers; others are streamed."""
-    if inner * outer < STREAMED_CELLS or outer < 2 * SUBGROUP:
+    """Small cores and narrow ones are walked by columns, whose sums stay in registers; others are streamed.
+
+    Threads share a core by blocks of columns, and by rows only where those are too few: to add up parts takes time.
+    """
+    cells = inner * outer
+    threads = min(workers, cells // CELLS_PER_THREAD)
+    if outer < 2 * SUBGROUP:
+        schedule = StepSchedule(SUBGROUP, 8)
+    elif cells < STREAMED_CELLS:
         return StepSchedule(unroll=2)
-    columns = 2048 if outer >= 4096 else 1024 if outer > 1024 else 512
-    schedule = StepSchedule(SUBGROUP, 8 if columns == 2048 else 4, streamed=columns)
+    elif threads < 2:
+        columns = 2048 if outer >= 4096 else 1024 if outer > 1024 else 512
+        schedule = StepSchedule(SUBGROUP, 8 if columns == 2048 else 4, streamed=columns)
+    elif inner < 16:  # all of a column is loaded at once
+        return StepSchedule(unroll=4)
+    else:
+        columns = 128 if cells < 1 << 21 else 256 if cells < 1 << 23 else 1024
+        enough = [wide for wide in (256, 512, 1024, 2048) if wide * threads <= outer]
+        schedule = StepSchedule(SUBGROUP, 8, streamed=max([columns, *enough]))
     blocks = -(-outer // schedule.columns)
-    splits = min(inner // 64, -(-2 * workers // blocks)) if workers > 1 else 1
-    return replace(schedule, splits=max(1, splits))
+    return replace(schedule, splits=max(1, min(inner // 64, -(-threads // blocks))))
 
 
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:

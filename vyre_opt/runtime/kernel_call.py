@@ -12,11 +12,12 @@ from typing import Any, Protocol
 from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
-from .dispatcher import OutputAlloc
+from .dispatcher import DispatcherLike, OutputAlloc
 from .signatures import signature_of
 
 __all__ = [
     "Call",
+    "Composed",
     "Copied",
     "Empty",
     "FastCall",
@@ -98,6 +99,13 @@ class Same:
     """A call whose result is an input as it is."""
 
     like: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A call that is several calls: `run(arrays, dispatcher, out)` makes them on the caller's arrays."""
+
+    run: Callable[[Sequence[Any], DispatcherLike | None, Any], Any]
 
 
 Call = KernelCall | Empty | Same
