@@ -3,10 +3,14 @@ test/support/kernel_cases."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 
 from vyre_opt import kernels
+from vyre_opt.kernels.embedding import EmbeddingShape
+from vyre_opt.kernels.embedding_merge import MOST_GROWTH, merged_groups, merged_shape
 from vyre_opt.runtime.dispatcher import BadInputs
 
 
@@ -54,6 +58,50 @@ def test_embedding_of_arrays(rng: np.random.Generator, target: str) -> None:
     assert narrow.dtype == np.uint16
     rounded = (narrow.astype(np.uint32) << 16).view(np.float32)
     np.testing.assert_allclose(rounded, whole[indices], rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize(
+    ("p", "q", "r", "stored"),
+    [
+        ((3, 4, 5), (2, 3, 2), (20, 30), 2),
+        ((3, 4, 2, 3), (2, 2, 2, 2), (9, 20, 7), 2),
+        ((16, 16, 16, 16), (4, 4, 2, 2), (8, 8, 8), 3),
+        ((5, 6), (2, 2), (3,), 2),
+        ((30, 40, 50), (4, 4, 4), (2, 2), 3),
+    ],
+)
+def test_table_of_merged_cores(
+    rng: np.random.Generator,
+    p: tuple[int, ...],
+    q: tuple[int, ...],
+    r: tuple[int, ...],
+    stored: int,
+    bf16: bool,
+) -> None:
+    """It has the rows of the cores as they are, in memory that is bounded."""
+    shape = EmbeddingShape(p, q, r)
+    groups = merged_groups(shape)
+    assert len(groups) == stored
+    assert merged_shape(shape, groups).elements <= MOST_GROWTH * shape.elements
+    sizes = [(p[k], shape.ranks[k], q[k], shape.ranks[k + 1]) for k in range(len(p))]
+    cores = [rng.standard_normal(size).astype(np.float32) for size in sizes]
+    dtype = "bf16" if bf16 else None
+    if bf16:
+        cores = [(core.view(np.uint32) >> 16).astype(np.uint16) for core in cores]
+    indices = rng.integers(0, prod(p), 50)
+    rows = kernels.TTTable(cores, dtype=dtype)(indices)
+    expected = kernels.tt_embedding(cores, indices, dtype=dtype)
+    assert rows.dtype == expected.dtype
+    if bf16:
+        rows, expected = ((a.astype(np.uint32) << 16).view(np.float32) for a in (rows, expected))
+    worst = np.abs(rows - expected).max() / np.abs(expected).max()
+    assert worst < (2e-2 if bf16 else 1e-5)
+
+
+def test_merging_stays_within_32_bits() -> None:
+    shape = EmbeddingShape((4, 1 << 22, 4), (8, 4, 8), (8, 8))
+    assert merged_groups(shape) == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_embedding_of_wrong_arrays(rng: np.random.Generator, target: str) -> None:
