@@ -13,6 +13,7 @@ from vyre_opt.kernels.decode import DecodeSchedule
 from vyre_opt.kernels.dfa import DfaSchedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+from vyre_opt.kernels.embedding_pairs import PairSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule
 from vyre_opt.kernels.scan import ScanSchedule
 from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
@@ -31,7 +32,7 @@ SCHEDULES = {
     "math.matvec_fixed": (MatvecSchedule,),
     "tt.contract_step": (StepSchedule,),
     "tt.chain": (ChainSchedule,),
-    "tt.embedding": (EmbeddingSchedule, GroupedSchedule),
+    "tt.embedding": (EmbeddingSchedule, GroupedSchedule, PairSchedule),
 }
 
 

@@ -31,6 +31,7 @@ from .embedding_grouped import (
     grouped_schedule,
 )
 from .embedding_indices import EmbeddingIndices
+from .embedding_pairs import PairSchedule, embedding_pairs, pair_grid, pair_schedule
 from .embedding_shape import EmbeddingShape
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
@@ -39,6 +40,7 @@ __all__ = [
     "EmbeddingSchedule",
     "EmbeddingShape",
     "GroupedSchedule",
+    "PairSchedule",
     "Schedule",
     "embedding",
     "embedding_grid",
@@ -65,7 +67,7 @@ class EmbeddingSchedule:
             raise ValueError(f"1 to 1024 lanes, at least one lookup, row and round: {self}")
 
 
-Schedule = EmbeddingSchedule | GroupedSchedule
+Schedule = EmbeddingSchedule | GroupedSchedule | PairSchedule
 
 
 def _table_bytes(shape: EmbeddingShape, lookups: int) -> int:
@@ -84,7 +86,8 @@ def embedding_schedule(
 ) -> Schedule:
     """The default schedule for `count` lookups, None if unknown; for the CPU target, see `_cpu_schedule`.
 
-    On a GPU lookups are grouped by slice, if there are enough of them to share slices.  Otherwise a workgroup
+    On a GPU lookups are grouped by slice, if there are enough of them to share slices; of two cores with large
+    ranks a subgroup does a lookup.  Otherwise a workgroup
     does as many lookups, up to 4, as fit into workgroup memory; on a GPU fewer, if `count` would leave
     multiprocessors idle, and a single lookup of 256 columns or more gets 256 lanes.
     """
@@ -94,6 +97,9 @@ def embedding_schedule(
     grouped = grouped_schedule(shape, known) if known and not strided else None
     if grouped is not None:
         return grouped
+    pairs = pair_schedule(shape, known) if known else None
+    if pairs is not None:
+        return replace(pairs, strided=strided)
     lookups = 4
     while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
         lookups //= 2
@@ -133,6 +139,8 @@ def embedding_grid(schedule: Schedule, shape: EmbeddingShape, count: int) -> int
     """Workgroups for `count` lookups."""
     if isinstance(schedule, GroupedSchedule):
         return grouped_grid(schedule, shape, count)
+    if isinstance(schedule, PairSchedule):
+        return pair_grid(schedule, count)
     return max(1, -(-count // schedule.lookups))
 
 
@@ -153,6 +161,8 @@ def embedding(
     schedule = schedule or embedding_schedule(shape)
     if isinstance(schedule, GroupedSchedule):
         return embedding_grouped(shape, dtype, schedule, out_dtype or dtype, separate, checked)
+    if isinstance(schedule, PairSchedule):
+        return embedding_pairs(shape, dtype, schedule, out_dtype or dtype, separate, checked)
     if _table_bytes(shape, schedule.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
             f"{schedule.lookups} lookups need {_table_bytes(shape, schedule.lookups)} bytes of workgroup memory, "

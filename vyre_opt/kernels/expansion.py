@@ -207,7 +207,9 @@ def _embedding(r: ExpansionRequest) -> Expansion:
         name = r.buffers[0].name
         raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
     default: k.Schedule = k.embedding_schedule(shape, not r.owns_grid, count, r.target)
-    if "lanes" in r.schedule:
+    if "terms" in r.schedule:
+        default = k.PairSchedule(strided=not r.owns_grid)
+    elif "lanes" in r.schedule:
         default = k.EmbeddingSchedule(strided=not r.owns_grid)
     elif r.schedule.keys() & {"chunk", "columns"}:
         if not r.owns_grid:

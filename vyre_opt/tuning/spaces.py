@@ -82,6 +82,7 @@ GPU: dict[str, Products] = {
             "unroll": (4, 8),
         },
         {"lanes": _WIDE[:3], "lookups": _TO_4, "rows": (4, 8), "unroll": (4,)},
+        {"lanes": _WIDE[:3], "lookups": _TO_8, "terms": _TO_4},
     ),
     "decode.base64": (_DECODE,),
     "decode.hex": (_DECODE,),

@@ -17,6 +17,7 @@ from vyre_opt.kernels.embedding import (
     embedding_schedule,
 )
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+from vyre_opt.kernels.embedding_pairs import PairSchedule
 
 from .case import Array, KernelCase, Use, bf16_bits, widened
 
@@ -29,6 +30,18 @@ SHAPES = (
     EmbeddingShape((3, 1, 2, 4), (1, 3, 2, 2), (3, 8, 4)),
     EmbeddingShape((5, 6, 7), (4, 4, 4), (64, 64)),
     EmbeddingShape((4, 3, 5), (2, 5, 3), (6, 16)),
+)
+PAIR_SHAPES = (
+    EmbeddingShape((9, 7), (8, 8), (64,)),
+    EmbeddingShape((5, 6), (3, 4), (70,)),
+    EmbeddingShape((4, 11), (16, 16), (36,)),
+    EmbeddingShape((6, 3), (1, 128), (5,)),
+)
+PAIRS = (
+    PairSchedule(32, 1, 1),
+    PairSchedule(64, 3, 2),
+    PairSchedule(128, 32, 4),
+    PairSchedule(32, 5, 1, True),
 )
 STRIDED = EmbeddingSchedule(32, 2, 4, 1, strided=True)
 GROUPED = (GroupedSchedule(chunk=128), GroupedSchedule(256, 16, 8, 8), GroupedSchedule(300, 8, 4, 2, 3))
@@ -57,6 +70,17 @@ def embedding_cases() -> Iterator[KernelCase]:
         for out in (BF16, F32):
             make = _lookups(shape, 33, BF16, out)
             yield KernelCase("tt.embedding", f"bf16 to {out}, {cores}", make)
+    yield from _pair_cases()
+
+
+def _pair_cases() -> Iterator[KernelCase]:
+    for shape in PAIR_SHAPES:
+        for pairs in PAIRS:
+            if pairs.why_not(shape) is None:
+                what = f"p {shape.p} q {shape.q} r {shape.r}, {pairs}"
+                yield KernelCase("tt.embedding", f"f32, {what}", _lookups(shape, 131, F32, F32, pairs))
+                checked = _lookups(shape, 67, BF16, BF16, pairs, True, DataType.I64)
+                yield KernelCase("tt.embedding", f"bf16, {what}, checked", checked)
 
 
 def _lookups(
@@ -83,7 +107,7 @@ def _lookups(
         return Use(
             embedding(shape, dtype, own_schedule, out_dtype, separate, checked),
             [*(flat if separate else [np.concatenate(flat)]), indices, out],
-            2 if schedule is STRIDED else embedding_grid(own_schedule, shape, count),
+            2 if getattr(schedule, "strided", False) else embedding_grid(own_schedule, shape, count),
             expected,
             relative * np.abs(expected) + 1e-4,
         )
