@@ -107,12 +107,12 @@ class PipelineExecutable(Executable):
         """Plan later calls with like arrays, if they and the target allow it; the rest is of this call."""
         signature = self.signature
         by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
-        backend, operands, lengths = self._operands(by_name)
+        backend, _, lengths = self._operands(by_name)
         plan = getattr(self._runner(backend.dispatcher, lengths), "fast_call", None)
-        if plan is None or not backend.on_gpu:
+        if plan is None:
             return
         results = dict(zip((b.name for b in signature.outputs), outputs, strict=True))
-        fast = plan({name: operands[name] for name in arrays}, results)
+        fast = plan({name: backend.take(array, name) for name, array in arrays.items()}, results)
         if fast is not None:
             remember(self._fast, key, fast)
 

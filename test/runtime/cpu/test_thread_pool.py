@@ -270,25 +270,32 @@ def test_little_work_that_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("tick", "ended", "expected"),
-    [(1e-7, -1.0, []), (2e-6, -1.0, []), (2e-6, 0.0, [5]), (3e-6, -1.0, [9]), (1e-3, -1.0, [16])],
+    ("tick", "ended", "groups", "expected"),
+    [
+        (1e-7, -1.0, 2000, []),
+        (9e-6, 0.0, 2000, []),
+        (1.1e-5, -1.0, 10, []),
+        (1.11e-5, 0.0, 10, [7]),
+        (1.1e-5, -1.0, 2000, [16]),
+        (1e-3, -1.0, 10, [9]),
+    ],
 )
 def test_as_many_threads_as_the_work_is_worth(
-    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, expected: list[int]
+    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, groups: int, expected: list[int]
 ) -> None:
-    """By the time of the first workgroups, 31 of 2000 here, that a clock shows which goes on by a tick a look:
-    2 us of work for them are 127 us for the others, worth 9 threads; half of it is worth some if the last
-    call ended just now."""
+    """By the time of the first workgroups, 1 of 10 or 31 of 2000 here, that a clock shows which goes on by a tick a
+    look: 10 us of work for one are 90 us for nine others, worth 7 threads if the last call ended just now.  A
+    tick of less than 10 us may be that of the call, and tells nothing."""
     monkeypatch.setattr(threads, "_last_call", ended)
     (program,) = parse(SLOW).programs.values()
     thread_counts: list[int] = []
     share, ticks = threads.share, itertools.count()
     monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * tick)
     monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
-    arrays = [np.array([3], np.uint32), np.zeros(32 * 2000, np.uint32)]
-    (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, 2000)
+    arrays = [np.array([3], np.uint32), np.zeros(32 * groups, np.uint32)]
+    (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, groups)
     assert thread_counts == expected
-    v = np.arange(32 * 2000, dtype=np.uint32)
+    v = np.arange(32 * groups, dtype=np.uint32)
     for _ in range(3):
         v = v * np.uint32(2654435761)
         v ^= v >> np.uint32(5)

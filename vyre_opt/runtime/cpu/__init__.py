@@ -27,8 +27,9 @@ from .launch import CompiledLaunch
 if TYPE_CHECKING:
     from ..array_backend import HostArrays, Operand
     from ..kernel_call import FastCall, KernelCall
-    from ..pipelines.host_runner import HostMemory, HostRunner
+    from ..pipelines.host_runner import HostMemory
     from ..pipelines.steps import PipelinePlan
+    from .pipeline_call import CpuRunner
 
 __all__ = ["CpuDispatcher"]
 
@@ -126,8 +127,8 @@ class CpuDispatcher:
         launch.prepare(grid)
         return lambda: launch.in_place(bound, grid, scratch)
 
-    def pipeline(self, plan: PipelinePlan) -> HostRunner:
+    def pipeline(self, plan: PipelinePlan) -> CpuRunner:
         """A runner of the pipeline; see `PipelineRunner`."""
-        from ..pipelines.host_runner import HostRunner
+        from .pipeline_call import CpuRunner
 
-        return HostRunner(plan, self.in_place, empty=output_memory.empty)
+        return CpuRunner(plan, self.in_place, empty=output_memory.empty, dispatcher=self)

@@ -24,7 +24,7 @@ from . import output_memory, threads
 if TYPE_CHECKING:
     from .launch import CompiledLaunch
 
-__all__ = ["CpuCall", "fast_call"]
+__all__ = ["CpuCall", "fast_call", "is_in_place", "maker_of", "pointer_of"]
 
 MAX_KEPT_BYTES = 1 << 18
 """More memory than this is not kept from call to call."""
@@ -43,20 +43,25 @@ def fast_call(
     """See `ArrayBackend.fast_call`."""
     if any(isinstance(argument, Joined) for argument in call.arguments):
         return None
-    for operand in operands:
-        address = _pointer(operand.owner)(operand.owner)
-        # the address of an empty array may be anything
-        in_place = address == output_memory.address(operand.array) or not operand.count
-        if not in_place or not operand.array.flags.aligned:
-            return None
+    if not all(map(is_in_place, operands)):
+        return None
     return CpuCall(launch, call, backend, operands, results)
 
 
-def _pointer(array: Any) -> Pointer:
+def is_in_place(operand: Operand) -> bool:
+    """Whether code can work on an operand where the caller has it."""
+    address = pointer_of(operand.owner)(operand.owner)
+    # the address of an empty array may be anything
+    in_place = address == output_memory.address(operand.array) or not operand.count
+    return in_place and bool(operand.array.flags.aligned)
+
+
+def pointer_of(array: Any) -> Pointer:
+    """What gives the address of such arrays."""
     return _torch_pointer if is_torch(array) else output_memory.address
 
 
-def _maker(backend: HostArrays, result: Any) -> Callable[[], Any]:
+def maker_of(backend: HostArrays, result: Any) -> Callable[[], Any]:
     """A function that allocates arrays like a result."""
     if result.nbytes < output_memory.MIN_BYTES:
         if is_torch(result):
@@ -111,8 +116,8 @@ class CpuCall:
     ) -> None:
         self._launch = (launch, launch.prepare(call.grid))
         self._workers = backend.workers
-        self._pointers = [_pointer(operand.owner) for operand in operands]
-        self._makers = [(_maker(backend, result), _pointer(result)) for result in results]
+        self._pointers = [pointer_of(operand.owner) for operand in operands]
+        self._makers = [(maker_of(backend, result), pointer_of(result)) for result in results]
         self._inputs: list[tuple[int, int]] = []
         self._results: list[tuple[int, int]] = []
         self._storage: list[tuple[int, Zeros | Fresh]] = []
@@ -138,7 +143,7 @@ class CpuCall:
                 source = operands[argument.input]
                 if not argument.is_result:  # it goes to a further array, which is not returned
                     numbers[item] = len(self._makers)
-                    self._makers.append((_maker(backend, source.array), output_memory.address))
+                    self._makers.append((maker_of(backend, source.array), output_memory.address))
                 self._copies.append((numbers[item], argument.input, source.array.nbytes))
             self._results.append((at, numbers[item]))
             self._counts.append(source.count // lanes if isinstance(argument, Copied) else argument.count)

@@ -38,6 +38,10 @@ calls that are likely to follow.
 CALL_SECONDS = 1e-6
 """What a call of machine code takes, whatever it does."""
 
+TELLING_SECONDS = 1e-5
+"""What a measured call takes at least if it is to tell of others: on a slow or busy CPU a call of nothing takes as
+long as some workgroups."""
+
 FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
 """The caller measures itself on FIRST_INVOCATIONS (or a 64th of all, if that is less), then on TRIAL_GROWTH
 times as many, and so on."""
@@ -168,8 +172,9 @@ class GridRunner:
             done += part
             if done == workgroups or job.is_at_fault(0):
                 return job, workgroups, 0.0
-            rest = (perf_counter() - begun - CALL_SECONDS) / part * (workgroups - done)
-            if rest > alone:
+            seconds = perf_counter() - begun
+            rest = (seconds - CALL_SECONDS) / part * (workgroups - done)
+            if rest > alone and seconds > TELLING_SECONDS:
                 return job, done, rest
             part = min(TRIAL_GROWTH * part, workgroups - done)
 

@@ -16,7 +16,7 @@ from ..inputs import Empty
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from .watch import Watch
 
-__all__ = ["HostRunner", "HostMemory", "located"]
+__all__ = ["HostRunner", "HostMemory", "Rounds", "located"]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,157 @@
+"""Later calls of a pipeline on the CPU, which earlier ones with like arrays have settled."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_opt
+from vyre_opt.runtime.dispatcher import ProgramError
+
+DOUBLE = """
+program @double workgroup(32) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  %i = global_id x
+  %n = len @y
+  %in = lt %i, %n : u32
+  if %in {
+    %v = load @x[%i] : u32
+    %w = add %v, %v : u32
+    store %w, @y[%i] : u32
+  }
+}
+program @add workgroup(32) {
+  buffer @x : u32[?] read_write binding(0)
+  buffer @y : u32[?] read binding(1)
+  buffer @own : u32[32] workgroup
+  %i = global_id x
+  %n = len @x
+  %in = lt %i, %n : u32
+  if %in {
+    %v = load @x[%i] : u32
+    %w = load @y[%i] : u32
+    %big = const 1000000 : u32
+    %wrong = ge %w, %big : u32
+    if %wrong {
+      trap "too much"
+    }
+    %s = add %v, %w : u32
+    store %s, @x[%i] : u32
+  }
+}
+"""
+SUM = f"""vyre 1
+{DOUBLE}
+pipeline @main {{
+  buffer @x : u32[?] read
+  buffer @total : u32[?] live_in live_out
+  buffer @a : u32[100]
+  buffer @b : u32[100]
+  buffer @y : u32[?] write
+  launch @double grid(4) (@x, @a)
+  repeat 3 {{
+    launch @double grid(4) (@a, @b)
+    launch @add grid(4) (@total, @b)
+  }}
+  launch @double grid(4) (@total, @y)
+}}
+"""
+
+
+def summed(x: np.ndarray, total: np.ndarray) -> dict[str, np.ndarray]:
+    return {"total": total + 12 * x, "y": 2 * (total + 12 * x)}
+
+
+def numbers(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 9, 100).astype(np.uint32)
+
+
+def planned(text: str, target: str = "cpu") -> Any:
+    pipeline = vyre_opt.compile(text, target=target)
+    pipeline([numbers(0), numbers(1)], lengths={"y": 100})
+    return pipeline
+
+
+def test_later_calls_give_what_the_first_gives() -> None:
+    pipeline = planned(SUM)
+    assert len(pipeline._fast) == 1
+    kept = []
+    for seed in range(5):
+        x, total = numbers(seed), numbers(seed + 1)
+        inputs = x.copy(), total.copy()
+        kept.append((pipeline([x, total], lengths={"y": 100}), summed(x, total)))
+        assert np.array_equal(x, inputs[0])
+        assert np.array_equal(total, inputs[1]), "an input is never modified"
+    for outputs, expected in kept:  # after all calls: none shares memory with another
+        assert list(outputs) == ["total", "y"]
+        for name, array in outputs.items():
+            assert np.array_equal(array, expected[name])
+    assert len(pipeline._fast) == 1
+
+
+def test_a_fault_is_located_and_the_next_call_is_right() -> None:
+    pipeline = planned(SUM)
+    x, total = numbers(3), numbers(4)
+    wrong = x.copy()
+    wrong[77] = 300_000
+    with pytest.raises(ProgramError) as caught:
+        pipeline([wrong, total], lengths={"y": 100})
+    text = str(caught.value)
+    assert "trap: too much" in text
+    assert "launched here by pipeline @main, round 1 of 3" in text
+    outputs = pipeline([x, total], lengths={"y": 100})
+    assert np.array_equal(outputs["y"], summed(x, total)["y"])
+
+
+def test_what_the_host_reads_in_between() -> None:
+    """A buffer that is written again after the read is not planned; one that is not, is."""
+    read = "  launch @double grid(4) (@total, @y)\n"
+    for text, plans in (
+        (SUM.replace(read, "  host_read @a\n  launch @double grid(4) (@total, @a)\n" + read), 0),
+        (SUM.replace(read, "  host_read @a\n" + read), 1),
+    ):
+        pipeline = planned(text)
+        assert len(pipeline._fast) == plans
+        for seed in range(3):
+            x = numbers(seed)
+            outputs = pipeline([x, numbers(9)], lengths={"y": 100})
+            assert np.array_equal(outputs["a"], 2 * x)
+    seen: list[tuple[str, int]] = []
+    pipeline(
+        [x, numbers(9)],
+        lengths={"y": 100},
+        on_host_read=lambda name, array: seen.append((name, int(array[0]))),
+    )
+    assert seen == [("a", 2 * int(x[0]))]
+
+
+def test_arrays_that_are_not_used_in_place() -> None:
+    pipeline = planned(SUM)
+    plain = numbers(5)
+    backwards = plain[::-1].copy()[::-1]
+    for x in (backwards, plain.astype(">u4"), plain.tobytes()):
+        outputs = pipeline([x, numbers(6)], lengths={"y": 100})
+        assert np.array_equal(outputs["y"], summed(plain, numbers(6))["y"])
+
+
+def test_other_lengths_are_another_plan() -> None:
+    pipeline = planned(SUM)
+    short = pipeline([numbers(0), numbers(1)], lengths={"y": 50})
+    assert np.array_equal(short["y"], summed(numbers(0), numbers(1))["y"][:50])
+    assert len(pipeline._fast) == 2
+
+
+def test_threads_share_a_plan() -> None:
+    pipeline = planned(SUM)
+
+    def call(seed: int) -> bool:
+        x, total = numbers(seed), numbers(seed + 1)
+        outputs = pipeline([x, total], lengths={"y": 100})
+        return all(np.array_equal(outputs[name], array) for name, array in summed(x, total).items())
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, range(200)))
