@@ -3,12 +3,13 @@ test/support/kernel_cases."""
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 
 import numpy as np
 import pytest
 
-from vyre_opt import kernels
+from vyre_opt import dispatcher, kernels
 from vyre_opt.kernels.embedding import EmbeddingShape
 from vyre_opt.kernels.embedding_merge import MOST_GROWTH, merged_groups, merged_shape
 from vyre_opt.runtime.dispatcher import BadInputs
@@ -44,6 +45,27 @@ def test_chain_of_arrays(target: str) -> None:
 
 def tables(rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.standard_normal(s).astype(np.float32) for s in ((3, 1, 2, 5), (4, 5, 3, 1))]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u4"])
+def test_chain_of_several_launches(rng: np.random.Generator, dtype: str) -> None:
+    """As its steps one by one, `out` too; what does not fit is refused before anything runs."""
+    ranks = [5, 600, 500, *[3] * 10, 600, 500, 2]
+    acc = rng.integers(-9, 9, 5).astype(dtype)
+    cores = [rng.integers(-9, 9, size).astype(dtype) for size in itertools.pairwise(ranks)]
+    if dtype != "f4":
+        acc, cores = acc << 16, [core << 8 for core in cores]
+    expected = acc
+    for core in cores:
+        expected = kernels.tt_contract_step(expected, core)
+    for workers in (1, 2):
+        target = dispatcher("cpu", workers=workers)
+        np.testing.assert_allclose(kernels.tt_chain(acc, cores, dispatcher=target), expected, rtol=1e-4)
+        out = np.zeros(2, dtype)
+        assert kernels.tt_chain(acc, cores, dispatcher=target, out=out) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-4)
+        with pytest.raises(BadInputs, match=r"core 14 has shape \(7, 2\); it takes a vector of 500"):
+            kernels.tt_chain(acc, [*cores[:-1], cores[-1][:7]], dispatcher=target)
 
 
 def test_embedding_of_arrays(rng: np.random.Generator, target: str) -> None:

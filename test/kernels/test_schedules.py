@@ -10,7 +10,7 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernel_workload
 from vyre_opt.ir.types import DataType as D
-from vyre_opt.kernels.chain import chain_schedule
+from vyre_opt.kernels.chain import chain_groups, chain_schedule
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
@@ -175,6 +175,24 @@ def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() 
         assert prefix_grid(schedule, count) == count // schedule.tile
     wide = prefix_schedule(1 << 20, "sm_90", dtype=D.I64)
     assert (wide.vector, wide.tile) == (2, prefix_schedule(1 << 20, "sm_90").tile)
+
+
+def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:
+    """Eight small cores are one, so is what a cluster does; a large one that one workgroup would do is apart."""
+
+    def sizes(ranks: tuple[int, ...], target: str, workers: int = 1) -> list[int]:
+        groups = chain_groups(ranks, target, workers)
+        assert [first for first, _ in groups] == [0, *(last for _, last in groups[:-1])]
+        assert groups[-1][1] == len(ranks) - 1
+        return [last - first for first, last in groups]
+
+    for target in ("sm_90", "cpu"):
+        assert sizes((7,) * 9, target, 2) == [8]
+        assert sizes((7,) * 21, target, 2) == [8, 8, 4]
+    assert sizes((512,) * 5, "sm_90") == sizes((512,) * 5, "cpu", 1) == [4]
+    assert sizes((512,) * 5, "cpu", 2) == sizes((600,) * 5, "sm_90") == [1, 1, 1, 1]
+    assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "sm_90") == [3, 1, 3]
+    assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "cpu", 4) == [3, 1, 3]
 
 
 def test_chain_of_large_cores_is_read_by_many_processors() -> None:

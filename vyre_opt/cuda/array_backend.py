@@ -94,19 +94,16 @@ class GpuArrays:
         with self.dispatcher.device as gpu:
             return new_array(like.owner, tuple(shape), like.kind, gpu)[0]
 
-    def join(self, operands: Sequence[Operand]) -> Operand:
-        """Copies on the GPU, of whatever libraries the arrays are."""
-        parts = [describe(operand.array, "a part") for operand in operands]
-        size = np.dtype(parts[0].stored).itemsize
-        count = sum(part.scalars for part in parts)
+    def copy(self, operand: Operand) -> Operand:
+        """On the GPU, of whatever library the array is."""
+        source = describe(operand.array, "an array")
+        shape = (source.scalars,)
         with self.dispatcher.device as gpu:
-            joined, pointer = new_array(self.leader, (count,), parts[0].kind, gpu)
-            queue = self._queue()
-            for part in parts:
-                if part.scalars:
-                    queue.copy(pointer, part.pointer, part.scalars * size)
-                pointer += part.scalars * size
-        return Operand(joined, (count,), parts[0].kind, self.leader)
+            copied, pointer = new_array(self.leader, shape, source.kind, gpu)
+            if source.scalars:
+                size = source.scalars * np.dtype(source.stored).itemsize
+                self._queue().copy(pointer, source.pointer, size)
+        return Operand(copied, shape, source.kind, self.leader)
 
     def zeros(self, count: int, dtype: DataType) -> View:
         stored = storage_type(dtype)

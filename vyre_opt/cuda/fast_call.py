@@ -17,7 +17,7 @@ from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, OutputAlloc
 from ..runtime.inputs import check_grid
-from ..runtime.kernel_call import Copied, Fresh, Joined, KernelCall, OutFit, Zeros
+from ..runtime.kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
 from ..runtime.signatures import signature_of
 from .device_arrays import Description, describe
 from .faults import FaultRecord
@@ -38,8 +38,6 @@ def fast_call(
 ) -> GpuCall | None:
     """See `ArrayBackend.fast_call`; None also for grid barriers."""
     dispatcher = backend.dispatcher
-    if any(isinstance(argument, Joined) for argument in call.arguments):
-        return None
     if not allows_fast_calls(dispatcher, operands, results):
         return None
     with dispatcher.device:

@@ -23,7 +23,7 @@ from typing import Any
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.kernel_call import Call, Composed, Empty, Fresh, Joined, KernelCall, Same, Zeros
+from ..runtime.kernel_call import Call, Composed, Empty, Fresh, KernelCall, Same, Zeros
 from .operands import DispatcherLike, Operand, as_u32, element_type, listed
 from .planned_function import planned
 from .torch_calls import (
@@ -51,9 +51,7 @@ __all__ = [
 _FLOATS = (DataType.F32, DataType.F16, DataType.BF16)
 _SUMMED = (DataType.U32, DataType.I32, DataType.F32)
 _SCANNED = (*_SUMMED, DataType.U64, DataType.I64, DataType.F64)
-MAX_SEPARATE = 8  # cores that a program takes one by one; more are copied side by side, so that it is a loop
 MAX_ELEMENTS = (1 << 32) - 1
-CELLS_APART = 1 << 18  # of a core, from which on the threads of a CPU share it
 
 
 @traced_as(traced_softmax)
@@ -207,7 +205,7 @@ def tt_chain(
 
 @planned("tt_chain")
 def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call | Composed:
-    from ..kernels.chain import MAX_RANK, chain, chain_schedule
+    from ..kernels.chain import MAX_RANK, chain, chain_groups, chain_schedule
 
     vector, *matrices = operands
     element = element_type(vector, "acc", _SUMMED)
@@ -221,21 +219,24 @@ def _chain(backend: ArrayBackend, operands: Sequence[Operand]) -> Call | Compose
         return Same()
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise BadInputs(f"ranks are 1 to {MAX_RANK}: {ranks}")
-    if backend.target == "cpu" and backend.workers > 1 and max(m.count for m in matrices) >= CELLS_APART:
-        return Composed(_chain_of_steps)
+    groups = chain_groups(ranks, backend.target, backend.workers)
+    if len(groups) > 1:
+        return Composed(partial(_chain_of_groups, groups))
     schedule = chain_schedule(ranks, backend.target)
-    places, separate = tuple(range(1, len(operands))), len(matrices) <= MAX_SEPARATE
-    program = chain(tuple(ranks), element, schedule, separate)
-    cores = places if separate else (Joined(places),)
-    return KernelCall(program, schedule.workgroups, (0, *cores, OutputAlloc(ranks[-1])), (ranks[-1],))
+    program = chain(tuple(ranks), element, schedule, separate=True)
+    arguments = (*range(len(operands)), OutputAlloc(ranks[-1]))
+    return KernelCall(program, schedule.workgroups, arguments, (ranks[-1],))
 
 
-def _chain_of_steps(arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any) -> Any:
-    """A chain in a launch for each core: the threads of a CPU share them, where one would do a whole chain."""
+def _chain_of_groups(
+    groups: Sequence[tuple[int, int]], arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any
+) -> Any:
+    """A chain in several launches, see `chain_groups`."""
     acc, *cores = arrays
-    for k, core in enumerate(cores):
-        is_last = k == len(cores) - 1
-        acc = _contract_step((acc, core), ("acc", f"core {k}"), dispatcher, out if is_last else None)
+    for first, last in groups:
+        names = ("acc", *(f"core {k}" for k in range(first, last)))
+        step = _contract_step if last - first == 1 else _chain
+        acc = step((acc, *cores[first:last]), names, dispatcher, out if last == len(cores) else None)
     return acc
 
 

@@ -77,7 +77,7 @@ def _merged(backend: ArrayBackend, cores: Sequence[Any], element: DataType) -> A
     """The product of neighbouring cores, a new array."""
     product = backend.take(cores[0], "a core")
     if len(cores) == 1:
-        return backend.result(backend.join([product]).array, product.shape, product)
+        return backend.result(backend.copy(product).array, product.shape, product)
     like = product
     for core in cores[1:]:
         right = backend.take(core, "a core")

@@ -29,9 +29,13 @@ from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
 from .targets import is_gpu
 
-__all__ = ["ChainSchedule", "chain", "chain_schedule", "uniform_ranks"]
+__all__ = ["ChainSchedule", "chain", "chain_groups", "chain_schedule", "uniform_ranks"]
 
 MAX_RANK = 4096
+MAX_TOGETHER = 8  # cores of a launch that are buffers of their own; its code grows with them
+LARGE, ALONE = 1 << 20, 1 << 18
+"""Elements of a core from which on a launch of its own is worth it; and those where, without, one processor does it."""
+
 SPREAD_CELLS = 192 * 192  # elements of a core from which on several workgroups are faster than one
 
 # (workgroups, lanes), best first.  8 workgroups are a cluster, whose barrier takes half as long as that of 64.
@@ -84,6 +88,35 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     while lanes < 512 and lanes * 16 < cells:
         lanes *= 2
     return ChainSchedule(lanes)
+
+
+def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
+    """The cores from `first` to `last` - 1 of each launch of a chain that is not bound to be one.
+
+    A large core has a launch of its own, a contract_step, which all multiprocessors or threads share.
+    """
+    cells = [x * y for x, y in pairwise(ranks)]
+    largest = LARGE if is_gpu(target) else ALONE if workers > 1 else max(cells, default=0) + 1
+    groups: list[tuple[int, int]] = []
+    for k, count in enumerate(cells):
+        joins = groups and groups[-1][1] - groups[-1][0] < MAX_TOGETHER
+        if joins and max(count, cells[k - 1]) < largest:
+            groups[-1] = groups[-1][0], k + 1
+        else:
+            groups.append((k, k + 1))
+    if not is_gpu(target):
+        return groups
+
+    def is_slow(first: int, last: int) -> bool:
+        """Whether one workgroup would do large cores."""
+        one = chain_schedule(ranks[first : last + 1], target).workgroups == 1
+        return one and max(cells[first:last]) >= ALONE
+
+    return [
+        part
+        for first, last in groups
+        for part in ([(k, k + 1) for k in range(first, last)] if is_slow(first, last) else [(first, last)])
+    ]
 
 
 def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple[int, ...]:

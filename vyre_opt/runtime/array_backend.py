@@ -71,7 +71,7 @@ class ArrayBackend(Protocol):
         module: Module | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        """Dispatch on operands, `OutputAlloc`s, and the results of `zeros`, `constant` and `join`.
+        """Dispatch on operands, `OutputAlloc`s, and the results of `zeros`, `constant` and `copy`.
 
         The caller promises not to change `program` or `module` any more.
         """
@@ -82,8 +82,8 @@ class ArrayBackend(Protocol):
     def empty(self, shape: Sequence[int], like: Operand) -> Any:
         """A result of a shape without elements."""
 
-    def join(self, operands: Sequence[Operand]) -> Operand:
-        """The operands, all of one type, concatenated."""
+    def copy(self, operand: Operand) -> Operand:
+        """A copy of an operand, flat."""
 
     def zeros(self, count: int, dtype: DataType) -> Any:
         """Zeroed storage for an argument of `run` that is neither input nor result."""
@@ -171,9 +171,9 @@ class HostArrays:
     def empty(self, shape: Sequence[int], like: Operand) -> Any:
         return self.result(np.empty(0, like.array.dtype), shape, like)
 
-    def join(self, operands: Sequence[Operand]) -> Operand:
-        joined = np.concatenate([operand.array for operand in operands])
-        return Operand(joined, joined.shape, operands[0].kind, operands[0].owner)
+    def copy(self, operand: Operand) -> Operand:
+        copied = operand.array.copy()
+        return Operand(copied, copied.shape, operand.kind, operand.owner)
 
     def zeros(self, count: int, dtype: DataType) -> Any:
         return np.zeros(count, storage_type(dtype))

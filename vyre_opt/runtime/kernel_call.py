@@ -22,7 +22,6 @@ __all__ = [
     "Empty",
     "FastCall",
     "Fresh",
-    "Joined",
     "KernelCall",
     "OutFit",
     "Same",
@@ -48,13 +47,6 @@ class Fresh:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """An argument that is several inputs, concatenated."""
-
-    inputs: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Copied:
     """An argument that is a copy of an input, since the program writes it; a result if it `is_result`."""
 
@@ -73,7 +65,7 @@ class KernelCall:
 
     program: Program
     grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | Zeros | Fresh | Joined | Copied, ...]
+    arguments: tuple[int | OutputAlloc | Zeros | Fresh | Copied, ...]
     shape: tuple[int, ...] = ()
     like: int = 0
     module: Module | None = None
@@ -170,6 +162,4 @@ def _argument(backend: ArrayBackend, argument: Any, operands: Sequence[Operand])
         return operands[argument]
     if isinstance(argument, (Zeros, Fresh)):
         return backend.zeros(argument.count, argument.dtype)
-    if isinstance(argument, Joined):
-        return backend.join([operands[number] for number in argument.inputs])
     return argument

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..array_backend import HostArrays, Operand, is_torch
 from ..arrays import storage_type
-from ..kernel_call import Copied, Fresh, Joined, KernelCall, OutFit, Zeros
+from ..kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
 from ..signatures import signature_of
 from . import output_memory, threads
 
@@ -41,8 +41,6 @@ def fast_call(
     results: Sequence[Any],
 ) -> CpuCall | None:
     """See `ArrayBackend.fast_call`."""
-    if any(isinstance(argument, Joined) for argument in call.arguments):
-        return None
     if not all(map(is_in_place, operands)):
         return None
     return CpuCall(launch, call, backend, operands, results)
@@ -130,7 +128,6 @@ class CpuCall:
                 self._counts.append(item.count or 0)
                 continue
             argument, lanes = call.arguments[item], call.program.bound_buffers[item].dtype.lanes
-            assert not isinstance(argument, Joined)
             if isinstance(argument, int):
                 self._inputs.append((at, argument))
                 self._counts.append(operands[argument].count // lanes)
