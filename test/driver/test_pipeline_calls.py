@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.runtime.dispatcher import ProgramError
+from vyre_opt.runtime.dispatcher import BadInputs, ProgramError
 
 DOUBLE = """
 program @double workgroup(32) {
@@ -127,6 +127,11 @@ def test_what_the_host_reads_in_between() -> None:
         on_host_read=lambda name, array: seen.append((name, int(array[0]))),
     )
     assert seen == [("a", 2 * int(x[0]))]
+
+
+def test_a_reader_that_is_no_function() -> None:
+    with pytest.raises(BadInputs, match="on_host_read is a function of a name and an array, not int"):
+        planned(SUM)([numbers(0), numbers(1)], lengths={"y": 100}, on_host_read=3)
 
 
 def test_arrays_that_are_not_used_in_place() -> None:

@@ -441,11 +441,18 @@ def test_arrays_of_no_dimensions_keep_them() -> None:
         lambda x: kernels.softmax(x, dispatcher=[]),
         lambda x: kernels.softmax(x, dispatcher=""),
         lambda x: kernels.softmax(x, dispatcher=x),
+        lambda x: kernels.softmax(x, dtype=""),
+        lambda x: kernels.tt_embedding([x[:0].reshape(0, 1, 2, 2), x.reshape(1, 2, 2, 1)], [0]),
     ],
 )
 def test_what_is_no_list_no_pattern_and_no_target(call: Any) -> None:
     with pytest.raises(BadInputs):
         call(np.ones(4, np.float32))
+
+
+def test_text_with_strides() -> None:
+    text = bytes(reversed(b"aGVsbG8="))
+    assert kernels.base64_decode(memoryview(text)[::-1]).tobytes() == b"hello"
 
 
 def test_an_iterator_of_cores() -> None:

@@ -52,12 +52,12 @@ def element_type(
 
     bf16 elements are of the type bfloat16 of ml_dtypes or torch, or uint16 with the type name "bf16".
     """
-    actual = type_name or _BY_NAME.get(operand.kind, operand.kind)
+    actual = _BY_NAME.get(operand.kind, operand.kind) if type_name is None else type_name
     for dtype in accepted:
         if dtype.name == actual:
             return dtype
     known = ", ".join(dtype.name for dtype in accepted)
-    raise BadInputs(f"{name} holds {known}, not {type_name or operand.kind}")
+    raise BadInputs(f"{name} holds {known}, not {operand.kind if type_name is None else repr(type_name)}")
 
 
 def as_u32(
@@ -100,7 +100,8 @@ def as_octets(backend: ArrayBackend, text: Any, name: str) -> Operand:
         except UnicodeEncodeError as error:
             raise BadInputs(f"{name}: {error.object[error.start]!r} is not an ASCII character") from None
     if isinstance(text, (bytes, bytearray, memoryview)):
-        octets = np.frombuffer(text, np.uint8)
+        is_strided = isinstance(text, memoryview) and not text.c_contiguous
+        octets = np.frombuffer(bytes(text) if is_strided else text, np.uint8)
         return Operand(octets, octets.shape, "uint8", octets)
     operand = backend.take(text, name)
     if operand.kind != "uint8":

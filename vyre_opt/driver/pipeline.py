@@ -11,7 +11,7 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
-from ..runtime.dispatcher import BackendError, BadLaunch, Dispatcher, OutputAlloc, Scratch
+from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
 from ..runtime.pipelines.watch import Watch
 from .binding import Signature
@@ -92,6 +92,10 @@ class PipelineExecutable(Executable):
             fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
             return self.outputs(fast.run(arrays))
+        if on_host_read is not None and not callable(on_host_read):
+            raise BadInputs(
+                f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
+            )
         arguments = self.arguments(inputs, lengths or {})
         watch = Watch()
         if on_host_read is not None:

@@ -12,7 +12,7 @@ programs are built in
     matvec         math.matvec_fixed    search          decoding fused with a search
     scan           scan.prefix          automaton       tables for these two
     chain          tt.chain             tensor_train    tt.contract_step
-    embedding      tt.embedding         (chain_spread and embedding_grouped: for GPUs)
+    embedding      tt.embedding         (chain_spread, embedding_grouped and embedding_pairs: for GPUs)
 
 and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
 cached: the same arguments give the same Program, which must not be changed.  To run passes, build a

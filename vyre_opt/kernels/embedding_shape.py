@@ -25,11 +25,16 @@ class EmbeddingShape:
     def __post_init__(self) -> None:
         d = len(self.p)
         if not 2 <= d <= MAX_CORES or len(self.q) != d or len(self.r) != d - 1:
-            raise ValueError(f"2 to {MAX_CORES} cores have as many p and q, and a rank fewer: {self}")
+            raise ValueError(f"2 to {MAX_CORES} cores have as many p and q, and a rank fewer: {self.numbers}")
         if min((*self.p, *self.q, *self.r)) < 1:
-            raise ValueError(f"every p, q and rank is at least 1: {self}")
+            raise ValueError(f"every p, q and rank is at least 1: {self.numbers}")
         if prod(self.p) >= 1 << 32 or self.elements >= 1 << 32:
-            raise ValueError(f"rows and elements of cores are counted in 32 bits: {self}")
+            raise ValueError(f"rows and elements of cores are counted in 32 bits: {self.numbers}")
+
+    @property
+    def numbers(self) -> str:
+        """For messages."""
+        return f"p {list(self.p)}, q {list(self.q)}, ranks {list(self.r)}"
 
     @classmethod
     def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
