@@ -18,7 +18,7 @@ from support.quick import quick
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
-from vyre_opt.runtime.cpu import CpuDispatcher, threads
+from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, threads
 from vyre_opt.runtime.cpu.thread_pool import _ExecutorPool
 from vyre_opt.runtime.dispatcher import ProgramError
 
@@ -254,12 +254,24 @@ def test_many_threads_dispatch_at_once(kind: str) -> None:
     assert all_calls() == [None] * 8
 
 
-def test_little_work_that_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads were called for each job: the caller among them, or besides."""
+    counts: list[int] = []
+    share, apart = threads.share, threads.share_apart
+
+    def share_apart(job: threads.Job, workers: int) -> bool:
+        counts.append(workers)
+        return apart(job, workers)
+
+    monkeypatch.setattr(threads, "share", lambda job: (counts.append(job.threads), share(job)))
+    monkeypatch.setattr(threads, "share_apart", share_apart)
+    return counts
+
+
+def test_little_work_that_takes_long_is_shared(thread_counts: list[int]) -> None:
     """A few invocations with long loops look like nothing; the first of them shows what they are."""
     (program,) = parse(SLOW).programs.values()
-    thread_counts: list[int] = []
-    share = threads.share
-    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     y = {}
     for rounds in (2, 200_000):
         arrays = [np.array([rounds], np.uint32), np.zeros(32 * 16, np.uint32)]
@@ -281,17 +293,22 @@ def test_little_work_that_takes_long_is_shared(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_as_many_threads_as_the_work_is_worth(
-    monkeypatch: pytest.MonkeyPatch, tick: float, ended: float, groups: int, expected: list[int]
+    monkeypatch: pytest.MonkeyPatch,
+    thread_counts: list[int],
+    tick: float,
+    ended: float,
+    groups: int,
+    expected: list[int],
 ) -> None:
     """By the time of the first workgroups, 1 of 10 or 31 of 2000 here, that a clock shows which goes on by a tick a
     look: 10 us of work for one are 90 us for nine others, worth 7 threads if the last call ended just now.  A
     tick of less than 10 us may be that of the call, and tells nothing."""
     monkeypatch.setattr(threads, "_last_call", ended)
+    # so that the caller does its part
+    monkeypatch.setattr(loop_analysis, "is_bounded", lambda program: True)
     (program,) = parse(SLOW).programs.values()
-    thread_counts: list[int] = []
-    share, ticks = threads.share, itertools.count()
+    ticks = itertools.count()
     monkeypatch.setattr(threads, "perf_counter", lambda: next(ticks) * tick)
-    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     arrays = [np.array([3], np.uint32), np.zeros(32 * groups, np.uint32)]
     (y,) = CpuDispatcher(workers=16).dispatch(program, arrays, groups)
     assert thread_counts == expected
@@ -400,12 +417,9 @@ def test_a_process_ends_at_once(busy: bool) -> None:
 
 @pytest.mark.parametrize("count", [1 << 18, 1 << 20])
 def test_a_workgroup_that_draws_all_work_is_not_tried_alone(
-    monkeypatch: pytest.MonkeyPatch, count: int
+    monkeypatch: pytest.MonkeyPatch, thread_counts: list[int], count: int
 ) -> None:
     """The first workgroup of the look-back scan goes on until no tile is left: alone it would do them all."""
-    thread_counts: list[int] = []
-    share = threads.share
-    monkeypatch.setattr(threads, "share", lambda job: (thread_counts.append(job.threads), share(job)))
     monkeypatch.setattr(threads.GridRunner, "_begin_alone", None)
     x = np.arange(count, dtype=np.uint32)
     assert np.array_equal(prefix_scan(x, dispatcher=CpuDispatcher(workers=4)), np.cumsum(x, dtype="u4"))

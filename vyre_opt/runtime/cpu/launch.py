@@ -189,6 +189,7 @@ class _Code:
                 host_code.whole_grid,
                 loop_analysis.has_ticket_loop(program),
                 loop_analysis.has_fixed_trip_counts(program),
+                loop_analysis.is_bounded(program),
             ),
         )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ...ir.loops import BOUND_NAMES
-from ...ir.program import Op, Program, Value
+from math import inf
 
-__all__ = ["has_fixed_trip_counts", "has_ticket_loop"]
+from ...ir.loops import BOUND_NAMES
+from ...ir.program import Block, Op, Program, Value
+
+__all__ = ["has_fixed_trip_counts", "has_ticket_loop", "is_bounded"]
+
+MAX_ROUNDS = 1 << 12
+"""The rounds that an invocation's loops may have in all, and still be done at once."""
 
 MAX_SOURCES = 64
 """How many values a loop's bounds are traced back through."""
@@ -36,6 +41,28 @@ def has_fixed_trip_counts(program: Program) -> bool:
     return not any(
         op.name in ("while", "call") or (op.name == "for" and _is_data_dependent(op)) for op in ops
     )
+
+
+def is_bounded(program: Program) -> bool:
+    """Whether the text alone shows that an invocation makes few rounds, so that no workgroup runs for long."""
+    return _rounds(program.body) <= MAX_ROUNDS
+
+
+def _rounds(block: Block) -> float:
+    """The most rounds that the loops of a block make, infinity if the text does not say."""
+    total = 0.0
+    for op in block.ops:
+        if op.name in ("while", "call"):
+            return inf
+        inner = sum(map(_rounds, op.regions))
+        if op.name == "for":
+            known = [op.attrs[name] for name in BOUND_NAMES]
+            if None in known:
+                return inf
+            lower, upper, step = known
+            inner = max(0, -(-(upper - lower) // max(1, step))) * (1 + inner)
+        total += inner
+    return total
 
 
 def _is_data_dependent(loop: Op) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,9 +26,11 @@ from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from ..cache.store import default_store
 from . import jit, object_cache, output_memory
 from .thread_pool_ir import (
+    APART,
     ARGS,
     CODE,
     END,
+    LEAST,
     MAX_CHUNK,
     MEMBERS,
     NEXT,
@@ -35,6 +38,7 @@ from .thread_pool_ir import (
     RECORDS,
     SCRATCH,
     SLOT_BYTES,
+    SPENT,
     SPREAD,
     STOP,
     STRIDE,
@@ -63,7 +67,9 @@ _LINUX_SYMBOLS = (
     "vyre_worker",
     "vyre_start",
     "vyre_finish",
+    "vyre_first",
     "vyre_abandon",
+    "vyre_install",
 )
 
 
@@ -103,6 +109,7 @@ class Job:
         self.address = address = words.buffer_info()[0]
         self.args = args
         self.threads = threads
+        self.workgroups = workgroups
         words[END], words[SPREAD] = workgroups, 2 * threads
         words[CODE], words[ARGS], words[YIELD] = code, args.buffer_info()[0], _yield_address()
         words[RECORDS] = address + 8 * records
@@ -115,15 +122,29 @@ class Job:
             start = output_memory.address(self.scratch)
             words[SCRATCH], words[STRIDE] = start + -start % SCRATCH_ALIGN, stride
 
-    def begin(self, first: int, max_chunk: int) -> None:
-        """Prepare a run from workgroup `first` on, in chunks of up to `max_chunk`; no thread is in the job now."""
+    def begin(self, first: int, max_chunk: int, is_apart: bool = False) -> None:
+        """Prepare a run from workgroup `first` on, in chunks of up to `max_chunk`; no thread is in the job now.
+
+        `is_apart`: the caller takes no chunk.
+        """
         words = self.words
         words[NEXT], words[MAX_CHUNK], words[STOP] = first, max_chunk, 0
+        words[LEAST], words[END], words[APART] = 1, self.workgroups, is_apart
+
+    def begin_chunk(self, first: int, last: int) -> None:
+        """Prepare a run of the workgroups from `first` to `last` - 1 as one chunk, of which the caller does no part."""
+        self.begin(first, last - first, is_apart=True)
+        self.words[LEAST], self.words[END] = last - first, last
 
     def run(self, loaded: jit.Loaded, first: int, last: int) -> None:
         """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""
         words = self.words
         loaded.call(words[ARGS], first, last, words[SCRATCH], words[RECORDS])
+
+    @property
+    def seconds(self) -> float:
+        """How long a worker was in the last run."""
+        return self.words[SPENT] * 1e-9
 
     def shrink(self, factor: float) -> None:
         """Make the chunks that are still to be taken smaller; other threads may be taking some."""
@@ -131,13 +152,14 @@ class Job:
         current = min(self.words[MAX_CHUNK], self.words[NEXT] // self.words[SPREAD])
         self.words[MAX_CHUNK] = max(1, int(current * factor))
 
-    def is_at_fault(self, thread: int) -> bool:
-        return self.words[self.records + thread * RECORD_WORDS] != 0
+    @property
+    def is_at_fault(self) -> bool:
+        # the first word of a record is its kind, 0 for none
+        return any(self.words[self.records :: RECORD_WORDS])
 
     def fault(self) -> list[int] | None:
         """The record of the first workgroup at fault, if any is."""
-        # the first word of a record is its kind, 0 for none
-        if not any(self.words[self.records :: RECORD_WORDS]):
+        if not self.is_at_fault:
             return None
         records = [
             self.words[at : at + len(FAULT_WORDS)].tolist()
@@ -148,10 +170,18 @@ class Job:
 
 
 class ThreadPool(Protocol):
-    """The threads that run a job beside its caller."""
+    """The threads that run a job beside its caller.
 
-    def start(self, job: Job, workers: int) -> None:
-        """Let up to `workers` threads take chunks of the job; they are fewer than `job.threads`."""
+    `breaks_off`: whether `abandon` ends code that would run on for ever, so that callers may wait for it.
+    """
+
+    breaks_off: bool
+
+    def start(self, job: Job, workers: int) -> int:
+        """Let up to `workers` threads take chunks of the job, fewer than `job.threads`; gives how many."""
+
+    def await_first(self, job: Job) -> bool:
+        """Of a job that the caller does no part of: wait until a worker finds no more chunks; see `finish`."""
 
     def finish(self, job: Job) -> bool:
         """Wait until all workers have left the job, once the caller itself finds no more chunks.
@@ -218,6 +248,18 @@ def copy_code() -> int:
 # --- threads
 
 
+@lru_cache(maxsize=1)
+def _install_signal() -> bool:
+    """Choose a real-time signal that nobody handles, to break code off; False if there is none."""
+    install = _function("vyre_install", 1)
+    disposition = ctypes.pythonapi.PyOS_getsig
+    disposition.restype = ctypes.c_void_p
+    for number in range(signal.SIGRTMAX - 1, signal.SIGRTMIN, -1):
+        if not disposition(number):  # SIG_DFL
+            return install(number) == 0
+    return False
+
+
 class _SemaphorePool:
     """Threads that wait in `vyre_worker`, created when they are first needed.
 
@@ -237,13 +279,18 @@ class _SemaphorePool:
         self.lock = threading.Lock()
         self.abandon = _function("vyre_abandon", 1)
         self._start = _function("vyre_start", 4)
+        self._first = _function("vyre_first", 2)
         self._finish = _function("vyre_finish", 2)
+        self.breaks_off = _install_signal()
         atexit.register(self._quit)
 
-    def start(self, job: Job, workers: int) -> None:
+    def start(self, job: Job, workers: int) -> int:
         if len(self.threads) < workers:
             self._grow(min(workers, MAX_SLOTS))
-        self._start(job.address, self.slots, len(self.threads), workers)
+        return self._start(job.address, self.slots, len(self.threads), workers)
+
+    def await_first(self, job: Job) -> bool:
+        return bool(self._first(job.address, WAIT_NS))
 
     def finish(self, job: Job) -> bool:
         return bool(self._finish(job.address, WAIT_NS))
@@ -285,17 +332,23 @@ class _SemaphorePool:
 class _ExecutorPool:
     """The threads of an executor, for systems without semaphores that machine code can wait for."""
 
+    breaks_off = False
+
     def __init__(self) -> None:
         self.executor = ThreadPoolExecutor(available() - 1 or 1, thread_name_prefix="vyre-cpu")
         self.running: dict[int, tuple[Job, list[Future[int]]]] = {}
         """Address of a job -> the job, and the calls of its workers."""
 
-    def start(self, job: Job, workers: int) -> None:
+    def await_first(self, job: Job) -> bool:
+        return self.finish(job)
+
+    def start(self, job: Job, workers: int) -> int:
         futures: list[Future[int]] = []
         # before the first is submitted: `abandon` must know of all that may run, whenever a signal comes
         self.running[job.address] = (job, futures)
         numbers = range(1, workers + 1)
         futures.extend(self.executor.submit(work_function(), job.address, n, FOREVER) for n in numbers)
+        return len(futures)
 
     def finish(self, job: Job) -> bool:
         """Workers that have not begun are cancelled: they would find no chunk."""

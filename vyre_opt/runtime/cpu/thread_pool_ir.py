@@ -22,11 +22,23 @@ So the caller never waits for a thread that is still asleep: it takes the job ba
 up for nothing.  Waking a sleeping thread is slow (50 us and more), so the caller wakes WAKE_FANOUT of
 them and each of those wakes as many; one that is spinning sees its slot change, and needs no post.
 
+A caller that does no part itself lets go of nothing before a worker has come to the end: it waits for
+job.FIRST, which each worker posts when it leaves, and then for the others as above.
+
+Code that runs on for long is broken off: a signal to the worker's thread makes it jump out of the code, to where
+it called it.  That is safe since such code holds nothing: no lock, no memory of its own.
+
+    vyre_abandon:                                   vyre.guarded: setjmp, then vyre_work
+      job.STOP = 1, wait a while                        |
+      slot.BREAK = job, signal to slot.THREAD ----> vyre_break: if slot.BREAK is the job of slot.JOB, longjmp
+      until job.RUNNING is 0
+
 Both structures are arrays of 64-bit words.  A job (words that threads change at the same time lie in
 cache lines of their own):
 
-    END, MAX_CHUNK   the number of workgroups; the most in a chunk
-    SPREAD           a chunk is at most 1/SPREAD of the workgroups taken so far (at least 1), so that
+    END              the workgroup behind the last
+    LEAST, MAX_CHUNK the fewest and the most workgroups in a chunk
+    SPREAD           a chunk is at most 1/SPREAD of the workgroups taken so far (at least LEAST), so that
                      chunks stay small at first, when nobody knows how long a workgroup takes
     CODE, ARGS       the function of the program (see lowering.host) and its arguments
     SCRATCH, STRIDE  scratch memory of the first thread; bytes from one thread's to the next one's
@@ -38,6 +50,9 @@ cache lines of their own):
     YIELD            the address of a function that lets other threads run
     STATE            ALONE, SHARED (between start and finish) or LEFT (the caller's own part is done);
                      only the caller reads or writes it
+    APART            not 0 if the caller does no part, and waits for FIRST
+    SPENT            nanoseconds that a worker was in the job, the last to leave
+    FIRST            a semaphore, posted by each worker that leaves a job that is APART
     COUNT, MEMBERS   the slots of the workers that share the job: member k is its thread k + 1
 
 A slot:
@@ -49,6 +64,9 @@ A slot:
     ASLEEP           1 from before its thread waits for WAKE until somebody exchanges it for 0: a waker,
                      which then posts WAKE, or the thread itself
     WAKE             a semaphore; one post for each sleep, so that none is left over
+    THREAD           the pthread_t of its thread
+    BREAK            the job that its thread is to jump out of
+    INSIDE           1 while there is a place to jump to: LANDING, a jmp_buf
 """
 
 from __future__ import annotations
@@ -59,20 +77,33 @@ __all__ = ["COPY_GROUP_BYTES", "linux_ir", "worker_ir"]
 
 END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
 # 8 words apart is 64 bytes: a cache line each.  A sem_t takes 32 bytes, so it fits behind DONE and WAKE.
-NEXT, STOP, RUNNING, DONE, YIELD, STATE, COUNT, MEMBERS = 8, 16, 24, 32, 40, 41, 42, 43
+NEXT, STOP, RUNNING, DONE = 8, 16, 24, 32
+YIELD, STATE, COUNT, APART, SPENT, LEAST = range(40, 46)
+FIRST, MEMBERS = 48, 52
 RECORD_WORDS = 8
 ALONE, SHARED, LEFT = range(3)
 
 JOB, NUMBER, QUIT, ASLEEP, WAKE = range(5)
+THREAD, BREAK, INSIDE, LANDING = 9, 10, 11, 12
 # no address of a job: those are multiples of 8, so BEGUN can be a bit of one
 FREE, BEGUN, CLAIMED = range(3)
-# whole cache lines: a thread that spins on its slot does not slow down its neighbours
-SLOT_BYTES = 128
+# whole cache lines: a thread that spins on its slot does not slow down its neighbours; and a jmp_buf, which takes 200
+# bytes on x86-64 and 312 on aarch64
+SLOT_BYTES = 1024
 
 COPY_GROUP_BYTES = 1 << 16
 """Bytes that `vyre_copy` copies as one workgroup."""
 
 WAKE_FANOUT = 2
+
+SA_SIGINFO, SA_ONSTACK, SA_RESTART, SA_NODEFER = 0x4, 0x08000000, 0x10000000, 0x40000000
+SIGACTION_BYTES, SIGACTION_FLAGS = 160, 136
+"""Of glibc's struct sigaction: more than its size, and where its flags are, behind a handler and a mask of 128 bytes."""
+SIGINFO_VALUE = 24
+"""Where a siginfo_t has the value that was sent."""
+
+GRACE_NS = 10_000_000
+"""How long a caller that gives up waits before it breaks code off, and before it tries again."""
 
 LINGER_NS = 50_000
 """How long a caller spins until the workers are done, before it sleeps."""
@@ -104,10 +135,13 @@ def linux_ir(triple: str) -> str:
     vyre_start(job, slots, count, wanted): give the job to up to `wanted` of the first `count` slots.
     vyre_finish(job, ns): to be called after the caller's part: 1 when all workers have left the job,
         0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
-    vyre_abandon(job): stop all workers, and wait until they have left; nothing where they have.
+    vyre_first(job, ns): 1 once a worker has come to the end of a job that is APART, 0 after so many ns, or a signal.
+    vyre_abandon(job): stop all workers, break off the code that they are in, and wait until they have left; nothing
+        where they have.
+    vyre_install(signal): the signal that breaks code off; 0, or -1 if it has no handler now.
     """
-    waiting = _libc() + _spin(triple) + _init_and_quit() + _wake_members() + _worker() + _sleep()
-    return waiting + _start() + _reclaim() + _finish() + _abandon()
+    waiting = _libc() + _spin(triple) + _init_and_quit() + _wake_members() + _guarded() + _worker() + _sleep()
+    return waiting + _start() + _reclaim() + _timed_wait() + _finish() + _first() + _abandon() + _install()
 
 
 def _address(name: str, word: int, base: str = "job") -> str:
@@ -143,7 +177,7 @@ take:
   %so.far = load atomic i64, ptr %next.at monotonic, align 8
   %part = udiv i64 %so.far, %spread
   %capped = call i64 @llvm.umin.i64(i64 %part, i64 %max.chunk)
-  %size = call i64 @llvm.umax.i64(i64 %capped, i64 1)
+  %size = call i64 @llvm.umax.i64(i64 %capped, i64 %least)
   %first = atomicrmw add ptr %next.at, i64 %size monotonic
   %some = icmp ult i64 %first, %end
   br i1 %some, label %run, label %none.left
@@ -175,6 +209,7 @@ def _thread_setup() -> str:
 {_load("end", "i64", END)}
 {_address("max.chunk", MAX_CHUNK)}
 {_load("spread", "i64", SPREAD)}
+{_load("least", "i64", LEAST)}
 {_load("code", "ptr", CODE)}
 {_load("args", "ptr", ARGS)}
 {_load("scratches", "ptr", SCRATCH)}
@@ -224,6 +259,14 @@ declare i32 @sem_post(ptr)
 declare i32 @sem_wait(ptr)
 declare i32 @sem_timedwait(ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
+declare i64 @pthread_self()
+declare i32 @pthread_sigqueue(i64, i32, ptr)
+declare i32 @sigaction(i32, ptr, ptr)
+declare i32 @_setjmp(ptr) returns_twice
+declare void @longjmp(ptr, i32) noreturn
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+@vyre.signal = internal global i32 0
 
 define internal i64 @vyre.now() nounwind {
   %time = alloca [2 x i64], align 16
@@ -351,6 +394,70 @@ done:
 """
 
 
+def _guarded() -> str:
+    """vyre.guarded(slot, job, thread): vyre_work, out of which a signal may jump; vyre_break: its handler."""
+    return f"""
+define internal void @vyre.guarded(ptr %slot, ptr %job, i64 %thread) noinline nounwind {{
+entry:
+{_address("inside", INSIDE, "slot")}
+{_address("landing", LANDING, "slot")}
+  %again = call i32 @_setjmp(ptr %landing.at) returns_twice
+  %broken = icmp ne i32 %again, 0
+  br i1 %broken, label %end, label %run
+run:
+  store atomic i64 1, ptr %inside.at seq_cst, align 8
+  %over = call i64 @vyre_work(ptr %job, i64 %thread, i64 -1)
+  store atomic i64 0, ptr %inside.at seq_cst, align 8
+  br label %end
+end:
+  ret void
+}}
+
+define internal void @vyre_break(i32 %signal, ptr %info, ptr %context) nounwind {{
+entry:
+  %value.at = getelementptr i8, ptr %info, i64 {SIGINFO_VALUE}
+  %slot = load ptr, ptr %value.at
+{_address("inside", INSIDE, "slot")}
+  %inside = load atomic i64, ptr %inside.at seq_cst, align 8
+  %is.inside = icmp ne i64 %inside, 0
+  br i1 %is.inside, label %look, label %stay
+look:
+{_address("job", JOB, "slot")}
+{_address("break", BREAK, "slot")}
+  %word = load atomic i64, ptr %job.at seq_cst, align 8
+  %wanted = load atomic i64, ptr %break.at seq_cst, align 8
+  %begun = or i64 %wanted, {BEGUN}
+  %is.meant = icmp eq i64 %word, %begun
+  br i1 %is.meant, label %jump, label %stay
+jump:
+  store atomic i64 0, ptr %inside.at seq_cst, align 8
+{_address("landing", LANDING, "slot")}
+  call void @longjmp(ptr %landing.at, i32 1)
+  unreachable
+stay:
+  ret void
+}}
+"""
+
+
+def _install() -> str:
+    flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER
+    return f"""
+define i64 @vyre_install(i64 %number) nounwind {{
+  %action = alloca [{SIGACTION_BYTES} x i8], align 16
+  call void @llvm.memset.p0.i64(ptr %action, i8 0, i64 {SIGACTION_BYTES}, i1 false)
+  store ptr @vyre_break, ptr %action
+  %flags.at = getelementptr i8, ptr %action, i64 {SIGACTION_FLAGS}
+  store i32 {flags}, ptr %flags.at
+  %signal = trunc i64 %number to i32
+  store i32 %signal, ptr @vyre.signal
+  %failed = call i32 @sigaction(i32 %signal, ptr %action, ptr null)
+  %wide = sext i32 %failed to i64
+  ret i64 %wide
+}}
+"""
+
+
 def _worker() -> str:
     return f"""
 define void @vyre_worker(ptr %slot, i64 %spin) nounwind {{
@@ -358,6 +465,9 @@ entry:
 {_address("job", JOB, "slot")}
 {_address("number", NUMBER, "slot")}
 {_address("quit", QUIT, "slot")}
+{_address("own", THREAD, "slot")}
+  %self = call i64 @pthread_self()
+  store atomic i64 %self, ptr %own.at release, align 8
   br label %head
 head:
   %word = load atomic i64, ptr %job.at acquire, align 8
@@ -372,8 +482,21 @@ run:
   %job = inttoptr i64 %word to ptr
   %thread = load i64, ptr %number.at
   call void @vyre.wake_members(ptr %job, i64 %thread)
-  %over = call i64 @vyre_work(ptr %job, i64 %thread, i64 -1)
+  %came = call i64 @vyre.now()
+  call void @vyre.guarded(ptr %slot, ptr %job, i64 %thread)
+  %left = call i64 @vyre.now()
+  %spent = sub i64 %left, %came
+{_address("spent", SPENT)}
+  store atomic i64 %spent, ptr %spent.at monotonic, align 8
+{_load("apart", "i64", APART)}
+  %is.apart = icmp ne i64 %apart, 0
   store atomic i64 {FREE}, ptr %job.at release, align 8
+  br i1 %is.apart, label %tell, label %go
+tell:
+{_address("first", FIRST)}
+  %told = call i32 @sem_post(ptr %first.at)
+  br label %go
+go:
 {_address("running", RUNNING)}
 {_address("done", DONE)}
   ; the job may be gone after this, unless this thread is the last: then its caller waits for the post
@@ -445,6 +568,8 @@ entry:
 {_address("state", STATE)}
 {_address("done", DONE)}
   %failed = call i32 @sem_init(ptr %done.at, i32 0, i32 0)
+{_address("first", FIRST)}
+  %also = call i32 @sem_init(ptr %first.at, i32 0, i32 0)
   br label %head
 head:
   %k = phi i64 [ 0, %entry ], [ %k.next, %step ]
@@ -523,6 +648,48 @@ end:
 """
 
 
+def _timed_wait() -> str:
+    """vyre.wait(semaphore, ns): 1 once it was posted, 0 after so many ns, or a signal."""
+    return """
+define internal i64 @vyre.wait(ptr %semaphore, i64 %ns) nounwind {
+  %time = alloca [2 x i64], align 16
+  ; sem_timedwait takes a time of CLOCK_REALTIME (0): now plus ns, in seconds and nanoseconds
+  %no.clock = call i32 @clock_gettime(i32 0, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %sum = add i64 %rest, %ns
+  %carry = icmp uge i64 %sum, 1000000000
+  %carried = zext i1 %carry to i64
+  %whole = add i64 %seconds, %carried
+  %excess = select i1 %carry, i64 1000000000, i64 0
+  %left = sub i64 %sum, %excess
+  store i64 %whole, ptr %time
+  store i64 %left, ptr %rest.at
+  %late = call i32 @sem_timedwait(ptr %semaphore, ptr %time)
+  %met = icmp eq i32 %late, 0
+  %result = zext i1 %met to i64
+  ret i64 %result
+}
+"""
+
+
+def _first() -> str:
+    return f"""
+define i64 @vyre_first(ptr %job, i64 %ns) nounwind {{
+entry:
+{_load("count", "i64", COUNT)}
+{_address("running", RUNNING)}
+  %all = add i64 %count, 1
+  ; until another number of threads may touch the job than at its start
+  call void @vyre.spin(ptr %running.at, i64 %all, i1 false, i64 {LINGER_NS})
+{_address("first", FIRST)}
+  %met = call i64 @vyre.wait(ptr %first.at, i64 %ns)
+  ret i64 %met
+}}
+"""
+
+
 def _finish() -> str:
     """vyre_finish (see `linux_ir`).
 
@@ -532,7 +699,6 @@ def _finish() -> str:
     return f"""
 define i64 @vyre_finish(ptr %job, i64 %ns) nounwind {{
 entry:
-  %time = alloca [2 x i64], align 16
 {_address("state", STATE)}
 {_address("running", RUNNING)}
 {_address("done", DONE)}
@@ -555,22 +721,9 @@ sleep:
   %signal = icmp ne i32 %failed, 0
   br i1 %signal, label %sleep, label %end
 slice:
-  ; sem_timedwait takes a time of CLOCK_REALTIME (0): now plus ns, in seconds and nanoseconds
-  %no.clock = call i32 @clock_gettime(i32 0, ptr %time)
-  %seconds = load i64, ptr %time
-  %rest.at = getelementptr i64, ptr %time, i64 1
-  %rest = load i64, ptr %rest.at
-  %sum = add i64 %rest, %ns
-  %carry = icmp uge i64 %sum, 1000000000
-  %carried = zext i1 %carry to i64
-  %whole = add i64 %seconds, %carried
-  %excess = select i1 %carry, i64 1000000000, i64 0
-  %left = sub i64 %sum, %excess
-  store i64 %whole, ptr %time
-  store i64 %left, ptr %rest.at
-  %late = call i32 @sem_timedwait(ptr %done.at, ptr %time)
-  %unmet = icmp ne i32 %late, 0
-  br i1 %unmet, label %not.yet, label %end
+  %posted = call i64 @vyre.wait(ptr %done.at, i64 %ns)
+  %met = icmp ne i64 %posted, 0
+  br i1 %met, label %end, label %not.yet
 not.yet:
   ret i64 0
 end:
@@ -590,9 +743,48 @@ define void @vyre_abandon(ptr %job) nounwind {{
   br i1 %alone, label %end, label %stop
 stop:
 {_address("stop", STOP)}
+{_address("members", MEMBERS)}
+{_load("count", "i64", COUNT)}
+  %signal = load i32, ptr @vyre.signal
+  %breaks = icmp ne i32 %signal, 0
+  %patience = select i1 %breaks, i64 {GRACE_NS}, i64 0
+  %job.word = ptrtoint ptr %job to i64
+  %begun = or i64 %job.word, {BEGUN}
   store atomic i64 1, ptr %stop.at monotonic, align 8
-  %finished = call i64 @vyre_finish(ptr %job, i64 0)
-  br label %end
+  br label %wait
+wait:
+  %finished = call i64 @vyre_finish(ptr %job, i64 %patience)
+  %is.finished = icmp ne i64 %finished, 0
+  br label %each
+each:
+  ; those that are still in the job are to leave it; once all have left, no late signal may find a job to leave
+  %k = phi i64 [ 0, %wait ], [ %k.next, %next ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %ask, label %round
+ask:
+  %member.at = getelementptr i64, ptr %members.at, i64 %k
+  %slot = load ptr, ptr %member.at
+{_address("job", JOB, "slot")}
+{_address("break", BREAK, "slot")}
+{_address("own", THREAD, "slot")}
+  %k.next = add i64 %k, 1
+  br i1 %is.finished, label %forget, label %look
+forget:
+  %was = cmpxchg ptr %break.at, i64 %job.word, i64 0 seq_cst seq_cst
+  br label %next
+look:
+  %word = load atomic i64, ptr %job.at seq_cst, align 8
+  %is.in = icmp eq i64 %word, %begun
+  br i1 %is.in, label %send, label %next
+send:
+  store atomic i64 %job.word, ptr %break.at seq_cst, align 8
+  %thread = load atomic i64, ptr %own.at acquire, align 8
+  %unsent = call i32 @pthread_sigqueue(i64 %thread, i32 %signal, ptr %slot)
+  br label %next
+next:
+  br label %each
+round:
+  br i1 %is.finished, label %end, label %wait
 end:
   ret void
 }}

@@ -59,6 +59,9 @@ CALLER_CHUNKS = 4
 
 MIN_COPY_BYTES = 1 << 21
 
+LONG_SECONDS = 5e-3
+"""The time of a workgroup, or of a small run, from which on the caller rather waits for others that do it."""
+
 REMEMBERED_RUNS = 64
 """Runs that are divided among threads by a measured time, before that time is measured again."""
 
@@ -71,7 +74,7 @@ class WorkgroupCode:
     """A program's function, and what holds for its runs on any grid.
 
     `lanes`: invocations of a workgroup.  `scratch_bytes`: see lowering.host.  `whole_grid`: one call runs
-    the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`: see `loop_analysis`.
+    the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`, `is_bounded`: see `loop_analysis`.
     """
 
     loaded: Loaded
@@ -80,6 +83,7 @@ class WorkgroupCode:
     whole_grid: bool
     has_ticket_loop: bool
     has_fixed_trip_counts: bool
+    is_bounded: bool
 
 
 class GridRunner:
@@ -107,6 +111,9 @@ class GridRunner:
         """The seconds of a run in one thread, where all runs take about as long."""
         self.runs_left = 0
         """Runs until `expected` is measured again."""
+        self.is_apart = not code.is_bounded
+        """Whether the caller runs no code itself, but waits for others: code may run for long, and while the caller
+        runs it, Python handles no signals."""
 
     def __call__(self, addresses: Iterable[int]) -> list[int] | None:
         """`run` on buffers at these addresses."""
@@ -121,6 +128,8 @@ class GridRunner:
         All workgroups before that one have run; those after it may not have.
         """
         global _last_call
+        if self.is_apart and not thread_pool().breaks_off:
+            self.is_apart = False
         job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
         _last_call = perf_counter()
         return job.fault()
@@ -155,6 +164,7 @@ class GridRunner:
     def _remember(self, seconds: float) -> None:
         """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
+            self.is_apart = self.is_apart and seconds > LONG_SECONDS
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
             self.runs_left = REMEMBERED_RUNS
 
@@ -164,32 +174,52 @@ class GridRunner:
         Returns the job, how many workgroups are done (all after a fault), and the seconds that the
         rest is expected to take.
         """
-        job, loaded, workgroups = self._job(1), self.code.loaded, self.workgroups
+        job, workgroups = self._job(2 if self.is_apart else 1), self.workgroups
         done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
         while True:
             begun = perf_counter()
-            job.run(loaded, done, done + part)
+            is_measured = self._run_part(job, done, done + part)
             done += part
-            if done == workgroups or job.is_at_fault(0):
+            if done == workgroups or job.is_at_fault:
                 return job, workgroups, 0.0
-            seconds = perf_counter() - begun
+            seconds = job.seconds if is_measured else perf_counter() - begun
             rest = (seconds - CALL_SECONDS) / part * (workgroups - done)
             if rest > alone and seconds > TELLING_SECONDS:
                 return job, done, rest
             part = min(TRIAL_GROWTH * part, workgroups - done)
 
+    def _run_part(self, job: Job, first: int, last: int) -> bool:
+        """Run some workgroups in one thread; whether `job.seconds` says how long that took."""
+        if self.is_apart:
+            job.begin_chunk(first, last)
+            if share_apart(job, 1):
+                return True
+        job.run(self.code.loaded, first, last)
+        return False
+
     def _share(self, first: int, threads: int) -> Job:
         """Run the workgroups from `first` on, in chunks."""
-        job, workgroups = self._job(threads), self.workgroups
+        workgroups = self.workgroups
         if workgroups == 1 or self.code.whole_grid:
-            job.run(self.code.loaded, first, workgroups)
+            job = self._job(2 if self.is_apart else 1)
+            if self._run_part(job, first, workgroups) and self.code.has_fixed_trip_counts:
+                self.is_apart = job.seconds > LONG_SECONDS
             return job
+        job = self._job(threads + self.is_apart)
         # about CHUNKS_PER_THREAD chunks for each thread, smaller ones where those would hold up a signal
         group_bytes = self.touched // workgroups
         largest = min(
             CHUNK_INVOCATIONS // self.code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups
         )
-        job.begin(first, max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), largest)))
+        chunk = max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), largest))
+        job.begin(first, chunk, is_apart=self.is_apart)
+        begun = perf_counter()
+        if self.is_apart and share_apart(job, threads):
+            # the next time the caller takes its part, if that is not too long
+            if self.code.has_fixed_trip_counts:
+                self.is_apart = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
+            return job
+        job.begin(first, chunk)
         share(job)
         return job
 
@@ -222,6 +252,27 @@ def share(job: Job) -> None:
     finally:
         if not is_finished:
             abandon(address)  # one call of machine code, so that no second signal comes between
+
+
+def share_apart(job: Job, workers: int) -> bool:
+    """Have others run a job, and wait for them; False, and nothing has run, if no other thread is free.
+
+    A signal is handled while they run.  When it returns or raises, no thread may touch the job any more.
+    """
+    pool, is_finished = thread_pool(), False
+    abandon, address = pool.abandon, job.address
+    try:
+        if not pool.start(job, workers):
+            return False
+        while not pool.await_first(job):
+            pass
+        while not pool.finish(job):
+            pass
+        is_finished = True
+        return True
+    finally:
+        if not is_finished:
+            abandon(address)
 
 
 def copy(source: np.ndarray, workers: int) -> np.ndarray:
