@@ -134,6 +134,35 @@ def test_a_reader_that_is_no_function() -> None:
         planned(SUM)([numbers(0), numbers(1)], lengths={"y": 100}, on_host_read=3)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"grid": 1.5},
+        {"grid": np.int32(1)},
+        {"grid": object()},
+        {"lengths": {"y": np.array([3])}},
+        {"lengths": {"y": np.ma.masked}},
+        {"lengths": np.zeros(2)},
+        {"lengths": [1]},
+        {"scratch": "abc"},
+        {"scratch": vyre_opt.Scratch},
+        {"scratch": np.zeros(0)},
+        {"scratch": {}},
+    ],
+)
+def test_options_that_are_none(options: dict[str, Any]) -> None:
+    with pytest.raises(BadInputs):
+        planned(SUM)([numbers(0), numbers(1)], **{"lengths": {"y": 100}, **options})
+
+
+def test_a_memoryview_for_an_output() -> None:
+    x, y = numbers(0), numbers(1)
+    pipeline = planned(SUM)
+    outputs = pipeline({"x": x, "total": memoryview(y.tobytes()), "y": memoryview(bytes(400))})
+    for name, array in summed(x, y).items():
+        assert np.array_equal(outputs[name], array)
+
+
 def test_arrays_that_are_not_used_in_place() -> None:
     pipeline = planned(SUM)
     plain = numbers(5)

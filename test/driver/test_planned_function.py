@@ -442,12 +442,22 @@ def test_arrays_of_no_dimensions_keep_them() -> None:
         lambda x: kernels.softmax(x, dispatcher=""),
         lambda x: kernels.softmax(x, dispatcher=x),
         lambda x: kernels.softmax(x, dtype=""),
+        lambda x: kernels.softmax(x[:0], dtype="bf16"),
+        lambda x: kernels.tt_embedding([x.reshape(1, 1, 2, 2), x.reshape(2, 2, 1, 1)], [0], dtype=[]),
+        lambda x: kernels.TTTable([x.reshape(1, 1, 2, 2), x.reshape(2, 2, 1, 1)], dtype=np.zeros(3)),
         lambda x: kernels.tt_embedding([x[:0].reshape(0, 1, 2, 2), x.reshape(1, 2, 2, 1)], [0]),
     ],
 )
 def test_what_is_no_list_no_pattern_and_no_target(call: Any) -> None:
     with pytest.raises(BadInputs):
         call(np.ones(4, np.float32))
+
+
+def test_a_chain_of_no_cores_is_a_copy() -> None:
+    acc = np.ones(3, np.float32)
+    result = kernels.tt_chain(acc, [])
+    result[:] = 2
+    assert acc.tolist() == [1, 1, 1]
 
 
 def test_text_with_strides() -> None:

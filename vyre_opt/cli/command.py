@@ -9,6 +9,7 @@ import click
 
 from .. import __version__
 from . import errors
+from .time_limit import set_time_limit
 
 __all__ = [
     "PAIRS",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 SHELLS = ("bash", "zsh", "fish")
+MOST_SECONDS = 1e8  # of --timeout; alarms take no more than some decades
 
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 """What click decorates: a function, or the command that was made of one."""
@@ -146,10 +148,25 @@ def color_option(group: str) -> Callable[[FC], FC]:
 
 
 def common_options(tool: str) -> Callable[[FC], FC]:
-    """Adds --completion, which the command handles, and --version."""
+    """Adds --completion, which the command handles, --timeout and --version."""
     help = "Print the completion script of a shell, and exit."
 
+    def limit(ctx: click.Context, param: click.Parameter, seconds: float | None) -> None:
+        if seconds is not None:
+            if not 0 < seconds <= MOST_SECONDS:
+                raise click.BadParameter(f"{seconds:g} is not above 0 and at most {MOST_SECONDS:.0e}")
+            set_time_limit(seconds)
+
     def add(command: FC) -> FC:
+        command = option(
+            "--timeout",
+            "Give up after so many seconds, whatever is being done.",
+            type=float,
+            metavar="SECONDS",
+            callback=limit,
+            expose_value=False,
+            is_eager=True,
+        )(command)
         command = click.version_option(__version__, prog_name=tool, message="%(prog)s %(version)s")(command)
         return option("--completion", help, type=click.Choice(SHELLS))(command)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module, Program
+from ..lowering.common.llvm_calls import interruptible
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 
@@ -97,7 +98,11 @@ def _assembly(text: str, host: Host) -> str:
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
         cpu=host.name, features=host.attributes, opt=host.opt, reloc="pic", codemodel="small"
     )
-    module: llvm.ModuleRef = llvm.parse_assembly(text)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
-    builder.getModulePassManager().run(module, builder)
-    return str(machine.emit_assembly(module))
+
+    def assemble() -> str:
+        module: llvm.ModuleRef = llvm.parse_assembly(text)
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
+        builder.getModulePassManager().run(module, builder)
+        return str(machine.emit_assembly(module))
+
+    return interruptible(assemble)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render
+from .time_limit import TimedOut
 
 __all__ = [
     "ToolError",
@@ -48,6 +49,8 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     if hasattr(signal, "SIGPIPE"):
         # Python turns it into an exception; a tool in a pipe ends quietly, as others do
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = sys.argv[1:] if args is None else list(args)
     atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
     name = name or command.name or "vyre"
@@ -62,6 +65,8 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
         print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
         return 130
+    except TimedOut as error:
+        print_error(str(error))
     except BrokenPipeError:  # where there is no SIGPIPE
         _discard_stdout()
     except MemoryError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, suggest
@@ -249,7 +250,8 @@ def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syn
 def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> None:
     problem = ""
     count = None if array is None else _elements(array, buffer)
-    if isinstance(length, bool) or not hasattr(length, "__index__") or not 0 <= int(length) <= MAX_COUNT:
+    is_whole = isinstance(length, Integral) and not isinstance(length, bool)
+    if not is_whole or not 0 <= int(length) <= MAX_COUNT:
         problem = f": {length!r} is not a count of elements"
     elif count not in (None, length):
         problem = f", but {syntax.input.format(name=buffer.name)} holds {count} elements"

@@ -17,6 +17,7 @@ from ..runtime.dispatcher import (
     Dispatcher,
     DispatcherLike,
     OutputAlloc,
+    Scratch,
     shared_dispatcher,
 )
 from ..runtime.kernel_call import FastCall
@@ -63,6 +64,13 @@ class Executable:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
         return bind(self.signature, inputs, lengths, self.syntax)
 
+    @staticmethod
+    def _check_options(lengths: Any, scratch: Any) -> None:
+        if lengths is not None and not isinstance(lengths, Mapping):
+            raise BadInputs(f"lengths are numbers by the names of buffers, not {type(lengths).__name__}")
+        if scratch is not None and not isinstance(scratch, Scratch):
+            raise BadInputs(f"scratch is a vyre_opt.Scratch, not {type(scratch).__name__}")
+
     def _planned(
         self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None
     ) -> tuple[FastCall | None, Any, Any, Any]:
@@ -83,7 +91,7 @@ class Executable:
             if lengths:
                 key += tuple((name, type(length), length) for name, length in lengths.items())
             return self._fast.get(key), key, names, arrays
-        except (KeyError, TypeError, RuntimeError, AttributeError):
+        except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
             return None, None, (), ()
 
     def _named(self, names: Any, arrays: Any) -> dict[str, Any]:
@@ -162,7 +170,8 @@ def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: An
 
     `owner`: the first tensor among the arguments of the call; None if there is none.
     """
-    shape = getattr(argument, "shape", None) or output.shape
+    is_text = isinstance(argument, memoryview)  # bytes, whatever their shape
+    shape = (None if is_text else getattr(argument, "shape", None)) or output.shape
     is_bf16 = buffer.dtype.element.name == "bf16"
     if owner is None and not is_bf16:
         return output if output.shape == shape else output.reshape(shape)

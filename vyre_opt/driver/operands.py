@@ -52,12 +52,20 @@ def element_type(
 
     bf16 elements are of the type bfloat16 of ml_dtypes or torch, or uint16 with the type name "bf16".
     """
-    actual = _BY_NAME.get(operand.kind, operand.kind) if type_name is None else type_name
+    actual = _BY_NAME.get(operand.kind, operand.kind)
+    if type_name is not None:
+        if not isinstance(type_name, str):
+            raise BadInputs(f"{name}: dtype is a name, such as 'bf16', not {type(type_name).__name__}")
+        if (operand.kind, type_name) == ("uint16", "bf16"):
+            actual = type_name
+        elif type_name != actual:
+            actual = ""
     for dtype in accepted:
         if dtype.name == actual:
             return dtype
     known = ", ".join(dtype.name for dtype in accepted)
-    raise BadInputs(f"{name} holds {known}, not {operand.kind if type_name is None else repr(type_name)}")
+    wanted = "" if type_name is None else f" of dtype {type_name!r}"
+    raise BadInputs(f"{name} holds {known}, not {operand.kind}{wanted}")
 
 
 def as_u32(

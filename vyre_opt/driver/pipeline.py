@@ -96,6 +96,7 @@ class PipelineExecutable(Executable):
             raise BadInputs(
                 f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
             )
+        self._check_options(lengths, scratch)
         arguments = self.arguments(inputs, lengths or {})
         watch = Watch()
         if on_host_read is not None:
@@ -151,7 +152,8 @@ class PipelineExecutable(Executable):
         if grid is None:
             return
         launch = next((stage for stage in self.pipeline.walk() if isinstance(stage, Launch)), None)
-        argument = self.syntax.grid.format(value=grid if isinstance(grid, int) else ",".join(map(str, grid)))
+        value = ",".join(map(str, grid)) if isinstance(grid, (tuple, list)) else grid
+        argument = self.syntax.grid.format(value=value)
         message = f"{argument} is for programs: pipeline @{self.name} gives each launch its own grid"
         where = self.pipeline.loc if launch is None else launch.loc
         raise BadLaunch([Diagnostic("error", message, where, help="leave it out, or change the text here")])

@@ -72,6 +72,7 @@ class ProgramExecutable(Executable):
             if self._only_output:  # half a microsecond faster than zip
                 return {self._only_output: results[0]}
             return self.outputs(results)
+        self._check_options(lengths, scratch)
         arguments = self.arguments(inputs, lengths or {})
         outputs = self.run(arguments, grid, scratch)
         if key is not None and arrays and outputs:

@@ -95,7 +95,10 @@ def rows_of_cores(
 ) -> Any:
     """`TTTable(cores)(indices)` without a copy of the cores."""
     signatures = tuple(map(signature_of, cores))
-    if None in signatures or not isinstance(dispatcher, Hashable):  # not arrays as they are, or no target
+    is_known = dtype is None or isinstance(dtype, str)
+    if (
+        None in signatures or not isinstance(dispatcher, Hashable) or not is_known
+    ):  # perhaps no arrays, no target
         return _Lookup(cores, dtype, dispatcher)(cores, indices, None)
     key = (signatures, dtype, dispatcher)
     lookup = _LOOKUPS.get(key)

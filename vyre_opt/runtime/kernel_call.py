@@ -88,7 +88,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A call whose result is an input as it is."""
+    """A call whose result is a copy of an input."""
 
     like: int = 0
 
@@ -151,7 +151,7 @@ def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> 
     if isinstance(call, Empty):
         return backend.empty(call.shape, like)
     if isinstance(call, Same):
-        return backend.result(like.array, like.shape, like)
+        return backend.result(backend.copy(like).array, like.shape, like)
     arguments = [_argument(backend, argument, operands) for argument in call.arguments]
     (output,) = backend.run(call.program, arguments, call.grid)
     return backend.result(output, call.shape, like)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..common.llvm_calls import interruptible
 from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None =
     """
     version, opt = ptx_version(target, ptx), _opt_level(lowered, level)
     machine = _machine(target.name, version, opt.codegen_level)
-    text: str = machine.emit_assembly(_optimise(lowered, machine, opt))
+    text: str = interruptible(lambda: machine.emit_assembly(_optimise(lowered, machine, opt)))
     match = _VERSION.search(text)
     written = (int(match[1]), int(match[2])) if match else None
     if written != version:  # LLVM silently writes its default version for one that it does not know

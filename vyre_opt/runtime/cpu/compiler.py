@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping
@@ -26,7 +27,20 @@ __all__ = ["ObjectCode", "compile_program", "flat_program", "host_code"]
 
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
+_COMPILING: dict[tuple[object, ...], threading.Lock] = {}
+"""For what is being compiled, or read from the store: held by the thread that does it, for others that want it."""
 _LOCK = threading.Lock()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: no thread of its parent's compiles here, nor will let go of a lock."""
+    global _LOCK
+    _LOCK = threading.Lock()
+    _COMPILING.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,25 @@ def compile_program(
     """
     values = tuple(sorted(specs.items()))
     key = (fingerprint(program), *called_fingerprints(program, module), values, host)
+    with _LOCK:
+        own = _COMPILING.setdefault(key, threading.Lock())
+    with own:
+        try:
+            return _compile_once(key, program, module, specs, host, store, log)
+        finally:
+            with _LOCK:
+                _COMPILING.pop(key, None)
+
+
+def _compile_once(
+    key: tuple[object, ...],
+    program: Program,
+    module: Module | None,
+    specs: Mapping[str, Any],
+    host: Host,
+    store: Store | None,
+    log: deque[Compilation],
+) -> ObjectCode:
     with _LOCK:
         object_code = _LOADED.get(key)
     if object_code is None:

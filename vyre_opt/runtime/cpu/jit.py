@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
+from ...lowering.common.llvm_calls import interruptible
 from ...lowering.host.function_builder import SimdFeatures
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
@@ -19,6 +21,14 @@ __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 # where LLVM aborts, the process ends.
 _LOCK = threading.Lock()
 _NUMBERS = count()
+
+if hasattr(
+    os, "register_at_fork"
+):  # a child must not find what another thread of its parent was just changing
+    _LLVM_LOCK = llvm.ffi.lib._lock  # llvmlite's own, around each of its calls
+    # what is registered last is called first before a fork: who compiles has _LOCK, and asks for the other again and again
+    for enter, leave in ((_LLVM_LOCK.__enter__, _LLVM_LOCK.__exit__), (_LOCK.acquire, _LOCK.release)):
+        os.register_at_fork(before=enter, after_in_parent=leave, after_in_child=leave)
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,10 @@ class Loaded:
 
 def compile_object(text: str, host: Host) -> bytes:
     """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
+    return interruptible(lambda: _compile_object(text, host))
+
+
+def _compile_object(text: str, host: Host) -> bytes:
     with _LOCK:
         machine = _machine(host)
         with llvm.parse_assembly(text) as module:

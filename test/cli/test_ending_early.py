@@ -1,0 +1,124 @@
+"""Ctrl-C and --timeout, while a tool compiles, runs endless code, or loads."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="alarms, and code that is broken off")
+
+ENDLESS = """vyre 1
+program @p workgroup(32) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i] : u32
+  %zero = const 0 : u32
+  %one = const 1 : u32
+  %r = while iter(%a = %v : u32) {
+    %go = ne %a, %zero : u32
+    condition %go
+  } do {
+    %b = or %a, %one : u32
+    yield %b
+  }
+  store %r, @y[%i] : u32
+}
+"""
+
+
+def slow_to_compile() -> str:
+    """Many wide values that live at once, which LLVM's register allocation takes long for."""
+    lines = ["vyre 1", "program @p workgroup(32) {"]
+    lines.append("  buffer @x : vec<64 x f64>[?] read binding(0)")
+    lines.append("  buffer @y : vec<64 x f64>[?] write binding(1) live_out")
+    lines += ["  %i = global_id x", "  %v0 = load @x[%i] : vec<64 x f64>"]
+    for k in range(1, 24):
+        lines.append(f"  %c{k} = const {k} : u32")
+        lines.append(f"  %j{k} = add %i, %c{k} : u32")
+        lines.append(f"  %v{k} = load @x[%j{k}] : vec<64 x f64>")
+    lines.append("  %s0 = add %v0, %v0 : vec<64 x f64>")
+    lines += [f"  %s{k} = mul %s{k - 1}, %v{24 - k} : vec<64 x f64>" for k in range(1, 24)]
+    return "\n".join([*lines, "  store %s23, @y[%i] : vec<64 x f64>", "}", ""])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "endless.vyre").write_text(ENDLESS)
+    (tmp_path / "slow.vyre").write_text(slow_to_compile())
+    np.save(tmp_path / "ones.npy", np.ones(32, np.uint32))
+    np.save(tmp_path / "wide.npy", np.zeros((64, 64)))
+    (tmp_path / "y.npy").write_bytes(b"what was there")
+    return tmp_path
+
+
+RUN = "import sys; from vyre_opt.cli.start import vyre_run; sys.exit(vyre_run())"
+OPT = "import sys; from vyre_opt.cli.start import vyre_opt; sys.exit(vyre_opt())"
+ENDLESS_ARGS = ["endless.vyre", "--in", "x=ones.npy", "--len", "y=32", "--grid", "1", "--out", "y=y.npy"]
+COMMANDS = {
+    "cpu": [RUN, *ENDLESS_ARGS],
+    "ref": [RUN, *ENDLESS_ARGS, "--target=ref"],
+    "compile": [RUN, "slow.vyre", "--no-cache", "--in", "x=wide.npy", "--len", "y=32", "--grid", "1"],
+    "assembly": [OPT, "slow.vyre", "--emit=asm"],
+}
+
+
+def begun(folder: Path, command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", *command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started us may ignore it
+    )
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_an_interrupt_ends_a_tool(folder: Path, what: str) -> None:
+    process = begun(folder, COMMANDS[what])
+    time.sleep(1.0)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - pressed < 2
+    assert (process.returncode, out, err.strip()) == (130, "", "")
+    assert (folder / "y.npy").read_bytes() == b"what was there"
+    assert not list(folder.glob("*.partial"))
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_a_timeout_ends_a_tool(folder: Path, what: str) -> None:
+    process = begun(folder, [*COMMANDS[what], "--timeout=0.8"])
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err.strip()) == (1, "", "error: not done after 0.8 s")
+    assert (folder / "y.npy").read_bytes() == b"what was there"
+
+
+def test_an_interrupt_while_a_tool_loads(folder: Path) -> None:
+    """Without a traceback, from where its own modules load."""
+    script = "import vyre_opt; print('.', flush=True); " + OPT
+    for pause in (0.0, 0.01, 0.03, 0.06):
+        process = begun(folder, [script, "slow.vyre", "--emit=asm"])
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.02 + pause)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        assert process.returncode in (-signal.SIGINT, 130)
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e9", "x"])
+def test_a_timeout_is_a_time(folder: Path, seconds: str) -> None:
+    process = begun(folder, [OPT, "endless.vyre", f"--timeout={seconds}"])
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert "--timeout" in err
