@@ -14,7 +14,9 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 import click
 
@@ -49,6 +51,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
         # Python turns it into an exception; a tool in a pipe ends quietly, as others do
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     argv = sys.argv[1:] if args is None else list(args)
+    warnings.showwarning = _show_warning
     atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
     name = name or command.name or "vyre"
     try:
@@ -83,6 +86,18 @@ def print_error(message: str) -> None:
     write_stderr(f"error: {message}\n")
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of the library without its place, which says nothing to the user of a tool."""
+    write_stderr(f"warning: {message}\n")
+
+
 def print_bug_report(bug: Exception, command: str) -> None:
     """Print the exception and where it was raised in a few lines, and the command that reproduces it."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
@@ -106,8 +121,8 @@ def print_bug_report(bug: Exception, command: str) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write text to stdout as UTF-8."""
-    write_stdout_bytes(text.encode())
+    """Write text to stdout as UTF-8; a file name that is not UTF-8 is written as the bytes that it is."""
+    write_stdout_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def write_stdout_bytes(content: bytes) -> None:
