@@ -1,6 +1,5 @@
 """The grammar's cache may be missing, damaged or impossible: the answer is the same."""
 
-import json
 import os
 
 import pytest
@@ -14,11 +13,11 @@ DAMAGED = [b"", b"\xff\xfe", b"[1]", b'{"pattern": "("}', b"[" * 100_000]
 def test_damaged_cache_is_made_anew(content, run_opt, tmp_path):
     environment = {**os.environ, "VYRE_CACHE_DIR": str(tmp_path)}
     assert run_opt(text=TEXT, env=environment).stdout == TEXT
-    (cache,) = tmp_path.iterdir()
+    (cache,) = tmp_path.glob("grammar-*.tables")
     cache.write_bytes(content)
     ran = run_opt(text=TEXT, env=environment)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, TEXT, "")
-    assert json.loads(cache.read_bytes())["rules"]
+    assert b'"rules"' in cache.read_bytes()
 
 
 @pytest.mark.parametrize("folder", [os.devnull, "none/x"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,14 +73,14 @@ def test_verify_and_clear(run_run: Callable, run_cache: Callable, environment: d
     """A damaged entry is named, with exit code 1; a run over it is right and repairs it."""
     folder = Path(environment["VYRE_CACHE_DIR"])
     good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
-    assert run_cache("verify", env=environment).stdout == "1 entries are whole, 0 damaged\n"
+    assert run_cache("verify", env=environment).stdout == "2 files are whole, 0 damaged\n"
     (entry,) = (folder / "compiled-1").glob("*/*")
     content = bytearray(entry.read_bytes())
     content[200] ^= 1
     entry.write_bytes(content)
     ran = run_cache("verify", env=environment)
-    assert (ran.returncode, ran.stdout) == (1, "0 entries are whole, 1 damaged\n")
-    assert ran.stderr == f"error: {entry}: its checksum does not match\n"
+    assert (ran.returncode, ran.stdout) == (1, "1 files are whole, 1 damaged\n")
+    assert ran.stderr == f"error: {entry}: its seal does not match\n"
     ran = run_run("-", "--grid=1", text=PROGRAM, env=environment)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, good, "")
     assert run_cache("verify", env=environment).returncode == 0
@@ -110,3 +112,99 @@ def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: 
     for size, total in (("0", "total    0 entries"), ("64M", "total    1 entry")):
         run_run("-", "--grid=1", text=PROGRAM, env={**environment, "VYRE_CACHE_SIZE": size})
         assert total in run_cache("info", env=environment).stdout
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="modes, links, FIFOs")
+
+
+@posix
+def test_links_and_fifos(run_run: Callable, run_cache: Callable, environment: dict, tmp_path: Path) -> None:
+    """Guards against a FIFO that hangs every command, and against removing files behind a linked folder."""
+    folder = Path(environment["VYRE_CACHE_DIR"])
+    good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
+    (entry,) = (folder / "compiled-1").glob("*/*")
+    entry.unlink()
+    os.mkfifo(entry)
+    assert "other    1 entry" in run_cache("info", env=environment).stdout
+    ran = run_cache("verify", env=environment)
+    assert (ran.returncode, ran.stderr) == (1, f"error: {entry}: it is no file\n")
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout == good
+
+    outside = tmp_path / "outside"
+    entry.parent.rename(outside)
+    damaged = outside / entry.name
+    damaged.write_bytes(b"damaged, but not ours")
+    entry.parent.symlink_to(outside)
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout == good
+    assert run_cache("clear", env=environment).returncode == 0
+    assert run_cache("verify", env=environment).stderr.startswith(f"error: {entry.parent}: it is no folder")
+    assert run_cache("verify", "--remove", env=environment).stderr.endswith("; removed\n")
+    assert damaged.read_bytes() == b"damaged, but not ours"
+    run_run("-", "--grid=1", text=PROGRAM, env=environment)
+    assert entry.is_file()
+    assert run_cache("verify", env=environment).returncode == 0
+
+
+@posix
+def test_folder_that_others_may_write_to(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """Said once, on stderr; the run is right, nothing is read or written, and vyre-cache says why."""
+    folder = Path(environment["VYRE_CACHE_DIR"])
+    good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
+    folder.chmod(0o777)
+    before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*"))
+    ran = run_run("-", "--grid=1", text=PROGRAM, env=environment)
+    reason = f"others may write to {folder} (mode 0777); "
+    assert (ran.returncode, ran.stdout) == (0, good)
+    assert ran.stderr.startswith(f"warning: nothing is cached: {reason}")
+    assert ran.stderr.count("\n") == 1
+    assert f"\nnot used {reason}" in run_cache("info", env=environment).stdout
+    for command in ("verify", "clear"):
+        ran = run_cache(command, env=environment)
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert ran.stderr.startswith(f"error: the cache is not used: {reason}")
+    assert sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) == before
+    folder.chmod(0o700)
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stderr == ""
+
+
+@posix
+def test_folder_that_is_not_utf8(run_run: Callable, run_cache: Callable, tmp_path: Path) -> None:
+    """Its name is written as the bytes that it is."""
+    folder = os.fsdecode(bytes(tmp_path) + b"/\xc3\xbc\xe2\x82")
+    environment = {**os.environ, "VYRE_CACHE_DIR": folder}
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).returncode == 0
+    script = "import sys; from vyre_opt.cli.cache import main; sys.exit(main(['info']))"
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
+    assert ran.stdout.startswith(b"folder   " + os.fsencode(folder) + b"\n")
+    assert run_cache("clear", env=environment).returncode == 0
+    assert os.listdir(folder) == []
+
+
+def test_tables_are_verified(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """The parser's tables decide what a text means: any byte of them counts, and `verify` looks at them."""
+    folder = Path(environment["VYRE_CACHE_DIR"])
+    good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
+    (tables,) = folder.glob("grammar-*.tables")
+    content = bytearray(tables.read_bytes())
+    content[len(content) // 2] ^= 1
+    tables.write_bytes(content)
+    ran = run_cache("verify", env=environment)
+    assert (ran.returncode, ran.stdout) == (1, "1 files are whole, 1 damaged\n")
+    assert ran.stderr == f"error: {tables}: its seal does not match\n"
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout == good
+    assert run_cache("verify", env=environment).returncode == 0
+    tables.write_bytes(content)
+    assert run_cache("verify", "--remove", env=environment).stderr.endswith("; removed\n")
+    assert not tables.exists()
+
+
+def test_lost_key(run_run: Callable, run_cache: Callable, environment: dict) -> None:
+    """Without the key no entry is believed; the next run makes another."""
+    folder = Path(environment["VYRE_CACHE_DIR"])
+    good = run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout
+    (folder / "vyre-cache.key").unlink()
+    ran = run_cache("verify", env=environment)
+    assert (ran.returncode, ran.stdout) == (1, "0 files are whole, 2 damaged\n")
+    assert ran.stderr.count("the key that it was sealed with is gone") == 2
+    assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout == good
+    assert run_cache("verify", env=environment).stdout == "2 files are whole, 0 damaged\n"

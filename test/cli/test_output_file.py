@@ -5,6 +5,8 @@ import stat
 
 import pytest
 
+from vyre_opt.cli.text_files import write_file
+
 EMPTY = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
 
 
@@ -55,3 +57,22 @@ def test_unwritable_target(place, run_opt, tmp_path):
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr.startswith(f"error: cannot write {tmp_path / place}: ")
     assert os.listdir(tmp_path) == []
+
+
+def test_partial_file_of_another_process(tmp_path, monkeypatch):
+    """Whatever lies there with the name of a partial file is left, and another name is taken."""
+    stale = tmp_path / f".vyre-{bytes(6).hex()}.partial"
+    stale.write_bytes(b"stale")
+    numbers = iter((bytes(6), bytes(6), b"other!"))
+    monkeypatch.setattr(os, "urandom", lambda count: next(numbers))
+    write_file(b"new", str(tmp_path / "out"))
+    assert (tmp_path / "out").read_bytes() == b"new"
+    assert stale.read_bytes() == b"stale"
+    assert sorted(os.listdir(tmp_path)) == [stale.name, "out"]
+
+
+def test_longest_name(run_opt, tmp_path):
+    """The partial file's name does not grow with the target's."""
+    target = tmp_path / ("o" * 255)
+    assert run_opt("-", "-o", target, text=EMPTY).returncode == 0
+    assert target.read_text() == EMPTY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from html.parser import HTMLParser
@@ -254,3 +255,17 @@ def test_graph_is_dot(run_opt) -> None:
     lines = [line.strip() for line in graph.splitlines()]
     assert [line for line in lines if not STATEMENT.fullmatch(line)] == []
     assert sum(line.endswith("{") for line in lines) == lines.count("}")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file names are bytes")
+@pytest.mark.parametrize("emit", ["html", "dot", "json"])
+def test_file_name_that_is_not_utf8(emit, run_opt, tmp_path):
+    """A page is UTF-8 all the same; the name's stray byte is shown as U+FFFD."""
+    path, target = tmp_path / os.fsdecode(b"a\xff.vyre"), tmp_path / os.fsdecode(b"out\xfe")
+    path.write_text(PROGRAMS)
+    for to in ((), ("-o", target)):
+        ran = run_opt(path, f"--emit={emit}", *to)
+        assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == ""
+    if emit == "html":
+        assert "a\N{REPLACEMENT CHARACTER}.vyre" in target.read_text(encoding="utf-8")

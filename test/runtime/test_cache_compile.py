@@ -21,11 +21,11 @@ from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache import keys
-from vyre_opt.runtime.cache.compilations import new_log
+from vyre_opt.runtime.cache.compilations import new_log, pack_parts, unpack_parts
 from vyre_opt.runtime.cache.keys import compile_key
 from vyre_opt.runtime.cache.store import Store
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler, object_cache
-from vyre_opt.runtime.cpu.jit import Host
+from vyre_opt.runtime.cpu.jit import Host, compile_object
 
 TEXT = """vyre 1
 
@@ -102,13 +102,66 @@ def test_damage_costs_a_compile(cpu: Any, tmp_path: Path) -> None:
     assert call(cpu()) == ([6 * n for n in range(64)], True)
 
 
-def test_entry_of_another_form_is_dropped(cpu: Any) -> None:
-    """A whole entry whose payload this version cannot read is as good as none."""
+WRONG = (None, True, -1, 1.5, 1 << 70, "x", [], [1], [["x"]], {}, {"x": 1})
+"""Values that a fact of an entry may have in the place of its own; some are of its type."""
+
+
+def key_of(target: CpuDispatcher) -> bytes:
     module = parse(TEXT)
-    key = object_cache.key_of(module.programs["p"], module, {"k": 3}, Host.this())
-    for payload in (b"", b"\xff" * 10, b"\2\0\0\0{}", b"\2\0\0\0[]", b'\x0d\0\0\0{"buffers":1}'):
-        cpu().store.put(key, "cpu", payload)
+    return object_cache.key_of(module.programs["p"], module, {"k": 3}, target.host)
+
+
+def test_entry_of_another_form_is_dropped(cpu: Any) -> None:
+    """A whole entry whose payload this version cannot read is as good as none: facts cut off, too deep, of other types."""
+    call(cpu())
+    store = cpu().store
+    facts, object_file = unpack_parts(store.get(key_of(cpu()), "cpu"))
+    payloads = [b"", b"\xff" * 10, b"\2\0\0\0{}", b"\2\0\0\0[]", b'\x0d\0\0\0{"buffers":1}', bytes(4)]
+    payloads += [pack_parts(facts, object_file)[:n] for n in (1, 4, 20)]
+    payloads += [(len(deep) + 1).to_bytes(4, "little") + b"[" + deep for deep in [b"[" * 100_000]]
+    payloads += [
+        pack_parts({name: facts[name] for name in facts if name != gone}, object_file) for gone in facts
+    ]
+    payloads += [
+        pack_parts(facts | {"buffers": names}, object_file) for names in (["x"], ["x", "x"], ["x", "z"])
+    ]
+    for payload in payloads:
+        assert store.put(key_of(cpu()), "cpu", payload)
         assert call(cpu()) == ([6 * n for n in range(64)], False)
+    program = parse(TEXT).programs["p"]
+    for name in facts:
+        for wrong in WRONG:
+            try:
+                object_cache.decode(pack_parts(facts | {name: wrong}, object_file), program)
+            except (ValueError, KeyError, TypeError):
+                continue
+            assert type(wrong) is type(facts[name])
+
+
+def test_object_code_of_another_kind_is_dropped(cpu: Any) -> None:
+    """What is no object code, is cut, has another function or is for another machine is compiled again."""
+    call(cpu())
+    store = cpu().store
+    facts, object_file = unpack_parts(store.get(key_of(cpu()), "cpu"))
+    text = 'target triple = "{}"\ndefine i32 @other() {{\n  ret i32 1\n}}\n'
+    other = compile_object(text.format(Host.this().triple), Host.this())
+    foreign = bytearray(object_file)
+    foreign[18] ^= 0xFF  # the machine in the header of an ELF file
+    for content in (b"", b"no object code", object_file[:-40], object_file[:100], other, bytes(foreign)):
+        store.put(key_of(cpu()), "cpu", pack_parts(facts, content))
+        assert call(cpu()) == ([6 * n for n in range(64)], False)
+        assert call(cpu()) == ([6 * n for n in range(64)], True)
+
+
+def test_threads_of_another_kind_are_dropped(tmp_path: Path) -> None:
+    """The code of the thread pool, too, is compiled again where what is found cannot be linked."""
+    host, store = Host.this(1), Store(tmp_path)
+    text = f'target triple = "{host.triple}"\ndefine i32 @other() {{\n  ret i32 1\n}}\n'
+    assert object_cache.link_text(text, host, store, ["other"])["other"]
+    (entry,) = store.entries()
+    store.put(entry.key, "cpu", b"no object code")
+    assert object_cache.link_text(text, host, store, ["other"])["other"]
+    assert store.get(entry.key, "cpu") not in (None, b"no object code")
 
 
 def test_two_versions_side_by_side(cpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,17 +268,41 @@ def test_gpu_kernels_survive_the_store() -> None:
     units = [Unit(first.programs["p"], first, {})]
     lowered = lower(units, gpu("sm_90"), "trap")
     assert {site.kind for site in lowered.kernels[0].sites} == {"bounds", "trap"}
-    payload = ptx_cache.encode(lowered.kernels, units, b"ptx\0")
+    text = f".visible .entry {lowered.kernels[0].symbol}()\0".encode()
+    payload = ptx_cache.encode(lowered.kernels, units, text)
     others = [Unit(again.programs["p"], again, {})]
     (kernel,), ptx = ptx_cache.decode(payload, others)
     (was,) = lowered.kernels
-    assert ptx == b"ptx\0"
+    assert ptx == text
     assert kernel.program is again.programs["p"]
     assert (kernel.symbol, kernel.params) == (was.symbol, was.params)
     assert (kernel.dynamic_shared, kernel.is_cooperative) == (was.dynamic_shared, was.is_cooperative)
     assert [(s.op.name, s.op.loc.line, s.kind, s.width) for s in kernel.sites] == [
         (s.op.name, s.op.loc.line, s.kind, s.width) for s in was.sites
     ]
+    facts, _ = unpack_parts(payload)
+    (kernel_facts,) = facts["kernels"]
+    decoded = 0
+    for name in kernel_facts:
+        for wrong in (
+            *WRONG,
+            [["buffer", "z"]],
+            [["heap", ""]],
+            [["length", 1]],
+            [[-1, "trap", 1]],
+            [[0, "no", 1]],
+        ):
+            changed = pack_parts({"kernels": [kernel_facts | {name: wrong}]}, ptx)
+            try:
+                ptx_cache.decode(changed, others)
+            except (ValueError, KeyError, TypeError, IndexError):
+                continue
+            decoded += 1
+            assert type(wrong) is type(kernel_facts[name]) or wrong == {}
+    assert decoded < 10
+    for wrong_ptx in (b"", text[:-1], b".visible .entry other()\0", b"\0"):
+        with pytest.raises(ValueError, match="PTX that has its kernels"):
+            ptx_cache.decode(pack_parts(facts, wrong_ptx), others)
     version = (8, 0)
     key = ptx_cache.key_of(units, gpu("sm_90"), version, PtxOptions())
     assert key == ptx_cache.key_of(others, gpu("sm_90"), version, PtxOptions())

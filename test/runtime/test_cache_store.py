@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 
-from vyre_opt.runtime.cache.entry import HEAD_BYTES, Damaged, pack, unpack
-from vyre_opt.runtime.cache.inventory import check, survey
+from vyre_opt.cache_files.entry import HEAD_BYTES, Damaged, pack, unpack
+from vyre_opt.cache_files.folder import open_folder
+from vyre_opt.cache_files.secret import KEY_FILE, read_key
+from vyre_opt.runtime.cache.inventory import Finding, check, survey
 from vyre_opt.runtime.cache.store import (
     ABANDONED_SECONDS,
     DEFAULT_LIMIT,
@@ -33,6 +35,12 @@ HERE = Path(__file__).parent
 
 def key(number: int) -> bytes:
     return blake3(number.to_bytes(8, "little")).digest()
+
+
+def secret_of(store: Store) -> bytes:
+    """The secret of a store's folder, made if there is none."""
+    with open_folder(store.root, create=True) as folder:
+        return read_key(folder, create=True)
 
 
 @pytest.fixture
@@ -54,8 +62,10 @@ def test_gives_what_was_put(store: Store) -> None:
 def test_500_damaged_entries(store: Store) -> None:
     """Flipped bits, cuts, additions and swapped files, all over the entry: a miss, and the file goes."""
     rng = random.Random(5)
-    whole = pack(key(1), "cpu", os.urandom(300))
-    other = pack(key(2), "cpu", os.urandom(300))
+    secret = secret_of(store)
+    whole = pack(secret, key(1), "cpu", os.urandom(300))
+    other = pack(secret, key(2), "cpu", os.urandom(300))
+    strange = pack(os.urandom(32), key(1), "cpu", os.urandom(300))
     path = store.path(key(1))
     path.parent.mkdir(parents=True)
     for number in range(500):
@@ -65,7 +75,7 @@ def test_500_damaged_entries(store: Store) -> None:
         elif number % 5 == 3:
             del damaged[rng.randrange(len(whole)) :]
         else:
-            damaged = bytearray(rng.choice((whole + b"\0", other, b"", b"vyrecch1", whole * 2)))
+            damaged = bytearray(rng.choice((whole + b"\0", other, strange, b"", b"vyrecch1", whole * 2)))
         path.write_bytes(damaged)
         assert store.get(key(1), "cpu") is None
         assert not path.exists()
@@ -74,13 +84,14 @@ def test_500_damaged_entries(store: Store) -> None:
 
 
 def test_every_bit_of_an_entry_counts() -> None:
-    """No byte of the file is outside of the checksum, the checksum's own included."""
-    whole = pack(key(1), "ptx", b"body")
+    """No byte of the file is outside of the seal, the seal's own included."""
+    secret = os.urandom(32)
+    whole = pack(secret, key(1), "ptx", b"body")
     for place in range(len(whole) * 8):
         damaged = bytearray(whole)
         damaged[place // 8] ^= 1 << place % 8
         with pytest.raises(Damaged):
-            unpack(bytes(damaged), key(1))
+            unpack(secret, bytes(damaged), key(1))
 
 
 @pytest.mark.parametrize("what", ["a file", "a folder in the entry's place", "the null device"])
@@ -129,7 +140,8 @@ def test_read_only_folder() -> None:
         store.put(key(1), "cpu", b"body")
         for path in (folder, store.folder, store.path(key(1)).parent):
             path.chmod(0o555)
-        store.path(key(1)).chmod(0o444)
+        for path in (store.path(key(1)), folder / KEY_FILE):
+            path.chmod(0o444)
         script = f"""
             import os
             from pathlib import Path
@@ -173,7 +185,7 @@ def test_limit_holds(tmp_path: Path) -> None:
 def test_reading_keeps_an_entry_young(tmp_path: Path) -> None:
     """Of three entries of one folder that holds two, the one not used for longest goes."""
     same = [bytes([16]) + bytes([n]) * 31 for n in range(3)]
-    store = Store(tmp_path, SHARDS * 2200)
+    store = Store(tmp_path, len(SHARDS) * 2200)
     for age, name in ((200, same[0]), (100, same[1])):
         store.put(name, "cpu", bytes(900))
         os.utime(store.path(name), (time.time() - age,) * 2)
@@ -184,7 +196,7 @@ def test_reading_keeps_an_entry_young(tmp_path: Path) -> None:
 
 def test_too_large_for_the_limit(tmp_path: Path) -> None:
     """An entry beyond its share is not kept, and pushes nothing out; a limit of 0 keeps nothing."""
-    store = Store(tmp_path, SHARDS * 1000)
+    store = Store(tmp_path, len(SHARDS) * 1000)
     assert store.put(key(1), "cpu", bytes(500))
     assert not store.put(key(2), "cpu", bytes(1000))
     assert store.get(key(1), "cpu") == bytes(500)
@@ -232,7 +244,7 @@ def test_survey_and_check(store: Store) -> None:
     store.path(key(3)).write_bytes(store.path(key(2)).read_bytes())
     whole, damaged = check(store)
     assert whole == 2
-    assert damaged == [(str(store.path(key(3))), "it belongs under another name")]
+    assert damaged == [Finding(str(store.path(key(3))), "it belongs under another name")]
 
 
 def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -227,6 +227,13 @@ def test_result_as_text(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> No
     for text in ("{}", "[]", "null", "x", json.dumps({"config": 3})):
         with pytest.raises(ValueError):  # noqa: PT011 json's own is one
             Tuning.from_json(text)
+    fields = json.loads(tuning.to_json())
+    for name in fields:
+        for wrong in ({"x": 1}, True, 1.5) if isinstance(fields[name], list | str) else ([[1]], "x"):
+            with pytest.raises(ValueError):  # noqa: PT011 each says it otherwise
+                Tuning.from_json(json.dumps(fields | {name: wrong}))
+    with pytest.raises(ValueError, match="not a result"):
+        Tuning.from_json("[" * 100_000)
     lines = tuning.table(5).splitlines()
     assert len(lines) == 2 + 5
     assert lines[2].lstrip().startswith("*")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from . import errors
 from .command import common_options, completion_script
+
+if TYPE_CHECKING:
+    from ..runtime.cache.store import Store
 
 __all__ = ["command", "main"]
 
@@ -40,7 +44,9 @@ def info() -> int:
 
     store = default_store()
     inventory = survey(store)
-    lines = [f"folder   {store.folder.parent}", f"limit    {_size(store.limit)}"]
+    lines = [f"folder   {store.root}", f"limit    {_size(store.limit)}"]
+    if refusal := store.refusal():
+        lines.append(f"not used {refusal}")
     lines += [f"{kind:8} {_entries(count, size)}" for kind, (count, size) in inventory.kinds.items()]
     lines.append(f"total    {_entries(inventory.count, inventory.size)}")
     if inventory.tables:
@@ -52,12 +58,11 @@ def info() -> int:
 @command.command()
 def clear() -> int:
     """Remove all that this project keeps there, and nothing else."""
-    from ..runtime.cache.inventory import remove_tables
-    from ..runtime.cache.store import default_store
+    from ..runtime.cache.inventory import remove_own_files
 
-    store = default_store()
+    store = _safe_store()
     count, size = store.clear()
-    remove_tables(store)
+    remove_own_files(store)
     errors.write_stdout(f"removed {_entries(count, size)}\n")
     left = sum(1 for _ in store.entries())
     if left:
@@ -66,29 +71,27 @@ def clear() -> int:
 
 
 @command.command()
-@click.option("--remove", is_flag=True, help="Remove the entries that are damaged.")
+@click.option("--remove", is_flag=True, help="Remove the files that are damaged.")
 def verify(remove: bool) -> int:
-    """Check every entry to its last bit; exit code 1 if any is damaged."""
+    """Check every file to its last bit; exit code 1 if any is damaged."""
     from ..runtime.cache.inventory import check
-    from ..runtime.cache.store import default_store
 
-    store = default_store()
-    intact, damaged = check(store)
-    for path, reason in damaged:
-        errors.print_error(f"{path}: {reason}{_remove(path) if remove else ''}")
-    errors.write_stdout(f"{intact} entries are whole, {len(damaged)} damaged\n")
+    intact, damaged = check(_safe_store(), remove)
+    endings = {None: "", True: "; removed", False: "; it cannot be removed"}
+    for finding in damaged:
+        errors.print_error(f"{finding.path}: {finding.reason}{endings[finding.removed]}")
+    errors.write_stdout(f"{intact} files are whole, {len(damaged)} damaged\n")
     return int(bool(damaged))
 
 
-def _remove(path: str) -> str:
-    """Delete a file; the end of a message that says so, or why not."""
-    import os
+def _safe_store() -> Store:
+    """The user's store.  Raises ToolError if others could have written to it."""
+    from ..runtime.cache.store import default_store
 
-    try:
-        os.unlink(path)
-    except OSError as error:
-        return f"; it cannot be removed: {error.strerror}"
-    return "; removed"
+    store = default_store()
+    if refusal := store.refusal():
+        raise errors.ToolError(f"the cache is not used: {refusal}")
+    return store
 
 
 def _entries(count: int, size: int) -> str:

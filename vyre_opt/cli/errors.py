@@ -14,7 +14,9 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 import click
 
@@ -52,6 +54,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = sys.argv[1:] if args is None else list(args)
+    warnings.showwarning = _show_warning
     atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
     name = name or command.name or "vyre"
     try:
@@ -88,6 +91,18 @@ def print_error(message: str) -> None:
     write_stderr(f"error: {message}\n")
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of the library without its place, which says nothing to the user of a tool."""
+    write_stderr(f"warning: {message}\n")
+
+
 def print_bug_report(bug: Exception, command: str) -> None:
     """Print the exception and where it was raised in a few lines, and the command that reproduces it."""
     if os.environ.get(DEBUG, "0") not in ("", "0"):
@@ -111,8 +126,8 @@ def print_bug_report(bug: Exception, command: str) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write text to stdout as UTF-8."""
-    write_stdout_bytes(text.encode())
+    """Write text to stdout as UTF-8; a file name that is not UTF-8 is written as the bytes that it is."""
+    write_stdout_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def write_stdout_bytes(content: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from typing import BinaryIO
 
 from ..ir.diagnostics import Source, decode
 from .errors import ToolError, write_stdout
@@ -98,16 +99,13 @@ def write_file(content: bytes, path: str) -> None:
             with open(target, "wb") as device:
                 device.write(content)
             return
-        # in the same folder, since a rename does not cross file systems; the pid keeps processes apart
-        partial = f"{target}.{os.getpid()}.partial"
+        partial, file = _open_partial(os.path.dirname(target))
         try:
-            with open(partial, "xb") as file:
+            with file:
                 file.write(content)
             if mode is not None:
                 os.chmod(partial, stat.S_IMODE(mode))
             os.replace(partial, target)
-        except FileExistsError:  # of another process: not ours to remove
-            raise
         except BaseException:
             _remove(partial)
             raise
@@ -115,6 +113,16 @@ def write_file(content: bytes, path: str) -> None:
         raise ToolError(f"cannot write {path}: {error.strerror}") from None
     except ValueError:
         raise ToolError(f"cannot write {path!r}: a file name holds no NUL") from None
+
+
+def _open_partial(folder: str) -> tuple[str, BinaryIO]:
+    """A new file in the target's folder, since a rename does not cross file systems."""
+    while True:
+        partial = os.path.join(folder, f".vyre-{os.urandom(6).hex()}.partial")
+        try:
+            return partial, open(partial, "xb")
+        except FileExistsError:  # of another process: not ours to write to
+            continue
 
 
 def _mode(path: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir.program import Op
+from ..ir.program import Op, Program
 from ..lowering.nvptx.abi import EntryPoint, FaultSite, Param, Unit
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, show
 from ..runtime.cache.compilations import pack_parts, unpack_parts
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .kernels import PtxOptions
 
 __all__ = ["decode", "encode", "key_of"]
+
+_BUFFER_PARAMS = ("buffer", "length")
+_OTHER_PARAMS = ("status", "call", "arrivals")
+_SITES = ("bounds", "trap", "step")
 
 
 def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: PtxOptions) -> bytes:
@@ -39,9 +43,12 @@ def encode(kernels: Sequence[EntryPoint], units: Sequence[Unit], ptx: bytes) -> 
 
 
 def decode(payload: bytes, units: Sequence[Unit]) -> tuple[list[EntryPoint], bytes]:
-    """Raises ValueError, KeyError, TypeError or IndexError for what `encode` did not write."""
+    """Raises ValueError, KeyError, TypeError, IndexError or RecursionError for what `encode` did not write."""
     facts, ptx = unpack_parts(payload)
     kernels = [_kernel(entry, unit) for entry, unit in zip(facts["kernels"], units, strict=True)]
+    for kernel in kernels:
+        if f".entry {kernel.symbol}(".encode() not in ptx or not ptx.endswith(b"\0"):
+            raise ValueError("an entry is PTX that has its kernels")
     return kernels, ptx
 
 
@@ -58,14 +65,33 @@ def _facts(kernel: EntryPoint, unit: Unit) -> dict[str, Any]:
 
 def _kernel(facts: dict[str, Any], unit: Unit) -> EntryPoint:
     ops = _ops(unit) if facts["sites"] else []
+    dynamic_shared, is_cooperative = facts["dynamic_shared"], facts["is_cooperative"]
+    if (
+        type(dynamic_shared) is not int
+        or not 0 <= dynamic_shared < 1 << 32
+        or type(is_cooperative) is not bool
+    ):
+        raise ValueError("a kernel has a number of bytes and a truth value")
     return EntryPoint(
         unit.program,
         facts["symbol"],
-        tuple(Param(kind, buffer) for kind, buffer in facts["params"]),
-        [FaultSite(ops[number], kind, width) for number, kind, width in facts["sites"]],
-        int(facts["dynamic_shared"]),
-        bool(facts["is_cooperative"]),
+        tuple(_param(unit.program, *param) for param in facts["params"]),
+        [_site(ops, *site) for site in facts["sites"]],
+        dynamic_shared,
+        is_cooperative,
     )
+
+
+def _param(program: Program, kind: str, buffer: str) -> Param:
+    if not (buffer in program.buffers if kind in _BUFFER_PARAMS else kind in _OTHER_PARAMS and buffer == ""):
+        raise ValueError("a parameter of a kernel is of a kind, and of a buffer or of none")
+    return Param(kind, buffer)
+
+
+def _site(ops: Sequence[Op], number: int, kind: str, width: int) -> FaultSite:
+    if type(number) is not int or number < 0 or type(width) is not int or kind not in _SITES:
+        raise ValueError("the site of a fault is an op's number, a kind and a width")
+    return FaultSite(ops[number], kind, width)
 
 
 def _ops(unit: Unit) -> list[Op]:

@@ -97,6 +97,7 @@ class Tuning:
         """The result that `to_json` wrote.  Raises ValueError for another text."""
         try:
             fields = json.loads(text)
+            _check_types(fields)
             cost = INFINITE if fields["cost"] is None else float(fields["cost"])
             default_cost = None if fields["default_cost"] is None else float(fields["default_cost"])
             measured = tuple(
@@ -108,7 +109,7 @@ class Tuning:
             fields |= {"cost": cost, "default_cost": default_cost, "config": config}
             fields |= {"default": None if default is None else _config(default)}
             return Tuning(**fields, measured=measured, path=path)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a result of the tuner: {error}") from None
 
 
@@ -122,6 +123,17 @@ def show_cost(cost: float) -> str:
 
 def _finite(cost: float | None) -> float | None:
     return cost if cost is not None and -INFINITE < cost < INFINITE else None
+
+
+def _check_types(fields: dict[str, Any]) -> None:
+    """Check the fields whose values `Tuning` takes as they are.  Raises KeyError and TypeError."""
+    for kind, names in (
+        (str, ("kernel", "device", "strategy", "stopped")),
+        (int, ("seed", "rounds", "of", "budget")),
+    ):
+        for name in names:
+            if type(fields[name]) is not kind:
+                raise TypeError(f"{name} is {fields[name]!r}")
 
 
 def _config(value: Any) -> Config:

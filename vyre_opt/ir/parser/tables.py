@@ -1,16 +1,14 @@
 """LALR(1) tables from grammar/vyre.lark, computed by Lark.
 
 Importing Lark and computing the tables takes longer than parsing a small file, so the result is
-cached in the user's cache folder, in a file named by the hash of VERSION and the grammar.  A cache
-that is missing, unwritable or damaged costs time, never a wrong answer.
+cached in the user's cache folder, in a file named by the hash of VERSION and the grammar and sealed as an
+entry of the compile cache is.  A cache that is missing, unwritable or damaged costs time, never a wrong answer.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +16,9 @@ from typing import Any
 
 from blake3 import blake3
 
-from ..cache_folder import cache_folder
+from ...cache_files.entry import MAX_ENTRY_BYTES, pack, unpack
+from ...cache_files.location import cache_folder
+from ...cache_files.secret import open_cache
 
 VERSION = 1  # of the tables' format; a change of `compile_grammar` must raise it
 END = "$END"
@@ -73,28 +73,27 @@ def grammar_text() -> str:
 def load() -> Tables:
     """The tables, from the cache if they are in it, else computed and put there."""
     text = grammar_text()
-    key = blake3(f"{VERSION}\0{text}".encode()).hexdigest()[:32]
-    path = cache_folder() / f"grammar-{key}.json"
+    key = blake3(f"{VERSION}\0{text}".encode()).digest()
+    name = f"grammar-{key.hex()}.tables"
     try:
-        return _decode(json.loads(path.read_bytes()))
+        with open_cache(cache_folder()) as (folder, secret):
+            content = folder.read(name, MAX_ENTRY_BYTES)
+        return _decode(json.loads(unpack(secret, content, key)[1]))
     except Exception:  # a damaged cache may raise anything
         encoded = compile_grammar(text)
-        _save(path, encoded)
-        return _decode(encoded)
-
-
-def _save(path: Path, encoded: dict[str, Any]) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")  # renamed when whole, so no process reads a part
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(encoded, separators=(",", ":")))
-        partial.replace(path)
+        with open_cache(cache_folder(), create=True) as (folder, secret):
+            content = json.dumps(encoded, separators=(",", ":")).encode()
+            folder.replace(name, pack(secret, key, "parser", content))
     except OSError:
-        with suppress(OSError):
-            partial.unlink()
+        pass
+    return _decode(encoded)
 
 
 def _decode(encoded: dict[str, Any]) -> Tables:
+    for name, kind in (("terminals", list), ("keywords", dict), ("start", int), ("accept", int)):
+        if type(encoded[name]) is not kind:
+            raise TypeError(f"{name} of the tables is {encoded[name]!r}")
     return Tables(
         pattern=re.compile(encoded["pattern"], re.DOTALL | re.ASCII),
         terminals=encoded["terminals"],

@@ -42,7 +42,7 @@ def fetch(
     """The code under a key in the store, or else what `compile` gives, which is then stored.
 
     `compile` returns a payload for the store, and what `decode` gives for that payload.  A payload
-    that `decode` cannot read (ValueError, KeyError, TypeError, IndexError) is discarded and compiled again.
+    that `decode` cannot read, for which it may raise anything, is discarded and compiled again.
     """
     start = perf_counter()
     digest = b"" if store is None else key()
@@ -50,7 +50,7 @@ def fetch(
     if store is not None and payload is not None:
         try:
             code = decode(payload)
-        except (ValueError, KeyError, TypeError, IndexError):
+        except Exception:  # also of LLVM, which links object code
             store.discard(digest)
         else:
             log.append(Compilation(name, perf_counter() - start, True))
@@ -69,8 +69,10 @@ def pack_parts(facts: dict[str, Any], code: bytes) -> bytes:
 
 
 def unpack_parts(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """The facts and the code of a payload.  Raises ValueError."""
+    """The facts and the code of a payload.  Raises ValueError, or RecursionError for facts nested too deep."""
     end = 4 + int.from_bytes(payload[:4], "little")
+    if not 4 < end <= len(payload):
+        raise ValueError("the facts of an entry are cut off")
     facts = json.loads(payload[4:end])
     if not isinstance(facts, dict):
         raise ValueError("the facts of an entry are named")

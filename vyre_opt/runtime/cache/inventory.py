@@ -1,19 +1,23 @@
-"""Statistics and integrity checks of a store, for the command line."""
+"""Statistics and integrity checks of a cache folder, for the command line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from .entry import HEAD_BYTES, KINDS, Damaged, read_head, unpack
-from .store import Store
+from ...cache_files.entry import HEAD_BYTES, KINDS, MAX_ENTRY_BYTES, Damaged, read_head, unpack
+from ...cache_files.folder import PARTIAL, Folder, open_folder
+from ...cache_files.secret import KEY_FILE, read_key
+from .store import LAYOUT, SHARDS, Store, entries_of
 
-__all__ = ["Survey", "check", "remove_tables", "survey"]
+__all__ = ["Finding", "Survey", "check", "remove_own_files", "survey"]
 
-_TABLES = re.compile(r"grammar-[0-9a-f]{32}(\.json|\.[0-9]+\.partial)")
+_PARTIAL = rf"(\.[0-9a-f]{{12}}{re.escape(PARTIAL)})?"
+_TABLES = re.compile(rf"grammar-([0-9a-f]{{64}})\.tables{_PARTIAL}")
+_KEY = re.compile(re.escape(KEY_FILE) + _PARTIAL)
 
 
 @dataclass(slots=True)
@@ -26,50 +30,105 @@ class Survey:
     tables: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """A file that is damaged, and why.  `removed`: whether it is gone now; None if that was not asked for."""
+
+    path: str
+    reason: str
+    removed: bool | None = None
+
+
 def survey(store: Store) -> Survey:
     """Count the entries of a store; files that are no entries count as kind `other`."""
-    totals = Survey(tables=sum(1 for _ in _tables(store)))
-    for entry in store.entries():
-        kind = "other"
-        with suppress(OSError, Damaged), open(entry.path, "rb") as file:
-            head = read_head(file.read(HEAD_BYTES))
-            if head.kind in KINDS and not entry.is_partial:
-                kind = head.kind
-        count, size = totals.kinds.get(kind, (0, 0))
-        totals.kinds[kind] = (count + 1, size + entry.size)
-        totals.count += 1
-        totals.size += entry.size
+    totals = Survey()
+    with suppress(OSError), open_folder(store.root) as root:
+        totals.tables = sum(1 for name, _ in root.scan() if _TABLES.fullmatch(name))
+    for shard in store.shards():
+        for entry in entries_of(shard):
+            kind = "other"
+            with suppress(OSError, Damaged):
+                stated, _, _ = read_head(shard.read_start(entry.path.name, HEAD_BYTES))
+                if stated in KINDS and not entry.is_partial:
+                    kind = stated
+            count, size = totals.kinds.get(kind, (0, 0))
+            totals.kinds[kind] = (count + 1, size + entry.size)
+            totals.count += 1
+            totals.size += entry.size
     totals.kinds = dict(sorted(totals.kinds.items()))
     return totals
 
 
-def check(store: Store) -> tuple[int, list[tuple[str, str]]]:
-    """The number of intact entries; path and reason for each damaged one.  Partial files count as neither."""
+def check(store: Store, remove: bool = False) -> tuple[int, list[Finding]]:
+    """The number of intact files, and those that are damaged; `remove`: remove these.
+
+    Files are the entries and the parser's tables; partial ones count as neither.
+    """
     intact = 0
-    damaged = []
-    for entry in store.entries():
-        if entry.is_partial:
-            continue
-        try:
-            unpack(entry.path.read_bytes(), entry.key)
-        except FileNotFoundError:  # evicted meanwhile
-            continue
-        except (Damaged, OSError) as error:
-            damaged.append((str(entry.path), str(error)))
-        else:
-            intact += 1
-    return intact, sorted(damaged)
-
-
-def remove_tables(store: Store) -> None:
-    """Remove the parser's tables."""
-    for path in _tables(store):
+    findings = []
+    with suppress(OSError), open_folder(store.root) as root:
+        secret = None
         with suppress(OSError):
-            path.unlink()
+            secret = read_key(root)
+        for folder, name, key in _files(store, root):
+            try:
+                if secret is None:
+                    raise Damaged("the key that it was sealed with is gone")
+                unpack(secret, folder.read(name, MAX_ENTRY_BYTES), key)
+            except FileNotFoundError:  # evicted meanwhile
+                continue
+            except (Damaged, OSError) as error:
+                reason = (isinstance(error, OSError) and error.strerror) or str(error)
+                findings.append(
+                    Finding(folder.path_of(name), reason, folder.remove(name) if remove else None)
+                )
+            else:
+                intact += 1
+        for folder, name, reason in _unusable_folders(root):
+            findings.append(Finding(folder.path_of(name), reason, folder.remove(name) if remove else None))
+    return intact, sorted(findings)
 
 
-def _tables(store: Store) -> Iterator[Path]:
-    with suppress(OSError):
-        for path in store.folder.parent.iterdir():
-            if _TABLES.fullmatch(path.name):
-                yield path
+def remove_own_files(store: Store) -> None:
+    """Remove the parser's tables and the secret, which lie beside the entries."""
+    with suppress(OSError), open_folder(store.root) as root:
+        for name, _ in root.scan():
+            if _TABLES.fullmatch(name) or _KEY.fullmatch(name):
+                root.remove(name)
+
+
+def _files(store: Store, root: Folder) -> Iterator[tuple[Folder, str, bytes]]:
+    """Each file that is sealed: the open folder that it is in, its name, and its key."""
+    for name, _ in root.scan():
+        tables = _TABLES.fullmatch(name)
+        if tables and not tables[2]:
+            yield root, name, bytes.fromhex(tables[1])
+    for shard in store.shards():
+        for entry in entries_of(shard):
+            if not entry.is_partial:
+                yield shard, entry.path.name, entry.key
+
+
+def _unusable_folders(root: Folder) -> Iterator[tuple[Folder, str, str]]:
+    """What has the name of a folder of entries and cannot be used, and why: a link, a file, what others may write to."""
+    yield from _unusable(root, (LAYOUT,))
+    with suppress(OSError), root.child(LAYOUT) as layout:
+        yield from _unusable(layout, SHARDS)
+
+
+def _unusable(folder: Folder, names: Collection[str]) -> Iterator[tuple[Folder, str, str]]:
+    for name, status in folder.scan():
+        if name in names:
+            try:
+                with folder.child(name):
+                    pass
+            except FileNotFoundError:  # cleared meanwhile
+                continue
+            except OSError as error:
+                is_folder = stat.S_ISDIR(status.st_mode)
+                reason = (
+                    (error.strerror or str(error))
+                    if is_folder
+                    else "it is no folder, so it can hold no entries"
+                )
+                yield folder, name, reason

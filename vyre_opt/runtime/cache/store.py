@@ -1,11 +1,13 @@
 """The cache on disk: entries in a folder that many processes share.
 
+    FOLDER/vyre-cache.key                               the secret that entries are sealed with
     FOLDER/compiled-1/0 .. f/<64 hex digits of the key>
     FOLDER/compiled-1/0 .. f/<key>.<random>.partial     being written, or left by a process that died
 
 There are no locks.  An entry is written to a partial file and renamed, so that a reader sees the old
-file, the whole new one, or none; a checksum covers all that it reads.  Every error of the file system
-counts as a miss: a store that cannot be read or written costs time, but never a result.
+file, the whole new one, or none; a seal covers all that it reads.  Every error of the file system
+counts as a miss: a store that cannot be read or written costs time, but never a result.  What others could have
+written is not read, and nothing is written where they could replace it (see cache_files.folder).
 
 Keys are hashes, so the sixteen folders fill evenly, and each is limited to a sixteenth of the size:
 after a write only one folder must be listed.
@@ -16,17 +18,31 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...ir.cache_folder import cache_folder
-from .entry import Damaged, pack, unpack
+from ...cache_files.entry import MAX_ENTRY_BYTES, OVERHEAD, Damaged, pack, unpack
+from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
+from ...cache_files.location import cache_folder
+from ...cache_files.secret import open_cache, read_key
 
-__all__ = ["DEFAULT_LIMIT", "LIMIT_VARIABLE", "Entry", "Store", "default_store", "limit_of", "read_size"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "LAYOUT",
+    "LIMIT_VARIABLE",
+    "SHARDS",
+    "Entry",
+    "Store",
+    "default_store",
+    "entries_of",
+    "limit_of",
+    "read_size",
+]
 
 LAYOUT = "compiled-1"
-SHARDS = 16
+SHARDS = tuple("0123456789abcdef")
+"""The names of the folders, the first digits of their keys."""
 DEFAULT_LIMIT = 512 << 20
 LIMIT_VARIABLE = "VYRE_CACHE_SIZE"
 ABANDONED_SECONDS = 600.0
@@ -37,7 +53,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of the store.  `used`: when it was last written or read, in seconds since the epoch."""
+    """What has the name of an entry.  `used`: when it was last written or read, in seconds since the epoch."""
 
     path: Path
     size: int
@@ -45,7 +61,7 @@ class Entry:
 
     @property
     def is_partial(self) -> bool:
-        return self.path.suffix == ".partial"
+        return self.path.suffix == PARTIAL
 
     @property
     def key(self) -> bytes:
@@ -53,16 +69,20 @@ class Entry:
 
 
 class Store:
-    """Maps keys to bytes.  `limit`: the bytes that all entries may take together; with 0 nothing is stored."""
+    """Maps keys to bytes.  `limit`: the bytes that all entries may take together; with 0 nothing is stored.
 
-    def __init__(self, folder: Path, limit: int = DEFAULT_LIMIT) -> None:
-        self.folder = folder / LAYOUT
+    `root`: the cache folder; `folder`: the one in it that holds the entries.
+    """
+
+    def __init__(self, root: Path, limit: int = DEFAULT_LIMIT) -> None:
+        self.root = root.absolute()
+        self.folder = self.root / LAYOUT
         self.limit = limit
 
     @property
     def share(self) -> int:
         """Bytes that one folder, and so one entry, may take."""
-        return self.limit // SHARDS
+        return self.limit // len(SHARDS)
 
     def path(self, key: bytes) -> Path:
         """The file of a key's entry."""
@@ -71,74 +91,128 @@ class Store:
 
     def get(self, key: bytes, kind: str) -> bytes | None:
         """The payload under a key; None for a miss, of whatever cause.  Removes an entry that is damaged."""
-        path = self.path(key)
+        name = key.hex()
         try:
-            with open(path, "rb", buffering=0) as file:
-                if os.fstat(file.fileno()).st_size > self.share:
+            with self._open_shard(name[0]) as (shard, secret):
+                content = shard.read(name, min(self.share, MAX_ENTRY_BYTES))
+                try:
+                    stored_kind, payload = unpack(secret, content, key)
+                except Damaged:
+                    stored_kind, payload = "", b""
+                if stored_kind != kind:
+                    shard.remove(name)
                     return None
-                content = file.readall()
+                try:
+                    shard.touch(name)  # counts as a use, for `_trim`
+                except OSError:  # a folder that may only be read
+                    pass
         except (OSError, MemoryError):
             return None
-        try:
-            stored_kind, payload = unpack(content, key)
-        except Damaged:
-            stored_kind, payload = "", b""
-        if stored_kind != kind:
-            _remove(path)
-            return None
-        with suppress(OSError):
-            # counts as a use, for `_trim`
-            os.utime(path)
         return payload
 
     def put(self, key: bytes, kind: str, payload: bytes) -> bool:
         """Store a payload; False if that was not possible."""
-        content = pack(key, kind, payload)
-        if len(content) > self.share:
+        if len(payload) + OVERHEAD > min(self.share, MAX_ENTRY_BYTES):
             return False
-        path = self.path(key)
-        # in the same folder, since only within a file system a rename is atomic
-        partial = path.with_name(f"{path.name}.{os.urandom(6).hex()}.partial")
+        name = key.hex()
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_new(partial, content)
-            os.replace(partial, path)
+            with self._open_shard(name[0], create=True) as (shard, secret):
+                shard.replace(name, pack(secret, key, kind, payload))
+                self._trim(shard)
         except OSError:
-            _remove(partial)
             return False
-        self._trim(path.parent)
         return True
 
     def discard(self, key: bytes) -> None:
         """Remove an entry that its reader could not use."""
-        _remove(self.path(key))
+        name = key.hex()
+        try:
+            with self._open_shard(name[0]) as (shard, _):
+                shard.remove(name)
+        except OSError:
+            pass
+
+    def refusal(self) -> str:
+        """Why the folder is not used: others may write to it, or own it; "" if it is used, or not there."""
+        try:
+            with open_folder(self.root) as root, root.child(LAYOUT):
+                read_key(root)
+        except Unsafe as unsafe:
+            return str(unsafe)
+        except OSError:
+            pass
+        return ""
 
     def entries(self) -> Iterator[Entry]:
         """All files of the store, also partial ones, in no order."""
-        for shard in range(SHARDS):
-            yield from _entries(self.folder / f"{shard:x}")
+        for shard in self.shards():
+            yield from entries_of(shard)
+
+    def shards(self) -> Iterator[Folder]:
+        """Those of the sixteen folders that are there and safe, each open while the iterator stands at it."""
+        try:
+            with open_folder(self.root) as root, root.child(LAYOUT) as layout:
+                for digit in SHARDS:
+                    try:
+                        shard = layout.child(digit)
+                    except OSError:
+                        continue
+                    with shard:
+                        yield shard
+        except OSError:
+            pass
 
     def clear(self) -> tuple[int, int]:
         """Remove all entries; gives how many there were, and their bytes."""
-        removed = [entry.size for entry in self.entries() if _remove(entry.path)]
-        for shard in range(SHARDS):
-            with suppress(OSError):
-                (self.folder / f"{shard:x}").rmdir()
-        with suppress(OSError):
-            self.folder.rmdir()
+        removed = []
+        for shard in self.shards():
+            removed += [entry.size for entry in entries_of(shard) if shard.remove(entry.path.name)]
+        try:
+            with open_folder(self.root) as root:
+                with root.child(LAYOUT) as layout:
+                    for digit in SHARDS:
+                        layout.remove_folder(digit)
+                root.remove_folder(LAYOUT)
+        except OSError:
+            pass
         return len(removed), sum(removed)
 
-    def _trim(self, shard: Path) -> None:
+    @contextmanager
+    def _open_shard(self, digit: str, create: bool = False) -> Iterator[tuple[Folder, bytes]]:
+        """One of the sixteen folders, and the secret.  Raises OSError."""
+        with (
+            open_cache(self.root, create) as (root, secret),
+            root.child(LAYOUT, create) as layout,
+            layout.child(digit, create) as shard,
+        ):
+            yield shard, secret
+
+    def _trim(self, shard: Folder) -> None:
         """Remove the least recently used entries until the folder is within its share."""
-        entries = list(_entries(shard))
+        entries = entries_of(shard)
         total = sum(entry.size for entry in entries)
         now = time.time()
         for entry in sorted(entries, key=lambda entry: entry.used):
             if entry.is_partial:
-                if now - entry.used > ABANDONED_SECONDS and _remove(entry.path):
+                if now - entry.used > ABANDONED_SECONDS and shard.remove(entry.path.name):
                     total -= entry.size
-            elif total > self.share and _remove(entry.path):
+            elif total > self.share and shard.remove(entry.path.name):
                 total -= entry.size
+
+
+def entries_of(shard: Folder) -> list[Entry]:
+    """What is named like an entry, or a partial one, in one of the sixteen folders; nothing if it cannot be listed."""
+    try:
+        items = shard.scan()
+    except OSError:
+        return []
+    entries = []
+    for name, status in items:
+        stem = name.partition(".")[0]
+        is_named = len(stem) == 64 and not set(stem) - set("0123456789abcdef")
+        if is_named and (name == stem or name.endswith(PARTIAL)):
+            entries.append(Entry(Path(shard.path, name), status.st_size, status.st_mtime))
+    return entries
 
 
 def default_store() -> Store:
@@ -162,35 +236,3 @@ def read_size(text: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
         raise ValueError(f"{text!r} is not a size, such as 512M")
     return int(digits) * _UNITS[unit]
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    """Write a new file, unbuffered, so that a full disk raises OSError here."""
-    with open(path, "xb", buffering=0) as file:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[file.write(rest) or 0 :]
-
-
-def _entries(folder: Path) -> Iterator[Entry]:
-    try:
-        items = list(os.scandir(folder))
-    except OSError:
-        return
-    for item in items:
-        stem = item.name.partition(".")[0]
-        if len(stem) != 64 or set(stem) - set("0123456789abcdef"):
-            continue
-        if item.name != stem and not item.name.endswith(".partial"):
-            continue
-        with suppress(OSError):  # another process may have removed it
-            status = item.stat(follow_symlinks=False)
-            yield Entry(Path(item.path), status.st_size, status.st_mtime)
-
-
-def _remove(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True

@@ -116,21 +116,24 @@ def _compile_once(
         object_code = _LOADED.get(key)
     if object_code is None:
 
-        def compile() -> tuple[bytes, tuple[HostCode, bytes]]:
+        def compile() -> tuple[bytes, ObjectCode]:
             code = host_code(program, module, specs, host)
             object_file = compile_object(code.text, host)
-            return object_cache.encode(code, object_file), (code, object_file)
+            return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
 
-        code, object_file = fetch(
+        def decode(payload: bytes) -> ObjectCode:
+            code, object_file = object_cache.decode(payload, program)
+            return ObjectCode(code, load(object_file, ENTRY))
+
+        object_code = fetch(
             store,
             "cpu",
             lambda: object_cache.key_of(program, module, specs, host),
-            object_cache.decode,
+            decode,
             compile,
             log,
             f"@{program.name}",
         )
-        object_code = ObjectCode(code, load(object_file, ENTRY))
     with _LOCK:
         _LOADED[key] = object_code
         _LOADED.move_to_end(key)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from llvmlite.binding import ResourceTracker
 
 from ...ir.program import Module, Program
 from ...lowering.host.abi import HostCode
-from ..cache.compilations import pack_parts, unpack_parts
+from ..cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from ..cache.keys import compile_key, text_key
 from ..cache.store import Store
-from .jit import Host, compile_object
+from .jit import Host, compile_object, link
 
-__all__ = ["decode", "encode", "key_of", "object_of"]
+__all__ = ["decode", "encode", "key_of", "link_text"]
 
 
 def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> bytes:
@@ -20,14 +22,22 @@ def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], ho
     return compile_key(program, module, specs, _target(host))
 
 
-def object_of(text: str, host: Host, store: Store) -> bytes:
-    """The object file of LLVM IR that belongs to no program, from the store or compiled now."""
-    key = text_key(text, _target(host))
-    object_file = store.get(key, "cpu")
-    if object_file is None:
+def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> ResourceTracker:
+    """LLVM IR that belongs to no program, from the store or compiled now, linked into this process."""
+
+    def compile() -> tuple[bytes, ResourceTracker]:
         object_file = compile_object(text, host)
-        store.put(key, "cpu", object_file)
-    return object_file
+        return object_file, link(object_file, *symbols)
+
+    return fetch(
+        store,
+        "cpu",
+        lambda: text_key(text, _target(host)),
+        lambda object_file: link(object_file, *symbols),
+        compile,
+        new_log(),
+        "",
+    )
 
 
 def _target(host: Host) -> dict[str, str]:
@@ -51,13 +61,16 @@ def encode(code: HostCode, object_file: bytes) -> bytes:
     return pack_parts(facts, object_file)
 
 
-def decode(payload: bytes) -> tuple[HostCode, bytes]:
-    """Raises ValueError, KeyError or TypeError for what `encode` did not write."""
+def decode(payload: bytes, program: Program) -> tuple[HostCode, bytes]:
+    """Raises ValueError, KeyError, TypeError or RecursionError for what `encode` did not write for the program."""
     facts, object_file = unpack_parts(payload)
-    return HostCode(
-        "",
-        tuple(facts["buffers"]),
-        frozenset(facts["written"]),
-        int(facts["scratch_bytes"]),
-        bool(facts["whole_grid"]),
-    ), object_file
+    buffers, written = facts["buffers"], facts["written"]
+    scratch_bytes, whole_grid = facts["scratch_bytes"], facts["whole_grid"]
+    # their order is not in the fingerprint, so it may be that of another declaration
+    if sorted(buffers) != sorted(b.name for b in program.buffers.values() if not b.is_workgroup):
+        raise ValueError("the buffers of an entry are those of its program")
+    if type(written) is not list or not all(type(name) is str for name in written):
+        raise ValueError("what an entry writes is a list of buffers")
+    if type(scratch_bytes) is not int or not 0 <= scratch_bytes < 1 << 40 or type(whole_grid) is not bool:
+        raise ValueError("an entry has a number of bytes and a truth value")
+    return HostCode("", tuple(buffers), frozenset(written), scratch_bytes, whole_grid), object_file

@@ -222,7 +222,7 @@ def _library() -> Any:
             text, symbols = worker_ir(host.triple, host.layout), _WORK_SYMBOLS
             if sys.platform == "linux":
                 text, symbols = text + linux_ir(host.triple), (*_WORK_SYMBOLS, *_LINUX_SYMBOLS)
-            _libraries.append(jit.link(object_cache.object_of(text, host, default_store()), *symbols))
+            _libraries.append(object_cache.link_text(text, host, default_store(), symbols))
         return _libraries[0]
 
 
