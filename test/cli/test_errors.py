@@ -198,3 +198,28 @@ def test_interrupt_is_quiet():
 def test_color(choice, environment, colored, run_opt):
     ran = run_opt(f"--color={choice}", text="vyre 1\nfoo\n", env={**os.environ, **environment})
     assert ("\x1b[31;1merror\x1b[0m" in ran.stderr) == colored
+
+
+def test_many_errors_are_counted(run_opt, tmp_path):
+    """A hundred are shown."""
+    buffers = "".join(f"  buffer @b{k} : u32[4] read binding(0)\n" for k in range(3000))
+    text = f"vyre 1\nprogram @p workgroup(1) {{\n{buffers}}}\n"
+    done = run_opt("-", text=text)
+    assert done.returncode == 1
+    assert len(done.stderr) < 60_000
+    assert done.stderr.rstrip().endswith("... and 2899 more")
+
+
+def test_text_does_nothing_to_a_terminal(run_run, tmp_path):
+    text = 'vyre 1\nprogram @p workgroup(1) grid(1) {\n  trap "a\\u001b[2Jb"\n}\n'
+    (tmp_path / "p.vyre").write_text(text.replace("\\u001b", "\x1b"))
+    done = run_run(str(tmp_path / "p.vyre"))
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr
+    assert "trap: a\N{REPLACEMENT CHARACTER}[2Jb" in done.stderr
+
+
+def test_no_file_has_an_empty_name(run_opt):
+    done = run_opt("", text="vyre 1\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot read" in done.stderr

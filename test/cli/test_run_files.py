@@ -197,3 +197,39 @@ def test_targets_that_disagree_on_what_the_host_reads():
     assert len(here.lines) == 1
     with pytest.raises(ToolError, match="@t: 8 of 8 values differ"):
         compare(here.seen, here.arrays, there.arrays, 0.0)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"PK\3\4junk",
+        b"{",
+        b"{'descr': '<f4', 'fortran_order': False}",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+        b"{'descr': '|V4', 'fortran_order': False, 'shape': (1,)}",
+        b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': " + b"(" * 3000 + b"}",
+        b"{'descr': '<f4', 'fortran_order': F{hape': (6,)",
+    ],
+)
+def test_a_damaged_npy_file(head, run_run, tmp_path):
+    """One message, whatever NumPy raises for it."""
+    (tmp_path / "p.vyre").write_text(PROGRAM.format("f32"))
+    is_bare = not head.startswith(b"{")
+    content = head if is_bare else b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(4)
+    (tmp_path / "x.npy").write_bytes(content)
+    done = run_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: --in x: {tmp_path / 'x.npy'} is not a .npy file of numbers: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_archive_with_the_name_of_an_array(run_run, tmp_path):
+    (tmp_path / "p.vyre").write_text(PROGRAM.format("f32"))
+    with open(tmp_path / "x.npy", "wb") as file:
+        np.savez(file, x=np.ones(4, np.float32))
+    done = run_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "does not begin as one" in done.stderr

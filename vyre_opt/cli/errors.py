@@ -20,7 +20,7 @@ from typing import TextIO
 
 import click
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, render
+from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from .time_limit import TimedOut
 
 __all__ = [
@@ -83,7 +83,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic], color: bool) -> None:
     """Print diagnostics on stderr, with their source lines."""
-    write_stderr("".join(f"{render(d, color)}\n" for d in diagnostics))
+    write_stderr("".join(f"{text}\n" for text in render_all(diagnostics, color)))
 
 
 def print_error(message: str) -> None:

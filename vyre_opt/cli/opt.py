@@ -168,7 +168,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         )
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
-    text, name = read_text(file or "-")
+    text, name = read_text("-" if file is None else file)
     if is_reproducer:
         _read_reproducer_options(text, options)
     return _compile(options, text, name, output)

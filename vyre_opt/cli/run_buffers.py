@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,8 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
     lanes = buffer.dtype.lanes
     if path.endswith(".npy"):
         try:
-            loaded = np.load(io.BytesIO(raw), allow_pickle=False)
-        except (ValueError, EOFError, OSError, SyntaxError) as error:
+            loaded = _npy(raw)
+        except ValueError as error:
             raise ToolError(f"--in {buffer.name}: {path} is not a .npy file of numbers: {error}") from None
         if loaded.dtype.newbyteorder("=") != stored:
             raise ToolError(
@@ -158,6 +159,33 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
         flat = np.frombuffer(raw, np.uint8) != 0 if is_bool else np.frombuffer(raw, stored.newbyteorder("<"))
         flat = flat.astype(stored, copy=False)
     return flat.reshape(-1, lanes) if lanes > 1 else flat
+
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _npy(raw: bytes) -> np.ndarray:
+    """The array of a .npy file.  Raises ValueError.  (np.load also takes archives and pickles by what they hold.)"""
+    if not raw.startswith(np.lib.format.MAGIC_PREFIX):
+        raise ValueError("it does not begin as one")
+    file = io.BytesIO(raw)
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"its version is {version[0]}.{version[1]}")
+        shape, _, dtype = _HEADERS[version](file)
+    except (
+        Exception
+    ) as error:  # a header is a text of Python, and NumPy's reading of one may raise nearly anything
+        raise ValueError(str(error).partition("\n")[0] or "its header is damaged") from None
+    # before anything is allocated
+    if dtype.hasobject or dtype.kind not in "biuf":
+        raise ValueError(f"it holds {dtype}")
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(raw) - file.tell():
+        raise ValueError(f"it has {len(raw) - file.tell()} bytes of data, not those of {shape} {dtype}")
+    file.seek(0)
+    array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    return array
 
 
 def _stored_as(buffer: Buffer, stored: np.dtype) -> str:

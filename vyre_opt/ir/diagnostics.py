@@ -10,14 +10,15 @@ help: cast %b to u32 first
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "suggest"]
+__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "render_all", "suggest"]
 
 MAX_SHOWN_LINE = 160
 MAX_PLACES = 3
+MOST_SHOWN = 100
 
 
 class Source:
@@ -117,7 +118,7 @@ class DiagnosticError(Exception):
         self.diagnostics = list(diagnostics)
 
     def __str__(self) -> str:
-        return "\n".join(render(d) for d in self.diagnostics)
+        return "\n".join(render_all(self.diagnostics))
 
 
 def decode(raw: bytes, name: str) -> str:
@@ -138,18 +139,27 @@ def _paint(text: str, kind: str, color: bool) -> str:
     return f"\x1b[{_COLORS[kind]}m{text}\x1b[0m" if color else text
 
 
+def render_all(diagnostics: Iterable[Diagnostic], color: bool = False) -> Iterator[str]:
+    """Each as text: the first MOST_SHOWN, and how many more there are."""
+    every = list(diagnostics)
+    for diagnostic in every[:MOST_SHOWN]:
+        yield render(diagnostic, color)
+    if len(every) > MOST_SHOWN:
+        yield f"... and {len(every) - MOST_SHOWN} more"
+
+
 def render(diagnostic: Diagnostic, color: bool = False) -> str:
     """The message with its place, source line, caret range, notes and help, without a final newline."""
     lines = _headed(diagnostic.severity, diagnostic.message, diagnostic.loc, color)
     for message, loc in diagnostic.notes:
         lines += _headed("note", message, loc, color)
     if diagnostic.help:
-        lines.append(f"{_paint('help', 'help', color)}: {diagnostic.help}")
+        lines.append(f"{_paint('help', 'help', color)}: {_printable(diagnostic.help)}")
     return "\n".join(lines)
 
 
 def _headed(severity: str, message: str, loc: Location | None, color: bool) -> list[str]:
-    head = f"{_paint(severity, severity, color)}: {message}"
+    head = f"{_paint(severity, severity, color)}: {_printable(message)}"
     if loc is None:
         return [head]
     line, column = loc.source.line_column(loc.start)
@@ -159,13 +169,17 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
     if len(text) > MAX_SHOWN_LINE:  # show a window of a very long line
         first = max(0, min(column - 1 - MAX_SHOWN_LINE // 2, len(text) - MAX_SHOWN_LINE))
         width = min(width, first + MAX_SHOWN_LINE - (column - 1))
-    shown = "".join(
-        c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}"
-        for c in text[first : first + MAX_SHOWN_LINE]
-    )
+    shown = _printable(text[first : first + MAX_SHOWN_LINE])
     pad = "".join("\t" if c == "\t" else " " for c in shown[: column - 1 - first])
     carets = _paint("^" + "~" * (width - 1), severity, color)
-    return [f"{loc.source.name}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
+    return [f"{_printable(loc.source.name)}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
+
+
+def _printable(text: str) -> str:
+    """Text that does nothing to a terminal: a program's may hold escape sequences, in a trap's message for one."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\t\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None:

@@ -241,13 +241,17 @@ class Module:
 
     def add(self, item: Program | Func | Pipeline) -> None:
         """Append `item`; a later item of the same kind and name does not replace the first."""
+        self.of_kind(item).setdefault(item.name, item)
+        self.order.append(item)
+
+    def of_kind(self, item: Program | Func | Pipeline) -> dict[str, Any]:
+        """The items of the kind of `item` by name, of each name the first."""
         tables: dict[type, dict[str, Any]] = {
             Program: self.programs,
             Func: self.funcs,
             Pipeline: self.pipelines,
         }
-        tables[type(item)].setdefault(item.name, item)
-        self.order.append(item)
+        return tables[type(item)]
 
     def add_before_pipelines(self, program: Program) -> None:
         """Add `program` in front of the first pipeline, as programs stand before those that launch them."""

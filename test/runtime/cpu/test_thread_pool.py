@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ from support.quick import quick
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
-from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, threads
+from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, thread_pool, threads
 from vyre_opt.runtime.cpu.thread_pool import _ExecutorPool
 from vyre_opt.runtime.dispatcher import ProgramError
 
@@ -317,6 +320,28 @@ def test_as_many_threads_as_the_work_is_worth(
         v = v * np.uint32(2654435761)
         v ^= v >> np.uint32(5)
     assert np.array_equal(y, v)
+
+
+def test_threads_are_as_many_as_there_is_time_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least quota of the process's control group and those above; a number in the environment goes first."""
+    own = tmp_path / "own"
+    group = tmp_path / "root/a/b"
+    group.mkdir(parents=True)
+    own.write_text("0::/a/b\n")
+    quota = partial(thread_pool._quota, tmp_path / "root", own)
+    assert quota() == math.inf
+    (tmp_path / "root/a/cpu.max").write_text("150000 100000\n")
+    (group / "cpu.max").write_text("max 100000\n")
+    assert quota() == 1.5
+    (group / "cpu.max").write_text("25000 100000\n")
+    assert quota() == 0.25
+    own.write_text("12:cpu:/a\n")
+    assert quota() == math.inf
+    monkeypatch.setattr(thread_pool, "_quota", lambda root, own: 0.25)
+    assert thread_pool.available() == 1
+    for named, count in (("3", 3), ("0", 1), ("x", 1), ("-2", 1), ("9" * 30, thread_pool.MAX_SLOTS)):
+        monkeypatch.setenv("VYRE_THREADS", named)
+        assert thread_pool.available() == count
 
 
 # --- in a process of its own

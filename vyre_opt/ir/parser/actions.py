@@ -43,7 +43,7 @@ class ModuleActions(StageActions):
             self.error(f"this text is in format version {number[:20]}", place, end, help)
 
     def add(self, item: Item, kind: str) -> None:
-        first = next((o for o in self.module.order if type(o) is type(item) and o.name == item.name), None)
+        first = self.module.of_kind(item).get(item.name)
         if first is not None and item.loc is not None:
             error = Diagnostic("error", f"{kind} @{item.name} is defined twice", item.loc)
             self.diagnostics.append(error.note("first defined here", first.loc))

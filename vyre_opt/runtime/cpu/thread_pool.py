@@ -17,7 +17,9 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
+from math import ceil, inf
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +52,7 @@ from .thread_pool_ir import (
 __all__ = ["FOREVER", "ThreadPool", "Job", "available", "copy_code", "thread_pool", "work_function"]
 
 MAX_SLOTS = 1024
+THREADS_VARIABLE = "VYRE_THREADS"
 SPIN_NS = 200_000
 """How long an idle thread spins before it sleeps: the time of some calls, so that calls that follow one
 another find it awake.  Waking it takes 50 us and more."""
@@ -74,10 +77,37 @@ _LINUX_SYMBOLS = (
 
 
 def available() -> int:
-    """The number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The number of threads that are worth it: VYRE_THREADS, or the CPUs that this process may use.
+
+    Those that its affinity has, and not more than its control group has time for.
+    """
+    named = os.environ.get(THREADS_VARIABLE, "")
+    if named.isdecimal() and int(named) > 0:
+        return min(int(named), MAX_SLOTS)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    quota = _quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
+    return cpus if quota == inf else max(1, min(cpus, ceil(quota)))
+
+
+def _quota(root: Path, own: Path) -> float:
+    """CPUs that the process's control group, or one above it, has time for; infinity if none is limited."""
+    least = inf
+    try:
+        # of version 2: one line, 0::/PATH
+        path = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(root):
+                break
+            limits = folder / "cpu.max"
+            if limits.exists():
+                quota, period = limits.read_text().split()
+                if quota != "max":
+                    least = min(least, int(quota) / int(period))
+    except (OSError, StopIteration, ValueError):
+        pass
+    return least
 
 
 @lru_cache(maxsize=1)
