@@ -627,6 +627,6 @@ def test_a_buffer_may_be_read_twice_by_one_launch() -> None:
 
 
 def test_not_enough_memory_is_said() -> None:
-    huge = f"pipeline @main {{ buffer @x : u32[?] read buffer @y : u32[{1 << 46}] write }}"
+    huge = f"pipeline @main {{ buffer @x : u32[?] read buffer @y : u32[{1 << 45}] write }}"
     with pytest.raises(BackendError, match="pipeline @main: not enough memory"):
         vyre_opt.compile(PROGRAMS + huge, target=CpuDispatcher(workers=1))([EIGHT])

@@ -166,3 +166,29 @@ def test_carets_stand_under_tabs_wide_lines_and_odd_line_ends() -> None:
     crlf = render(errors("vyre 1\r\nprogram @p workgroup(4) {\r\n  %a = foo\r\n}\r\n")[0])
     assert "\r" not in crlf
     assert "\N{REPLACEMENT CHARACTER}" not in crlf
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        ("buffer @w : u32[4611686018427387904] workgroup", "takes 18446744073709551616 bytes; at most 2^31"),
+        ("buffer @w : u8[2147483649] workgroup", "takes 2147483649 bytes; at most 2^31"),
+        ("buffer @w : u64[17592186044417] read_write", "takes 140737488355336 bytes; at most 2^47"),
+    ],
+)
+def test_sizes_that_no_memory_has(buffer: str, message: str) -> None:
+    """Where they are declared, in programs and in pipelines."""
+    assert [
+        (line, column) for line, column, _ in places(f"vyre 1\nprogram @p workgroup(1) {{\n  {buffer}\n}}\n")
+    ] == [(3, 3)]
+    assert message in errors(f"vyre 1\nprogram @p workgroup(1) {{\n  {buffer}\n}}\n")[0].message
+    if "workgroup" not in buffer:
+        assert message in errors(f"vyre 1\npipeline @m {{\n  {buffer}\n}}\n")[0].message
+
+
+def test_items_are_found_by_name() -> None:
+    """Of many programs one that is defined twice is, however many there are."""
+    text = "".join(f"program @p{k} workgroup(1) {{\n}}\n" for k in range(3000))
+    assert len(parse(f"vyre 1\n{text}").programs) == 3000
+    (error,) = errors(f"vyre 1\n{text}program @p7 workgroup(1) {{\n}}\n")
+    assert error.message == "program @p7 is defined twice"

@@ -94,7 +94,9 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "negative grid": (lambda ref: ref(SCALE, [X, output()], -1), "grid x is -1"),
     "grid of four": (lambda ref: ref(SCALE, [X, output()], (1, 1, 1, 1)), "1 to 3 dimensions, not 4"),
     "fractional grid": (lambda ref: ref(SCALE, [X, output()], 2.0), "grid x is 2.0"),
-    "huge grid": (lambda ref: ref(SCALE, [X, output()], 1 << 31), "more than the 2^32 invocations"),
+    "huge grid": (lambda ref: ref(SCALE, [X, output()], (1 << 30) + 1), "more than the 2^32 invocations"),
+    "long grid": (lambda ref: ref(SCALE, [X, output()], 1 << 31), "at most 2147483647 workgroups along x"),
+    "wide grid": (lambda ref: ref(SCALE, [X, output()], (1, 65536)), "at most 65535 workgroups along y"),
     "other grid": (
         lambda ref: ref("program @p workgroup(1) grid(3) { }", [], 2),
         "fixes its grid at (3, 1, 1)",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
-from ..ir.program import Dim3, Module, Program
+from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
@@ -25,8 +25,6 @@ from .queues import Queue
 __all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
 
 MAX_RECENT = 256
-# of every GPU from compute capability 3.0 on
-MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.grids import GridError, lengths_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Block, Buffer, Module, Op, Program
+from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
 from ..runtime.pipelines.steps import (
@@ -30,7 +30,6 @@ from ..runtime.pipelines.steps import (
 
 __all__ = ["make_plan"]
 
-MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_INVOCATIONS = 1 << 32
 MAX_ERRORS = 20
 

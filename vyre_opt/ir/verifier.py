@@ -36,7 +36,7 @@ from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_aliasing, check_contents
-from .program import AccessMode, Buffer, Func, Module, Program, Spec
+from .program import MAX_GRID, AccessMode, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
@@ -44,7 +44,8 @@ __all__ = ["check", "verify"]
 
 MAX_LANES = 1024
 MAX_WORKGROUP = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BYTES = {True: 1 << 31, False: 1 << 47}
+"""Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
 
 
 def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
@@ -139,6 +140,7 @@ class _ModuleChecker:
 
     def buffer(self, program: Program, buffer: Buffer) -> None:
         where, name = buffer.loc, f"buffer @{buffer.name}"
+        self.size(buffer)
         if buffer.access is None:
             self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
@@ -161,6 +163,15 @@ class _ModuleChecker:
             self.diagnostics.append(Diagnostic("warning", message, where, help="add binding(N)"))
         if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
+
+    def size(self, buffer: Buffer) -> None:
+        """Check that there can be so many bytes anywhere."""
+        size, most = buffer.size_bytes, MAX_BYTES[buffer.access is AccessMode.WORKGROUP]
+        if size is not None and size > most:
+            message = (
+                f"buffer @{buffer.name} takes {size} bytes; at most 2^{most.bit_length() - 1} are possible"
+            )
+            self.error(message, buffer.loc)
 
     def bindings(self, program: Program) -> None:
         by_binding: dict[int, Buffer] = {}
@@ -215,6 +226,7 @@ class _ModuleChecker:
             if self.holes.is_invalid(buffer):
                 continue
             name = f"buffer @{buffer.name}"
+            self.size(buffer)
             if buffer.access is AccessMode.WORKGROUP:
                 self.error(f"{name}: a pipeline's buffers are in storage, not workgroup memory", buffer.loc)
             if buffer.binding is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.diagnostics import suggest
-from ..ir.program import AccessMode, Block, Buffer, Dim3, Module, Program
+from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Program
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
 
@@ -241,7 +241,9 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
     result = (full[0], full[1], full[2])
     if program.grid is not None and result != tuple(program.grid):
         raise BadInputs(f"program @{program.name} fixes its grid at {program.grid}, {result} given")
-    for axis, extent, size in zip(_AXES, result, program.workgroup, strict=True):
+    for axis, extent, size, most in zip(_AXES, result, program.workgroup, MAX_GRID, strict=True):
+        if extent > most:
+            raise BadInputs(f"a grid has at most {most} workgroups along {axis}, not {extent}")
         if extent * size > MAX_GLOBAL_SIZE:
             raise BadInputs(
                 f"{extent} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
