@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="alarms, and code that is broken off")
 
@@ -80,7 +81,7 @@ def begun(folder: Path, command: list[str]) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("what", COMMANDS)
+@pytest.mark.parametrize("what", quick([*COMMANDS][::-1], keep=2))
 def test_an_interrupt_ends_a_tool(folder: Path, what: str) -> None:
     process = begun(folder, COMMANDS[what])
     time.sleep(1.0)
@@ -94,7 +95,7 @@ def test_an_interrupt_ends_a_tool(folder: Path, what: str) -> None:
     assert not list(folder.glob("*.partial"))
 
 
-@pytest.mark.parametrize("what", COMMANDS)
+@pytest.mark.parametrize("what", quick(COMMANDS, keep=2))
 def test_a_timeout_ends_a_tool(folder: Path, what: str) -> None:
     process = begun(folder, [*COMMANDS[what], "--timeout=0.8"])
     out, err = process.communicate(timeout=20)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.quick import quick
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="code is broken off on Linux only")
 
@@ -112,8 +113,10 @@ def interrupted(code: str, workers: int, is_pipeline: bool, times: int = 3) -> N
     assert float(longest) < 0.5
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(
+    ("code", "workers"),
+    quick([("for", 1), ("barriers", 3), ("while", 1), ("while", 3), ("for", 3), ("barriers", 1)], keep=2),
+)
 def test_an_interrupt_ends_a_program(code: str, workers: int) -> None:
     interrupted(code, workers, is_pipeline=False)
 
