@@ -51,13 +51,13 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     if hasattr(signal, "SIGPIPE"):
         # Python turns it into an exception; a tool in a pipe ends quietly, as others do
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = sys.argv[1:] if args is None else list(args)
     warnings.showwarning = _show_warning
     atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
     name = name or command.name or "vyre"
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         return command.main(list(argv), prog_name=name, standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
