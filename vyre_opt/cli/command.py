@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 SHELLS = ("bash", "zsh", "fish")
-MOST_SECONDS = 1e8  # of --timeout; alarms take no more than some decades
 
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 """What click decorates: a function, or the command that was made of one."""
@@ -80,7 +79,7 @@ def flag(names: str, help: str, group: str) -> Callable[[FC], FC]:
     return option(names, help, group, is_flag=True)
 
 
-def checked(check: Callable[[str], Any]) -> Callable[..., Any]:
+def checked(check: Callable[[Any], Any]) -> Callable[..., Any]:
     """An option's callback that applies `check` to its value, or to each; a ValueError becomes a usage error."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -151,19 +150,13 @@ def common_options(tool: str) -> Callable[[FC], FC]:
     """Adds --completion, which the command handles, --timeout and --version."""
     help = "Print the completion script of a shell, and exit."
 
-    def limit(ctx: click.Context, param: click.Parameter, seconds: float | None) -> None:
-        if seconds is not None:
-            if not 0 < seconds <= MOST_SECONDS:
-                raise click.BadParameter(f"{seconds:g} is not above 0 and at most {MOST_SECONDS:.0e}")
-            set_time_limit(seconds)
-
     def add(command: FC) -> FC:
         command = option(
             "--timeout",
             "Give up after so many seconds, whatever is being done.",
             type=float,
             metavar="SECONDS",
-            callback=limit,
+            callback=checked(set_time_limit),
             expose_value=False,
             is_eager=True,
         )(command)

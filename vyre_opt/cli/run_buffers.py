@@ -174,9 +174,8 @@ def _npy(raw: bytes) -> np.ndarray:
         if version not in _HEADERS:
             raise ValueError(f"its version is {version[0]}.{version[1]}")
         shape, _, dtype = _HEADERS[version](file)
-    except (
-        Exception
-    ) as error:  # a header is a text of Python, and NumPy's reading of one may raise nearly anything
+    # a header is a text of Python, and NumPy's reading of one may raise nearly anything
+    except Exception as error:
         raise ValueError(str(error).partition("\n")[0] or "its header is damaged") from None
     # before anything is allocated
     if dtype.hasobject or dtype.kind not in "biuf":

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import Dim3, Module, Op, Program
+from ..runtime.arrays import POISON
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
 from ..runtime.pipelines.host_runner import HostMemory, HostRunner
@@ -91,7 +92,7 @@ class SpotCheck:
 
     def pipeline(self, plan: PipelinePlan) -> HostRunner:
         """A runner that runs the launches of a pipeline one by one."""
-        return HostRunner(plan, self.in_place, tracked=True, poison=True)
+        return HostRunner(plan, self.in_place, tracked=True, filled=plan.buffers, fill=POISON)
 
     def in_place(
         self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch

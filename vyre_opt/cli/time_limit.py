@@ -13,13 +13,21 @@ import click
 
 __all__ = ["TimedOut", "set_time_limit"]
 
+MOST_SECONDS = 1e8
+"""Alarms take no more than some decades."""
+
 
 class TimedOut(BaseException):
     """No Exception: what reports bugs, or goes on after them, must let it through."""
 
 
 def set_time_limit(seconds: float) -> None:
-    """Have TimedOut raised in the main thread after so many seconds.  Raises UsageError where there are no alarms."""
+    """Have TimedOut raised in the main thread after so many seconds.
+
+    Raises ValueError for a number out of range, UsageError where there are no alarms.
+    """
+    if not 0 < seconds <= MOST_SECONDS:
+        raise ValueError(f"{seconds:g} is not above 0 and at most {MOST_SECONDS:.0e}")
     if not hasattr(signal, "setitimer"):
         raise click.UsageError("--timeout needs alarms, which this system lacks")
 

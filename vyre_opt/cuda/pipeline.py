@@ -25,7 +25,7 @@ from ..lowering.nvptx.abi import Param, Unit, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
-from ..runtime.kernel_call import FastCall
+from ..runtime.kernel_call import PlannedCall
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import (
     HostReadStep,
@@ -180,7 +180,7 @@ class GpuRunner:
             on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
             return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()
 
-    def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> FastCall | None:
+    def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> PlannedCall | None:
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
 
         None where calls need more: host reads, many launches, grid barriers, what `allows_fast_calls` refuses.

@@ -20,7 +20,7 @@ from ..runtime.dispatcher import (
     Scratch,
     shared_dispatcher,
 )
-from ..runtime.kernel_call import FastCall
+from ..runtime.kernel_call import PlannedCall
 from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
 
@@ -52,7 +52,7 @@ class Executable:
         self.syntax = syntax
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
-        self._fast: OrderedDict[Any, FastCall] = OrderedDict()
+        self._fast: OrderedDict[Any, PlannedCall] = OrderedDict()
         """Plans of calls with like arguments."""
 
     @property
@@ -73,7 +73,7 @@ class Executable:
 
     def _planned(
         self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None
-    ) -> tuple[FastCall | None, Any, Any, Any]:
+    ) -> tuple[PlannedCall | None, Any, Any, Any]:
         """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
 
         There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.

@@ -53,7 +53,7 @@ class ProgramExecutable(Executable):
         program may read before it writes them, or for all bound ones.  They are never modified.
         An array that is passed for an output gives its length, and the contents of elements that the
         program does not write; otherwise `lengths` has the number of elements of an output of open size,
-        and elements that are not written are undefined.
+        and elements that are not written are 0 (on a GPU undefined, unless its dispatcher zeroes them).
         `grid`: workgroups along x, y and z, for a program that does not fix them.
         `scratch`: storage that is reused by later calls.
 
@@ -101,7 +101,7 @@ class ProgramExecutable(Executable):
                 places.append(Copied(number, buffer.is_output))
         backend = array_backend_of(self._target, arrays)
         workgroups = default_grid(self.program, arguments, self.syntax) if grid is None else grid
-        call = KernelCall(self.program, workgroups, tuple(places), module=self.module)
+        call = KernelCall(self.program, workgroups, tuple(places), module=self.module, clears=True)
         operands = [backend.take(array, name) for name, array in arrays.items()]
         fast = backend.fast_call(call, operands, outputs)
         if fast is not None:

@@ -96,9 +96,8 @@ def rows_of_cores(
     """`TTTable(cores)(indices)` without a copy of the cores."""
     signatures = tuple(map(signature_of, cores))
     is_known = dtype is None or isinstance(dtype, str)
-    if (
-        None in signatures or not isinstance(dispatcher, Hashable) or not is_known
-    ):  # perhaps no arrays, no target
+    # perhaps no arrays, no target
+    if None in signatures or not isinstance(dispatcher, Hashable) or not is_known:
         return _Lookup(cores, dtype, dispatcher)(cores, indices, None)
     key = (signatures, dtype, dispatcher)
     lookup = _LOOKUPS.get(key)

@@ -7,6 +7,7 @@ arithmetic, which are uint8.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,10 @@ _STORAGE: dict[str, Any] = {
 }
 
 _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+POISON = 1
+"""The bytes of uninitialised memory where it is looked for: not 0, so that nobody takes it for zeros."""
 
 
 def storage_type(dtype: DataType) -> np.dtype[Any] | None:
@@ -100,15 +105,29 @@ def array_shape(buffer: Buffer, count: int) -> tuple[tuple[int, ...], np.dtype[A
     return ((count, lanes) if lanes > 1 else (count,)), stored
 
 
+def new_storage(buffer: Buffer, allocate: Callable[[int, np.dtype[Any]], np.ndarray]) -> np.ndarray:
+    """Storage of a buffer of known length, flat over scalars, by `np.empty` or another function like it."""
+    stored = storage_type(buffer.dtype)
+    assert stored is not None
+    # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
+    return (np.zeros if stored == np.bool_ else allocate)((buffer.count or 0) * buffer.dtype.lanes, stored)
+
+
+def fits_buffer(array: np.ndarray, buffer: Buffer) -> bool:
+    """Whether a flat array may be the storage of a buffer of known length."""
+    return len(array) == (buffer.count or 0) * buffer.dtype.lanes and array.dtype == storage_type(
+        buffer.dtype
+    )
+
+
 def transient_storage(buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
     """Zeroed storage, flat over scalars, for an unbound buffer; kept in `scratch` for the next dispatch."""
-    scalars, dtype = (buffer.count or 0) * buffer.dtype.lanes, storage_type(buffer.dtype)
     array = None if scratch is None else scratch.storage.get(buffer.name)
-    if isinstance(array, np.ndarray) and len(array) == scalars and array.dtype == dtype:
+    if isinstance(array, np.ndarray) and fits_buffer(array, buffer):
         array.fill(0)
         return array
     try:
-        zeros: np.ndarray = np.zeros(scalars, dtype)
+        zeros = new_storage(buffer, np.zeros)
     except ValueError as error:  # beyond the address space, where NumPy does not even try
         raise MemoryError(str(error)) from None
     if scratch is not None:

@@ -108,11 +108,11 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class OutputAlloc:
-    """Stands for an input of `count` uninitialised elements, which the backend allocates.
+    """Stands for an input of `count` elements without contents, which the backend allocates.
 
     It saves copying contents that no program may read, and fits any buffer that is neither
-    `read` nor `live_in`.  Elements of an output that the program does not write are undefined;
-    `ref` fills them with bytes of 1, so that nobody takes them for zeros.
+    `read` nor `live_in`.  Elements of an output that the program does not write are 0 on the cpu, and on a GPU if
+    its dispatcher zeroes memory, else undefined; `ref` fills them with bytes of 1, so that nobody takes them for zeros.
     """
 
     count: int

@@ -24,6 +24,7 @@ __all__ = [
     "Fresh",
     "KernelCall",
     "OutFit",
+    "PlannedCall",
     "Same",
     "Zeros",
     "run_call",
@@ -61,6 +62,7 @@ class KernelCall:
     `arguments`: one for each bound buffer, in order: the number of an input, or what is allocated.
     `shape`: of the only result; `like`: the input whose library and element type it has.
     `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
+    `clears`: whether new results are zeroed, since the program may not write every element of them.
     """
 
     program: Program
@@ -70,6 +72,7 @@ class KernelCall:
     like: int = 0
     module: Module | None = None
     general: Callable[[], KernelCall] | None = None
+    clears: bool = False
 
     @property
     def allocated_results(self) -> list[int]:
@@ -103,12 +106,16 @@ class Composed:
 Call = KernelCall | Empty | Same
 
 
-class FastCall(Protocol):
-    """Runs a KernelCall on arrays of the signatures that it was planned for."""
+class PlannedCall(Protocol):
+    """Runs a program or pipeline on arrays of the signatures that it was planned for."""
 
     @property
     def run(self) -> Callable[[Sequence[Any]], list[Any]]:
         """`run(arrays)`: the results in order."""
+
+
+class FastCall(PlannedCall, Protocol):
+    """Runs a KernelCall."""
 
     @property
     def fits(self) -> Callable[[Sequence[Any], Any], bool]:

@@ -11,7 +11,7 @@ else once for each subgroup: as a scalar or as 32 lanes, as `SubgroupEmitter` ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -64,11 +64,13 @@ class _ValueStorage:
 class SegmentEmitter:
     """Writes a plan.
 
+    `zeroed`: the workgroup buffers that each workgroup begins with as zeros; the others hold anything.
     `context_bytes`: what a workgroup needs in `%scratch`, for workgroup buffers, then stored values.
     """
 
-    def __init__(self, builder: FunctionBuilder, plan: SegmentPlan) -> None:
+    def __init__(self, builder: FunctionBuilder, plan: SegmentPlan, zeroed: Collection[str] = ()) -> None:
         self.builder = builder
+        self.zeroed = zeroed
         self.w = builder.w
         self.plan = plan
         self.context = "%scratch"
@@ -84,9 +86,11 @@ class SegmentEmitter:
 
     def write(self) -> None:
         if self.plan.has_grid_barrier:
+            if self.zeroed:
+                self._groups([], begins=True)
             self._items(self.plan.items)
         else:
-            self._groups(self.plan.items)
+            self._groups(self.plan.items, begins=True)
 
     def _allocate(self, size: int) -> int:
         """Reserve `size` bytes of the context; returns their offset."""
@@ -187,7 +191,8 @@ class SegmentEmitter:
         w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
         w.start(end)
 
-    def _groups(self, items: list[PlanItem]) -> None:
+    def _groups(self, items: list[PlanItem], begins: bool = False) -> None:
+        """A loop over workgroups; `begins`: it is the first."""
         w, builder = self.w, self.builder
         with self._counting("group", "i64", "%first", "%last") as group:
             builder.group = group
@@ -198,8 +203,17 @@ class SegmentEmitter:
                 self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
                 builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
+                if begins and name in self.zeroed:
+                    self._zero(name)
             self._items(items)
         builder.group, builder.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
+
+    def _zero(self, tile: str) -> None:
+        size = self.builder.program.buffers[tile].size_bytes or 0
+        target = f"align {ALIGN} {self.builder.pointers[tile]}"
+        self.w.call(
+            "llvm.memset.p0.i64", "void", [("ptr", target), ("i8", "0"), ("i64", str(size)), ("i1", "false")]
+        )
 
     def _group_ids(self, group: str) -> tuple[str, str, str]:
         """The workgroup ids along x, y, z of a linear one."""

@@ -129,6 +129,8 @@ class CpuDispatcher:
 
     def pipeline(self, plan: PipelinePlan) -> CpuRunner:
         """A runner of the pipeline; see `PipelineRunner`."""
+        from ..pipelines.zeroed import zeroed_buffers
         from .pipeline_call import CpuRunner
 
-        return CpuRunner(plan, self.in_place, empty=output_memory.empty, dispatcher=self)
+        filled = zeroed_buffers(plan)
+        return CpuRunner(plan, self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self)

@@ -5,7 +5,6 @@ What remains is to allocate the results, to ask for addresses, and to run the wo
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..array_backend import HostArrays, Operand, is_torch
 from ..arrays import storage_type
+from ..dispatcher import OutputAlloc
 from ..kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
 from ..signatures import signature_of
 from . import output_memory, threads
@@ -59,17 +59,24 @@ def pointer_of(array: Any) -> Pointer:
     return _torch_pointer if is_torch(array) else output_memory.address
 
 
-def maker_of(backend: HostArrays, result: Any) -> Callable[[], Any]:
-    """A function that allocates arrays like a result."""
+def maker_of(backend: HostArrays, result: Any, cleared: bool) -> Callable[[], Any]:
+    """A function that allocates arrays like a result, of zeros if they are to be `cleared`."""
     if result.nbytes < output_memory.MIN_BYTES:
-        if is_torch(result):
-            return partial(sys.modules["torch"].empty, result.shape, dtype=result.dtype)
-        return partial(np.empty, result.shape, result.dtype)
+        library = sys.modules["torch"] if is_torch(result) else np
+        function = library.zeros if cleared else library.empty
+        return partial(function, tuple(result.shape), dtype=result.dtype)
     flat = backend.take(result, "a result")
     small = result.new_empty(0) if is_torch(result) else np.empty(0, result.dtype)
     count, stored, shape = flat.count, flat.array.dtype, tuple(result.shape)
     like = Operand(np.empty(0, stored), shape, flat.kind, small)
-    return lambda: backend.result(output_memory.empty(count, stored), shape, like)
+
+    def make() -> Any:
+        array = output_memory.empty(count, stored)
+        if cleared:
+            threads.clear(array, backend.workers)
+        return backend.result(array, shape, like)
+
+    return make
 
 
 @dataclass(slots=True)
@@ -115,7 +122,7 @@ class CpuCall:
         self._launch = (launch, launch.prepare(call.grid))
         self._workers = backend.workers
         self._pointers = [pointer_of(operand.owner) for operand in operands]
-        self._makers = [(maker_of(backend, result), pointer_of(result)) for result in results]
+        copies: list[tuple[Callable[[], Any], Pointer]] = []
         self._inputs: list[tuple[int, int]] = []
         self._results: list[tuple[int, int]] = []
         self._storage: list[tuple[int, Zeros | Fresh]] = []
@@ -139,16 +146,35 @@ class CpuCall:
             if isinstance(argument, Copied):
                 source = operands[argument.input]
                 if not argument.is_result:  # it goes to a further array, which is not returned
-                    numbers[item] = len(self._makers)
-                    self._makers.append((maker_of(backend, source.array), output_memory.address))
+                    numbers[item] = len(results) + len(copies)
+                    copies.append((maker_of(backend, source.array, False), output_memory.address))
                 self._copies.append((numbers[item], argument.input, source.array.nbytes))
             self._results.append((at, numbers[item]))
             self._counts.append(source.count // lanes if isinstance(argument, Copied) else argument.count)
+        cleared = self._cleared(call)
+        self._makers = [
+            (maker_of(backend, result, place in cleared), pointer_of(result))
+            for place, result in zip(call.allocated_results, results, strict=True)
+        ]
+        self._makers += copies
         sizes = [operand.array.nbytes for operand in operands]
         self._touched = max([0, *sizes, *(result.nbytes for result in results)])
         self._count = len(results)
         self._idle: list[_Run] = []
         self.fits = OutFit(signature_of(results[0]), tuple(sizes), results[0].nbytes, self._makers[0][1]).fits
+
+    def _cleared(self, call: KernelCall) -> set[int]:
+        """The places of the arguments that are new results, and to be zeroed."""
+        if not call.clears:
+            return set()
+        launch, grid = self._launch
+        whole = launch.wholly_written(grid, self._counts)
+        arguments = zip(call.arguments, call.program.bound_buffers, strict=True)
+        return {
+            place
+            for place, (argument, buffer) in enumerate(arguments)
+            if isinstance(argument, OutputAlloc) and buffer.name not in whole
+        }
 
     def may_plan(self) -> bool:
         """See `FastCall`."""
@@ -169,7 +195,8 @@ class CpuCall:
         for at, number in self._results:
             args[at] = self._makers[number][1](results[number])
         for number, source, size in self._copies:
-            self._copy(self._makers[number][1](results[number]), pointers[source](arrays[source]), size)
+            target = self._makers[number][1](results[number])
+            threads.copy_bytes(target, pointers[source](arrays[source]), size, self._workers)
         for zeros in run.zeros:
             zeros.fill(0)
         record = run.runner.run()
@@ -180,12 +207,6 @@ class CpuCall:
             self._idle.append(run)
         del results[self._count :]
         return results
-
-    def _copy(self, target: int, source: int, size: int) -> None:
-        if size < threads.MIN_COPY_BYTES:
-            ctypes.memmove(target, source, size)
-        else:
-            threads.copy_bytes(target, source, size, self._workers)
 
     def _new_run(self) -> _Run:
         launch, grid = self._launch

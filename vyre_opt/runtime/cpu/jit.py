@@ -22,9 +22,8 @@ __all__ = ["Host", "Loaded", "compile_object", "link", "load"]
 _LOCK = threading.Lock()
 _NUMBERS = count()
 
-if hasattr(
-    os, "register_at_fork"
-):  # a child must not find what another thread of its parent was just changing
+# a child must not find what another thread of its parent was just changing
+if hasattr(os, "register_at_fork"):
     _LLVM_LOCK = llvm.ffi.lib._lock  # llvmlite's own, around each of its calls
     # what is registered last is called first before a fork: who compiles has _LOCK, and asks for the other again and again
     for enter, leave in ((_LLVM_LOCK.__enter__, _LLVM_LOCK.__exit__), (_LOCK.acquire, _LOCK.release)):

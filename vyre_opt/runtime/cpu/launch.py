@@ -9,11 +9,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import floordiv
 from typing import Any
 
 import numpy as np
 
+from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
 from ..arrays import transient_storage
@@ -72,7 +74,9 @@ class CompiledLaunch:
                 # the code loads whole elements, which must be aligned
                 if not bound[index].flags.aligned:
                     bound[index] = bound[index].copy()
-            self._run(code, code.in_order(bound, scratch), workgroups)
+            arrays = code.in_order(bound, scratch)
+            self._clear(inputs, bound, workgroups, code.counts(arrays))
+            self._run(code, arrays, workgroups)
         except MemoryError as error:
             raise BackendError(
                 f"program @{self.program.name}: not enough memory to run it: {error}"
@@ -121,6 +125,25 @@ class CompiledLaunch:
             return
         # the runner is dropped, since nothing clears its fault records
         raise self.error(record, grid, code.counts(arrays))
+
+    def _clear(
+        self, inputs: Sequence[Any], bound: Sequence[np.ndarray], grid: Dim3, counts: Sequence[int]
+    ) -> None:
+        """Zero the outputs that are new, but for those that the run writes whole."""
+        places = [place for place, argument in enumerate(inputs) if isinstance(argument, OutputAlloc)]
+        whole = self.wholly_written(grid, counts) if places else ()
+        for place in places:
+            if self.parameters[place].buffer.name not in whole:
+                threads.clear(bound[place], self.workers)
+
+    def wholly_written(self, grid: Dim3, counts: Sequence[int]) -> set[str]:
+        """The buffers that a run writes whole.  `counts`: as for `error`."""
+        names = self._loaded().object_code.host_code.buffers
+        return wholly_written(self._whole_writes, grid, dict(zip(names, counts, strict=True)))
+
+    @cached_property
+    def _whole_writes(self) -> dict[str, list[WholeWrite]]:
+        return whole_writes(self.program)
 
     @property
     def code_arguments(self) -> tuple[int | Buffer, ...]:

@@ -6,7 +6,6 @@ their addresses to the runners of the launches, and to run these in order.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..array_backend import HostArrays, Operand
-from ..arrays import storage_type
+from ..arrays import new_storage, transient_storage
 from ..pipelines.host_runner import HostRunner, Rounds, located
 from ..pipelines.steps import AnyStep, HostReadStep, LaunchStep, is_returned, steps_of
 from . import output_memory, threads
@@ -56,21 +55,34 @@ class CpuRunner(HostRunner):
 
 
 @dataclass(slots=True)
-class _Run:
-    """What one call at a time uses: its storage, and by launch the runner, and where the addresses of which
-    pointers of a call go among its arguments."""
+class _LaunchRun:
+    """What a launch uses: `places` say where among the runner's arguments which pointers of a call go; `transients`
+    are its program's unbound buffers, which are zeroed before each run."""
 
-    storage: list[np.ndarray]
-    runners: dict[LaunchStep, tuple[threads.GridRunner, list[tuple[int, int]]]]
+    runner: threads.GridRunner
+    places: list[tuple[int, int]]
+    transients: list[np.ndarray]
 
     @property
     def kept_bytes(self) -> int:
-        scratch = sum(runner.kept_bytes for runner, _ in self.runners.values())
-        return scratch + sum(array.nbytes for array in self.storage)
+        return self.runner.kept_bytes + sum(array.nbytes for array in self.transients)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one call at a time uses: its storage, and its launches."""
+
+    storage: list[np.ndarray]
+    launches: dict[LaunchStep, _LaunchRun]
+
+    @property
+    def kept_bytes(self) -> int:
+        launches = sum(launch.kept_bytes for launch in self.launches.values())
+        return launches + sum(array.nbytes for array in self.storage)
 
 
 class CpuPipelineCall:
-    """See `vyre_opt.runtime.kernel_call.FastCall`.  Several threads may call it at the same time.
+    """See `vyre_opt.runtime.kernel_call.PlannedCall`.  Several threads may call it at the same time.
 
     The pointers of a call are its inputs, its results, and its storage, of a buffer each.
     """
@@ -86,10 +98,14 @@ class CpuPipelineCall:
         backend = HostArrays(dispatcher)
         self._plan, self._workers = plan, dispatcher.workers
         self._pointers = [pointer_of(operand.owner) for operand in inputs.values()]
-        self._makers = [(maker_of(backend, result), pointer_of(result)) for result in results.values()]
+        self._makers = [
+            (maker_of(backend, result, name in runner.filled and name not in inputs), pointer_of(result))
+            for name, result in results.items()
+        ]
         names = list(inputs)
         self._numbers = {name: len(names) + number for number, name in enumerate(results)}
         self._own: list[str] = []
+        self._zeroed: list[int] = []  # places in `_own`
         self._copies: list[tuple[int, int, int]] = []  # pointers of target and source, bytes
         for name in plan.buffers:
             if name in inputs and name not in self._numbers and name not in plan.written:
@@ -98,6 +114,8 @@ class CpuPipelineCall:
             if name not in self._numbers:
                 self._numbers[name] = len(names) + len(results) + len(self._own)
                 self._own.append(name)
+                if name in runner.filled and name not in inputs:
+                    self._zeroed.append(len(self._own) - 1)
             if name in inputs:
                 self._copies.append((self._numbers[name], names.index(name), plan.size(name)))
         self._launches: dict[LaunchStep, CompiledLaunch] = {}
@@ -108,17 +126,6 @@ class CpuPipelineCall:
                 self._launches[step] = launch
         self._idle: list[_Run] = []
 
-    def may_plan(self) -> bool:
-        """See `FastCall`."""
-        return True
-
-    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
-        """A pipeline has no `out`."""
-        return False
-
-    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        raise NotImplementedError("a pipeline has no `out`")
-
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         # taken off the list: another thread must not write its addresses into the same arguments meanwhile
         run = self._idle.pop() if self._idle else self._new_run()
@@ -127,13 +134,12 @@ class CpuPipelineCall:
         pointers += [pointer(result) for (_, pointer), result in zip(self._makers, results, strict=True)]
         pointers += map(output_memory.address, run.storage)
         for target, source, size in self._copies:
-            if size < threads.MIN_COPY_BYTES:
-                ctypes.memmove(pointers[target], pointers[source], size)
-            else:
-                threads.copy_bytes(pointers[target], pointers[source], size, self._workers)
-        for runner, places in run.runners.values():
-            args = runner.args
-            for at, number in places:
+            threads.copy_bytes(pointers[target], pointers[source], size, self._workers)
+        for number in self._zeroed:
+            threads.clear(run.storage[number], self._workers)
+        for launch in run.launches.values():
+            args = launch.runner.args
+            for at, number in launch.places:
                 args[at] = pointers[number]
         self._walk(run, self._plan.steps, ())
         if run.kept_bytes <= MAX_KEPT_BYTES:
@@ -143,7 +149,10 @@ class CpuPipelineCall:
     def _walk(self, run: _Run, steps: Sequence[AnyStep], rounds: Rounds) -> None:
         for step in steps:
             if isinstance(step, LaunchStep):
-                record = run.runners[step][0].run()
+                launch_run = run.launches[step]
+                for transient in launch_run.transients:
+                    transient.fill(0)
+                record = launch_run.runner.run()
                 if record is not None:  # the run is dropped, since nothing clears its fault records
                     launch = self._launches[step]
                     fault = launch.error(record, step.grid, self._counts(step, launch))
@@ -158,27 +167,16 @@ class CpuPipelineCall:
         return [bound[item] if isinstance(item, int) else item.count or 0 for item in launch.code_arguments]
 
     def _new_run(self) -> _Run:
-        storage = [self._storage(name) for name in self._own]
-        runners: dict[LaunchStep, tuple[threads.GridRunner, list[tuple[int, int]]]] = {}
+        storage = [new_storage(self._plan.buffers[name], output_memory.empty) for name in self._own]
+        launches: dict[LaunchStep, _LaunchRun] = {}
         for step, launch in self._launches.items():
             touched = max((self._plan.size(name) for name in step.buffers), default=0)
             runner = launch.new_runner(self._counts(step, launch), step.grid, touched)
-            places = []
+            run = launches[step] = _LaunchRun(runner, [], [])
             for at, item in enumerate(launch.code_arguments):
                 if isinstance(item, int):
-                    places.append((at, self._numbers[step.buffers[item]]))
-                    continue
-                stored = storage_type(item.dtype)
-                assert stored is not None
-                storage.append(np.zeros((item.count or 0) * item.dtype.lanes, stored))
-                runner.args[at] = output_memory.address(storage[-1])
-            runners[step] = runner, places
-        return _Run(storage, runners)
-
-    def _storage(self, name: str) -> np.ndarray:
-        buffer = self._plan.buffers[name]
-        stored = storage_type(buffer.dtype)
-        assert stored is not None
-        # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
-        make = np.zeros if stored == np.bool_ else output_memory.empty
-        return make((buffer.count or 0) * buffer.dtype.lanes, stored)
+                    run.places.append((at, self._numbers[step.buffers[item]]))
+                else:
+                    run.transients.append(transient_storage(item, None))
+                    runner.args[at] = output_memory.address(run.transients[-1])
+        return _Run(storage, launches)

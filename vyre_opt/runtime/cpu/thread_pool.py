@@ -49,7 +49,7 @@ from .thread_pool_ir import (
     worker_ir,
 )
 
-__all__ = ["FOREVER", "ThreadPool", "Job", "available", "copy_code", "thread_pool", "work_function"]
+__all__ = ["FOREVER", "ThreadPool", "Job", "available", "memory_code", "thread_pool", "work_function"]
 
 MAX_SLOTS = 1024
 THREADS_VARIABLE = "VYRE_THREADS"
@@ -63,7 +63,7 @@ WAIT_NS = 50_000_000
 FOREVER = (1 << 63) - 1
 SCRATCH_ALIGN = 64
 _BYTE = np.dtype(np.uint8)
-_WORK_SYMBOLS: tuple[str, ...] = ("vyre_work", "vyre_copy")
+_WORK_SYMBOLS: tuple[str, ...] = ("vyre_work", "vyre_copy", "vyre_clear")
 _LINUX_SYMBOLS = (
     "vyre_init_slot",
     "vyre_quit_slot",
@@ -269,9 +269,9 @@ def work_function() -> Callable[[int, int, int], int]:
     return _function("vyre_work", 3)
 
 
-def copy_code() -> int:
-    """The address of vyre_copy, for a `Job`; its arguments are the addresses of target and source, and bytes."""
-    address: int = _library()["vyre_copy"]
+def memory_code(symbol: str) -> int:
+    """The address of vyre_copy or vyre_clear, for a `Job`; for their arguments see `worker_ir`."""
+    address: int = _library()[symbol]
     return address
 
 

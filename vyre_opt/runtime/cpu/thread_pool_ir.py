@@ -73,7 +73,7 @@ from __future__ import annotations
 
 from ...lowering.host.abi import STOP_WORD, YIELD_WORD
 
-__all__ = ["COPY_GROUP_BYTES", "linux_ir", "worker_ir"]
+__all__ = ["GROUP_BYTES", "linux_ir", "worker_ir"]
 
 END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
 # 8 words apart is 64 bytes: a cache line each.  A sem_t takes 32 bytes, so it fits behind DONE and WAKE.
@@ -91,8 +91,8 @@ FREE, BEGUN, CLAIMED = range(3)
 # bytes on x86-64 and 312 on aarch64
 SLOT_BYTES = 1024
 
-COPY_GROUP_BYTES = 1 << 16
-"""Bytes that `vyre_copy` copies as one workgroup."""
+GROUP_BYTES = 1 << 16
+"""Bytes that `vyre_copy` and `vyre_clear` take as one workgroup."""
 
 WAKE_FANOUT = 2
 
@@ -115,6 +115,7 @@ def worker_ir(triple: str, layout: str) -> str:
     vyre_work(job, thread, most): run up to `most` chunks as that thread; 1 if nothing is left to take.
     vyre_copy(args, first, last, ...): a function such as lowering.host makes, which copies memory;
         its arguments are the target, the source, and the number of bytes.
+    vyre_clear(args, first, last, ...): one that sets memory to 0; its arguments are the target, and the bytes.
     """
     return f'''target datalayout = "{layout}"
 target triple = "{triple}"
@@ -122,8 +123,10 @@ target triple = "{triple}"
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 {_work()}
-{_copy()}'''
+{_copy()}
+{_clear()}'''
 
 
 def linux_ir(triple: str) -> str:
@@ -228,19 +231,35 @@ def _thread_setup() -> str:
   store ptr %yield, ptr %record.yield.at"""
 
 
+def _memory_range(bytes_word: int) -> str:
+    """LLVM IR for %target and %length of the workgroups from %first to %last, and %start, where they begin."""
+    return f"""\
+  %to = load ptr, ptr %args
+  %bytes.at = getelementptr i64, ptr %args, i64 {bytes_word}
+  %bytes = load i64, ptr %bytes.at
+  %start = mul i64 %first, {GROUP_BYTES}
+  %beyond = mul i64 %last, {GROUP_BYTES}
+  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %bytes)
+  %length = sub i64 %end, %start
+  %target = getelementptr i8, ptr %to, i64 %start"""
+
+
+def _clear() -> str:
+    return f"""
+define void @vyre_clear(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %record) nounwind {{
+{_memory_range(1)}
+  call void @llvm.memset.p0.i64(ptr %target, i8 0, i64 %length, i1 false)
+  ret void
+}}
+"""
+
+
 def _copy() -> str:
     return f"""
 define void @vyre_copy(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %record) nounwind {{
-  %to = load ptr, ptr %args
+{_memory_range(2)}
   %from.at = getelementptr i64, ptr %args, i64 1
   %from = load ptr, ptr %from.at
-  %bytes.at = getelementptr i64, ptr %args, i64 2
-  %bytes = load i64, ptr %bytes.at
-  %start = mul i64 %first, {COPY_GROUP_BYTES}
-  %beyond = mul i64 %last, {COPY_GROUP_BYTES}
-  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %bytes)
-  %length = sub i64 %end, %start
-  %target = getelementptr i8, ptr %to, i64 %start
   %source = getelementptr i8, ptr %from, i64 %start
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %length, i1 false)
   ret void
@@ -264,7 +283,6 @@ declare i32 @pthread_sigqueue(i64, i32, ptr)
 declare i32 @sigaction(i32, ptr, ptr)
 declare i32 @_setjmp(ptr) returns_twice
 declare void @longjmp(ptr, i32) noreturn
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 @vyre.signal = internal global i32 0
 

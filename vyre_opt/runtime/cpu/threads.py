@@ -7,6 +7,7 @@ how many others to call.
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,10 +17,20 @@ import numpy as np
 
 from . import output_memory
 from .jit import Loaded
-from .thread_pool import SPIN_NS, Job, available, copy_code, thread_pool, work_function
-from .thread_pool_ir import COPY_GROUP_BYTES
+from .thread_pool import SPIN_NS, Job, available, memory_code, thread_pool, work_function
+from .thread_pool_ir import GROUP_BYTES
 
-__all__ = ["GridRunner", "WorkgroupCode", "available", "copy", "copy_bytes", "copy_to", "share"]
+__all__ = [
+    "GridRunner",
+    "WorkgroupCode",
+    "available",
+    "clear",
+    "clear_bytes",
+    "copy",
+    "copy_bytes",
+    "copy_to",
+    "share",
+]
 
 BYTES_PER_THREAD, TICKET_BYTES_PER_THREAD = 1 << 18, 1 << 17
 SECONDS_PER_THREAD = 1.5e-5
@@ -57,7 +68,8 @@ SIGNAL_SECONDS = 0.02
 CALLER_CHUNKS = 4
 """Chunks that the caller runs in one call; chunks grow as a job goes on, so more could take far longer."""
 
-MIN_COPY_BYTES = 1 << 21
+MIN_SHARED_BYTES = 1 << 21
+"""Memory from which on several threads copy or clear it."""
 
 LONG_SECONDS = 5e-3
 """The time of a workgroup, or of a small run, from which on the caller rather waits for others that do it."""
@@ -111,7 +123,7 @@ class GridRunner:
         """The seconds of a run in one thread, where all runs take about as long."""
         self.runs_left = 0
         """Runs until `expected` is measured again."""
-        self.is_apart = not code.is_bounded
+        self.is_apart = not code.is_bounded and thread_pool().breaks_off
         """Whether the caller runs no code itself, but waits for others: code may run for long, and while the caller
         runs it, Python handles no signals."""
 
@@ -128,8 +140,6 @@ class GridRunner:
         All workgroups before that one have run; those after it may not have.
         """
         global _last_call
-        if self.is_apart and not thread_pool().breaks_off:
-            self.is_apart = False
         job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
         _last_call = perf_counter()
         return job.fault()
@@ -277,7 +287,7 @@ def share_apart(job: Job, workers: int) -> bool:
 
 def copy(source: np.ndarray, workers: int) -> np.ndarray:
     """A copy of a flat array; a large one is made by several threads, which share its page faults."""
-    if source.nbytes < MIN_COPY_BYTES:
+    if source.nbytes < MIN_SHARED_BYTES:
         return source.copy()
     target = output_memory.empty(source.size, source.dtype)
     copy_to(target, source, workers)
@@ -291,8 +301,27 @@ def copy_to(target: np.ndarray, source: np.ndarray, workers: int) -> None:
 
 def copy_bytes(target: int, source: int, size: int, workers: int) -> None:
     """Copy bytes between two addresses, by as many threads as they are worth."""
-    args = array("Q", [target, source, size])
+    if size < MIN_SHARED_BYTES:
+        ctypes.memmove(target, source, size)
+    else:
+        _share_memory("vyre_copy", [target, source, size], size, workers)
+
+
+def clear(target: np.ndarray, workers: int) -> None:
+    """Set the bytes of a contiguous array to 0."""
+    clear_bytes(output_memory.address(target), target.nbytes, workers)
+
+
+def clear_bytes(target: int, size: int, workers: int) -> None:
+    """Set bytes to 0, by as many threads as they are worth."""
+    if size < MIN_SHARED_BYTES:
+        ctypes.memset(target, 0, size)
+    else:
+        _share_memory("vyre_clear", [target, size], size, workers)
+
+
+def _share_memory(symbol: str, args: list[int], size: int, workers: int) -> None:
     threads = min(max(1, size // BYTES_PER_THREAD), workers)
-    job = Job(copy_code(), args, -(-size // COPY_GROUP_BYTES), threads)
+    job = Job(memory_code(symbol), array("Q", args), -(-size // GROUP_BYTES), threads)
     job.begin(0, 1)
     share(job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.diagnostics import Diagnostic
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
-from ..arrays import storage_type
+from ..arrays import fits_buffer, new_storage
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..inputs import Empty
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
@@ -46,8 +46,8 @@ class HostRunner:
     """Runs a plan, any number of times.
 
     `in_place`: how the target launches a program.  `empty`: allocates uninitialised memory.
-    `tracked`: whether to keep `HostMemory.written`.  `poison`: whether to fill uninitialised memory with
-    bytes of 1, so that nobody takes it for zeros.
+    `tracked`: whether to keep `HostMemory.written`.  `filled`: the buffers that begin as bytes of `fill`, where
+    they have no contents of the caller; the others are uninitialised.
     """
 
     plan: PipelinePlan
@@ -55,7 +55,8 @@ class HostRunner:
     _: KW_ONLY
     empty: Empty = np.empty
     tracked: bool = False
-    poison: bool = False
+    filled: Collection[str] = ()
+    fill: int = 0
 
     def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
         """The outputs by name, of shape (count,) or (count, lanes); none is an array of the caller.
@@ -97,19 +98,14 @@ class _HostRun:
         return HostMemory(array, np.zeros(len(array), np.bool_) if tracks else None)
 
     def _allocate(self, buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
-        """Uninitialised storage, kept in `scratch` if there is one."""
-        stored = storage_type(buffer.dtype)
-        assert stored is not None
-        scalars = (buffer.count or 0) * buffer.dtype.lanes
+        """Storage, kept in `scratch` if there is one."""
         array = None if scratch is None else scratch.storage.get(buffer.name)
-        if not isinstance(array, np.ndarray) or len(array) != scalars or array.dtype != stored:
-            # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
-            make = np.zeros if stored == np.bool_ else self.runner.empty
-            array = make(scalars, stored)
+        if not isinstance(array, np.ndarray) or not fits_buffer(array, buffer):
+            array = new_storage(buffer, self.runner.empty)
             if scratch is not None:
                 scratch.storage[buffer.name] = array
-        if self.runner.poison:
-            array.view(np.uint8).fill(1)
+        if buffer.name in self.runner.filled:
+            array.view(np.uint8).fill(self.runner.fill)
         return array
 
     def _prepared_launches(self) -> dict[LaunchStep, Callable[[], None]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.program import Dim3, Module, Program
+from ..arrays import POISON
 from ..dispatcher import BackendError, Scratch
 from ..inputs import CheckedCall, check_call, check_program
 from .machine import Machine
@@ -103,7 +104,7 @@ class RefDispatcher:
         """A runner of the pipeline; see `PipelineRunner`."""
         from ..pipelines.host_runner import HostRunner
 
-        return HostRunner(plan, self.in_place, tracked=self.checks, poison=True)
+        return HostRunner(plan, self.in_place, tracked=self.checks, filled=plan.buffers, fill=POISON)
 
     def _run(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
-from ..arrays import storage_type, transient_storage
+from ..arrays import POISON, storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
 from ..faults import describe, fault, invocation_name
 from ..inputs import CheckedCall, is_initialised
@@ -84,7 +84,7 @@ class Machine:
             data = transient_storage(buffer, scratch)
         elif buffer.name in self.call.fresh:
             data = array
-            data.view(np.uint8).fill(1)  # not 0, so that nobody counts on zeros
+            data.view(np.uint8).fill(POISON)
         else:
             changes = buffer.name in self.written_buffers or buffer.is_output
             data = array.copy() if changes else array

@@ -1,0 +1,180 @@
+"""Memory that no program wrote is zero on the CPU: nobody sees what others left there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_opt
+from vyre_opt import kernels
+from vyre_opt.runtime.cpu import output_memory
+
+COPY_TILE = """vyre 1
+program @show workgroup(32) {
+  buffer @tile : u64[8192] workgroup
+  buffer @out : u64[8192] write binding(0)
+  %l = local_id x
+  for %i = %l to 8192 step 32 {
+    %v = load @tile[%i] : u64
+    store %v, @out[%i] : u64
+  }
+}
+"""
+
+FILL_TILE = """vyre 1
+program @fill workgroup(32) {
+  buffer @tile : u64[8192] workgroup
+  buffer @out : u64[?] write binding(0)
+  %l = local_id x
+  %w = workgroup_id x
+  %odd = const 6148914691236517205 : u64
+  for %i = %l to 8192 step 32 {
+    store %odd, @tile[%i] : u64
+  }
+  barrier workgroup
+  %v = load @tile[%l] : u64
+  store %v, @out[%w] : u64
+}
+"""
+
+EVERY_THIRD = """vyre 1
+program @third workgroup(32) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  %g = global_id x
+  %c3 = const 3 : u32
+  %i = mul %g, %c3 : u32
+  %n = len @y
+  %in = lt %i, %n : u32
+  if %in {
+    %v = load @x[%i] : u32
+    store %v, @y[%i] : u32
+  }
+}
+"""
+
+THROUGH_A_BUFFER = (
+    EVERY_THIRD
+    + """
+pipeline @main {
+  buffer @x : u32[?] read
+  buffer @own : u32[600000]
+  buffer @seen : u32[600000] write
+  buffer @y : u32[?] write
+  launch @third grid(6250) (@x, @own)
+  launch @copy grid(18750) (@own, @seen)
+  launch @third grid(6250) (@own, @y)
+}
+program @copy workgroup(32) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1)
+  %g = global_id x
+  %v = load @x[%g] : u32
+  store %v, @y[%g] : u32
+}
+"""
+)
+
+
+def leave_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have large arrays begin as they would after others: full of what those had."""
+    empty: Callable[..., np.ndarray] = output_memory.empty
+
+    def dirty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
+        array = empty(count, dtype)
+        array.view(np.uint8).fill(0xA5)
+        return array
+
+    monkeypatch.setattr(output_memory, "empty", dirty)
+
+
+@pytest.fixture
+def traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_traces(monkeypatch)
+
+
+def test_workgroup_memory(traces: None) -> None:
+    """Of every workgroup, also where other programs ran in the same memory before."""
+    show, fill = vyre_opt.compile(COPY_TILE), vyre_opt.compile(FILL_TILE)
+    for _ in range(4):
+        assert fill([], 8, lengths={"out": 8})["out"].all()
+        assert not show([], 5)["out"].any()
+
+
+@pytest.mark.parametrize("count", [100, 600_000])
+def test_outputs(traces: None, count: int) -> None:
+    third, x = vyre_opt.compile(EVERY_THIRD), np.arange(1, count + 1, dtype=np.uint32)
+    for _ in range(4):  # the first call, and planned ones
+        np.full(count, 0xA5A5A5A5, np.uint32)  # for NumPy to give away again
+        y = third([x], count // 96 + 1, lengths={"y": count})["y"]
+        assert np.array_equal(y, np.where(np.arange(count) % 3, 0, x))
+
+
+def test_buffers_of_a_pipeline(traces: None) -> None:
+    pipeline, x = vyre_opt.compile(THROUGH_A_BUFFER), np.arange(1, 600_001, dtype=np.uint32)
+    expected = np.where(np.arange(600_000) % 3, 0, x)
+    for _ in range(4):
+        outputs = pipeline([x], lengths={"y": 600_000})
+        assert np.array_equal(outputs["seen"], expected)
+        assert np.array_equal(outputs["y"], expected)
+
+
+def test_torch_tensors(traces: None) -> None:
+    torch = pytest.importorskip("torch")
+    third, x = vyre_opt.compile(EVERY_THIRD), torch.arange(600_000, dtype=torch.int64).to(torch.uint32)
+    for _ in range(3):
+        y = third([x], 6251, lengths={"y": 600_000})["y"]
+        assert np.array_equal(y.numpy(), np.where(np.arange(600_000) % 3, 0, np.arange(600_000)))
+
+
+def _numbers(count: int, kind: str = "f4") -> np.ndarray:
+    return np.random.default_rng(count).integers(1, 9, count).astype(kind)
+
+
+WIDE = 1 << 19
+"""Elements of which an array is large, so that its memory is reused."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: kernels.softmax(_numbers(WIDE).reshape(-1, 64)),
+        lambda: kernels.softmax(_numbers(24 * WIDE // 16).reshape(-1, 24)),
+        lambda: kernels.softmax(_numbers(WIDE).reshape(2, -1)),
+        lambda: kernels.prefix_scan(_numbers(WIDE, "i4")),
+        lambda: kernels.softmax_step(_numbers(WIDE, "u4")),
+        lambda: kernels.matvec_fixed(_numbers(WIDE, "i4"), _numbers(1, "i4")),
+        lambda: kernels.tt_contract_step(_numbers(1), _numbers(WIDE).reshape(1, -1)),
+        lambda: kernels.tt_embedding(
+            [_numbers(64).reshape(8, 1, 4, 2), _numbers(128).reshape(8, 2, 8, 1)], _numbers(WIDE // 8, "u4")
+        ),
+        lambda: kernels.hex_decode(b"5a" * (4 * WIDE)),
+        lambda: kernels.base64_decode(b"WlpaWlpa" * WIDE),
+    ],
+    ids=[
+        "rows",
+        "odd rows",
+        "two rows",
+        "prefix",
+        "step",
+        "matvec",
+        "contract",
+        "embedding",
+        "hex",
+        "base64",
+    ],
+)
+def test_named_kernels_write_all_of_their_results(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[], np.ndarray]
+) -> None:
+    """Their results are not zeroed first, so nothing of what the memory held may remain."""
+    first = call().copy()
+    planned = call().copy()
+    leave_traces(monkeypatch)
+    again = call()
+    assert first.nbytes >= output_memory.MIN_BYTES
+    assert np.array_equal(first, planned)
+    assert np.array_equal(first, again)

@@ -1,0 +1,44 @@
+"""Which buffers of a pipeline would show what their memory held before, and so are zeroed before each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
+from ...ir.program import AccessMode, Program
+from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, RepeatStep
+
+__all__ = ["zeroed_buffers"]
+
+
+def zeroed_buffers(plan: PipelinePlan) -> frozenset[str]:
+    """The buffers without contents of the caller that are not written whole by the first launch that takes them."""
+    zeroed: set[str] = set()
+    pending = {name for name, b in plan.buffers.items() if not (b.access is AccessMode.READ or b.live_in)}
+    writes: dict[Program, dict[str, list[WholeWrite]]] = {}
+    for step in _run(plan.steps):
+        if not pending:
+            break
+        if isinstance(step, HostReadStep):
+            zeroed |= pending & {step.buffer}
+            pending.discard(step.buffer)
+            continue
+        formals = {b.name: name for b, name in zip(step.program.bound_buffers, step.buffers, strict=True)}
+        counts = {formal: plan.buffers[name].count or 0 for formal, name in formals.items()}
+        counts |= {b.name: b.count or 0 for b in step.program.buffers.values() if b.name not in counts}
+        forms = writes.get(step.program)
+        if forms is None:
+            forms = writes[step.program] = whole_writes(step.program)
+        whole = wholly_written(forms, step.grid, counts)
+        zeroed |= {name for formal, name in formals.items() if name in pending and formal not in whole}
+        pending.difference_update(step.buffers)
+    return frozenset(zeroed | pending)
+
+
+def _run(steps: Iterable[AnyStep]) -> Iterator[LaunchStep | HostReadStep]:
+    """The steps that run at all, in the order of their first time."""
+    for step in steps:
+        if not isinstance(step, RepeatStep):
+            yield step
+        elif step.times:
+            yield from _run(step.steps)
