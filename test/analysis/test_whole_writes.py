@@ -26,6 +26,11 @@ FORMS = {
     "each its own": IF.format(1, "%n", STORE),
     "below another length": IF.format(1, "%m", IF.format(2, "%n", STORE)),
     "below a constant": IF.format(1, "%c9", IF.format(2, "%n", STORE)),
+    "below both": "%a = lt %g, %n : u32\n %b = lt %g, %m : u32\n %both = and %a, %b : bool\n if %both {\n "
+    + STORE
+    + "\n }",
+    "below one or the other": "%a = lt %g, %n : u32\n %b = lt %m, %g : u32\n %both = and %a, %b : bool\n"
+    " if %both {\n " + STORE + "\n }",
     "strided": "for %i = %g to %n step %s {\n store %i, @y[%i] : u32\n }",
     "strided to another length": "%e = min %m, %n : u32\n for %i = %g to %m step %s {\n %in = lt %i, %n : u32\n"
     " if %in {\n store %i, @y[%i] : u32\n }\n }",
@@ -37,7 +42,7 @@ FORMS = {
     "each by a loop that may be empty": "for %i = %c9 to %m step 1 {\n " + IF.format(1, "%n", STORE) + "\n }",
     "one beside": "%h = add %g, %c9 : u32\n %in = lt %h, %n : u32\n if %in {\n store %g, @y[%h] : u32\n }",
 }
-PROVEN = {"each its own", "below another length", "below a constant", "strided"}
+PROVEN = {"below both", "each its own", "below another length", "below a constant", "strided"}
 
 
 @pytest.mark.parametrize("form", FORMS)

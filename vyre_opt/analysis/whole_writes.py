@@ -3,7 +3,7 @@
 Two forms are known, which most programs have that map elements:
 
     store %v, @y[%g]                                     each invocation writes the element of its number, under
-                                                         conditions `lt %g, N` or none
+                                                         conditions `lt %g, N`, an `and` of such, or none
     for %i = %g to N step %s { store %v, @y[%i] }        all invocations together stride over the elements
 
 %g is `global_id x`, %s `global_size x`, and N a constant or the `len` of a buffer, so that where a launch comes to the
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ir.loops import bounds
+from ..ir import loops
 from ..ir.program import Block, Op, Program, Value
 
 __all__ = ["WholeWrite", "whole_writes", "wholly_written"]
@@ -94,14 +94,15 @@ def _whole_write(program: Program, store: Op, around: tuple[Op, ...]) -> WholeWr
         if op.name == "region":
             continue
         if op is loop:
-            bound = _stride_bound(op)
+            bounds = [_stride_bound(op)]
         elif op.name == "if" and loop is None:
-            bound = _condition_bound(op.operands[0])
+            bounds = _condition_bounds(op.operands[0])
         else:
             return None  # a loop that may run no round, a condition that some invocations' rounds depend on
-        if bound is None:
-            return None
-        limits.add(bound)
+        for bound in bounds:
+            if bound is None:
+                return None
+            limits.add(bound)
     return WholeWrite(frozenset(limits), program.workgroup[0] if loop is None else None)
 
 
@@ -115,17 +116,19 @@ def _bound(value: Value | int) -> int | str | None:
     return str(op.attrs["buffer"]) if isinstance(op, Op) and op.name == "len" else None
 
 
-def _condition_bound(condition: Value) -> int | str | None:
-    """The bound of `lt %g, bound`."""
+def _condition_bounds(condition: Value) -> list[int | str | None]:
+    """The bounds of `lt %g, bound`, or of an `and` of such; None among them for a condition of another kind."""
     op = condition.owner
-    if not isinstance(op, Op) or op.name != "lt" or not _is_id(op.operands[0], "global_id"):
-        return None
-    return _bound(op.operands[1])
+    if isinstance(op, Op) and op.name == "and":
+        return [bound for operand in op.operands for bound in _condition_bounds(operand)]
+    if isinstance(op, Op) and op.name == "lt" and _is_id(op.operands[0], "global_id"):
+        return [_bound(op.operands[1])]
+    return [None]
 
 
 def _stride_bound(loop: Op) -> int | str | None:
     """The upper bound of `for %i = %g to bound step %s`."""
-    lower, upper, step = bounds(loop)
+    lower, upper, step = loops.bounds(loop)
     strides = isinstance(lower, Value) and _is_id(lower, "global_id")
     strides = strides and isinstance(step, Value) and _is_id(step, "global_size")
     return _bound(upper) if strides else None

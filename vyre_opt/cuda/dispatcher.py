@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from .device import device as open_device
 from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import check_mode
 from .kernels import KernelCache, LoadedKernel, PtxOptions, unit_of
-from .queues import PyCudaQueue, queue_of
+from .queues import PyCudaQueue, Queue, queue_of
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class CudaDispatcher:
     check.  `opt_level`: 0 to 3.  `ptx_version`: such as "8.6"; by default the lowest that the GPU
     takes.  `cache`: whether PTX is kept on disk and looked up there.  `check`: when a fault is reported that
     a call on GPU arrays causes: "later", by a later call or `synchronize`, or "now", which waits; by default
-    what the environment variable VYRE_CHECK says, or later.  `compilations`: what was
+    what the environment variable VYRE_CHECK says, or later.  `zero_memory`: whether memory that no program wrote is
+    zeroed, as it is on the CPU: outputs, storage of programs and pipelines, workgroup memory; by default what the
+    environment variable VYRE_ZERO_MEMORY says (1), or not.  `compilations`: what was
     compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
     """
 
@@ -54,6 +57,7 @@ class CudaDispatcher:
         ptx_version: str | None = None,
         cache: bool = True,
         check: str | None = None,
+        zero_memory: bool | None = None,
     ) -> None:
         if bounds not in BOUNDS:
             raise BadInputs(f"bounds is one of {', '.join(BOUNDS)}, not {bounds!r}")
@@ -63,7 +67,9 @@ class CudaDispatcher:
             version = None if ptx_version is None else parse_version(ptx_version)
         except TargetError as error:
             raise BadInputs(str(error)) from None
-        self.options = PtxOptions(bounds, opt_level, version)
+        if zero_memory is None:
+            zero_memory = os.environ.get("VYRE_ZERO_MEMORY", "") not in ("", "0")
+        self.options = PtxOptions(bounds, opt_level, version, zero_memory)
         self.check = check_mode(check)
         self._number = device
         self.store = default_store() if cache else None
@@ -147,7 +153,7 @@ class CudaDispatcher:
         with self.device:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
             pointers = {name: view.pointer for name, view in views.items()}
-            own = self._unbound(program, pointers, Scratch())
+            own = self._unbound(program, pointers, Scratch(), PyCudaQueue(self.device, None))
         return BoundLaunch(kernel, checked.grid, pointers, _counts(program, views), (list(arrays), own))
 
     def launch(
@@ -200,6 +206,7 @@ class CudaDispatcher:
     ) -> list[Any]:
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, call.specs))
+            queue = PyCudaQueue(gpu, gpu.stream)
             pointers: dict[str, int] = {}
             counts: dict[str, int] = {}
             for buffer in program.bound_buffers:
@@ -209,8 +216,9 @@ class CudaDispatcher:
                 pointers[buffer.name] = int(memory)
                 if not buffer.is_transient and buffer.name not in call.fresh:
                     to_device(gpu, int(memory), array, gpu.stream)
-            self._unbound(program, pointers, scratch)
-            queue = PyCudaQueue(gpu, gpu.stream)
+                else:
+                    self._zero(queue, int(memory), array.nbytes)
+            self._unbound(program, pointers, scratch, queue)
             kernel.launch(queue, call.grid, pointers, counts)
             outputs = []
             for buffer in program.bound_buffers:
@@ -229,13 +237,21 @@ class CudaDispatcher:
         scratch.storage[buffer.name] = entry = _ScratchEntry(self._number, size, self.device.allocate(size))
         return entry.memory
 
-    def _unbound(self, program: Program, pointers: dict[str, int], scratch: Scratch) -> list[Any]:
+    def _zero(self, queue: Queue, pointer: int, size: int) -> None:
+        """Zero memory without contents, if that is asked for."""
+        if self.options.zero_memory and size:
+            queue.zero(pointer, size)
+
+    def _unbound(
+        self, program: Program, pointers: dict[str, int], scratch: Scratch, queue: Queue
+    ) -> list[Any]:
         """Add pointers for the program's unbound buffers; gives the memory, which must outlive the run."""
         memory = []
         for buffer in storage_buffers(program):
             if buffer.binding is None:
                 memory.append(self._scratch_memory(scratch, buffer, buffer.size_bytes or 0))
                 pointers[buffer.name] = int(memory[-1])
+                self._zero(queue, int(memory[-1]), buffer.size_bytes or 0)
         return memory
 
     # --- inputs on the GPU
@@ -275,13 +291,16 @@ class CudaDispatcher:
                     continue
                 if isinstance(value, OutputAlloc):
                     array, pointer = new_output(leader, leader_dtype, buffer, value.count, gpu)
+                    self._zero(queue, pointer, view.size)
                 else:
                     array, pointer = new_array_like(value, buffer, gpu)
                     if view.size and not buffer.is_transient:
                         queue.copy(pointer, view.pointer, view.size)
+                    else:
+                        self._zero(queue, pointer, view.size)
                 pointers[buffer.name] = pointer
                 (outputs if buffer.is_output else temporary).append(array)
-            temporary += self._unbound(program, pointers, Scratch())
+            temporary += self._unbound(program, pointers, Scratch(), queue)
             kernel.launch(queue, call.grid, pointers, _counts(program, views))
             # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
             # the other libraries' streams do not know of this work.

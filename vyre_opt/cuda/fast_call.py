@@ -44,7 +44,8 @@ def fast_call(
         kernel = dispatcher.kernels.get(unit_of(call.program, call.module, {}))
         if kernel.kernel.is_cooperative:
             return None
-        arguments = _Arguments(call, [describe(operand.owner, "an array") for operand in operands])
+        inputs = [describe(operand.owner, "an array") for operand in operands]
+        arguments = _Arguments(call, inputs, dispatcher.options.zero_memory)
         steps = [*arguments.steps, launch_of(kernel, check_grid(call.program, call.grid), arguments.of)]
         arrays = [operand.owner for operand in operands]
         title = f"@{call.program.name}"
@@ -205,9 +206,12 @@ class GpuCall:
 
 
 class _Arguments:
-    """Where the arguments of a kernel come from.  `steps`: what is cleared and copied before the launch."""
+    """Where the arguments of a kernel come from.  `steps`: what is cleared and copied before the launch.
 
-    def __init__(self, call: KernelCall, inputs: Sequence[Description]) -> None:
+    `zero_memory`: whether memory without contents is cleared too.
+    """
+
+    def __init__(self, call: KernelCall, inputs: Sequence[Description], zero_memory: bool) -> None:
         self.pieces = Pieces(len(inputs) + len(call.allocated_results))
         self.steps: list[Clear | Copy | Launch] = []
         self._pointers: dict[str, int] = {}
@@ -221,6 +225,8 @@ class _Arguments:
                 count, pointer = inputs[argument].scalars // buffer.dtype.lanes, argument
             elif isinstance(argument, OutputAlloc):
                 count = argument.count
+                if zero_memory and pointer is not None and count:
+                    self.steps.append(Clear(pointer, _size_of(buffer, count)))
             elif isinstance(argument, Copied):
                 source = inputs[argument.input]
                 count = source.scalars // buffer.dtype.lanes
@@ -230,19 +236,22 @@ class _Arguments:
             elif isinstance(argument, (Zeros, Fresh)):
                 count = argument.count
                 pointer = self.pieces.add(_size_of(buffer, count))
-                if isinstance(argument, Zeros):
+                if zero_memory or isinstance(argument, Zeros):
                     self._clear(pointer, _size_of(buffer, count))
             assert pointer is not None and count is not None
             self._pointers[buffer.name], self._counts[buffer.name] = pointer, count
         for buffer in storage_buffers(call.program):
             if buffer.binding is None:
                 self._pointers[buffer.name] = self.pieces.add(buffer.size_bytes or 0)
+                if zero_memory:
+                    self._clear(self._pointers[buffer.name], buffer.size_bytes or 0)
 
     def _clear(self, piece: int, size: int) -> None:
         """Zero a piece, together with the one before where that is zeroed too: each step costs a microsecond."""
         last = self.steps[-1] if self.steps else None
         if (
             isinstance(last, Clear)
+            and last.pointer >= self.pieces.before
             and self.pieces.distance(last.pointer, piece) - last.size < Pieces.ALIGNMENT
         ):
             self.steps[-1] = Clear(last.pointer, self.pieces.distance(last.pointer, piece) + size)

@@ -11,6 +11,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
+from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
 from ..runtime.cache.compilations import Compilation, fetch
@@ -29,11 +30,16 @@ MAX_RECENT = 256
 
 @dataclass(frozen=True, slots=True)
 class PtxOptions:
-    """How to compile.  `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3."""
+    """How to compile.
+
+    `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3.  `zero_memory`: whether
+    workgroup memory is zeroed where it may be read before it is written.
+    """
 
     bounds: str = "trap"
     level: int = 2
     ptx: PtxVersion | None = None
+    zero_memory: bool = False
 
 
 class LoadedKernel:
@@ -161,6 +167,9 @@ class KernelCache:
         the driver does not take.
         """
         facts, options = self.device.facts, self.options
+        keys = list(map(_key, units))
+        if options.zero_memory:
+            units = [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in units]
         try:
             version = ptx_version(facts.target, options.ptx)
             if version > facts.ptx:
@@ -179,7 +188,7 @@ class KernelCache:
         # code that LLVM did not optimise.
         module = libcuda.load_module(ptx, options.level if options.level < 2 else None, names)
         loaded = [LoadedKernel(self.device, kernel, module) for kernel in kernels]
-        self._loaded.update(zip(map(_key, units), loaded, strict=True))
+        self._loaded.update(zip(keys, loaded, strict=True))
         return loaded
 
     def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[EntryPoint], bytes]:

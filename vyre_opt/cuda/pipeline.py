@@ -24,7 +24,7 @@ from ..ir.types import DataType
 from ..lowering.nvptx.abi import Param, Unit, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
-from ..runtime.dispatcher import BackendError, BadLaunch, Scratch
+from ..runtime.dispatcher import BackendError, BadLaunch, OutputAlloc, Scratch
 from ..runtime.kernel_call import PlannedCall
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import (
@@ -35,6 +35,7 @@ from ..runtime.pipelines.steps import (
     steps_of,
 )
 from ..runtime.pipelines.watch import Watch, label_of
+from ..runtime.pipelines.zeroed import zeroed_buffers
 from .device import Device
 from .device_arrays import is_aligned, new_array_like, new_output, producer_stream, take
 from .fast_call import GpuCall, Pieces, allows_fast_calls, launch_of
@@ -128,6 +129,7 @@ class GpuRunner:
         self.plan, self.dispatcher, self.device = plan, dispatcher, dispatcher.device
         self.parts = parts_of(plan.steps)
         self.launches = [step for step in steps_of(plan.steps) if isinstance(step, LaunchStep)]
+        self.zeroed = zeroed_buffers(plan) if dispatcher.options.zero_memory else frozenset[str]()
         self.lock = Lock()
         self.owned = _Owned(self.device)
         with self.device:
@@ -246,6 +248,9 @@ class GpuRunner:
 
     def enqueue(self, batch: LaunchBatch, recording: _Recording, queue: Queue) -> None:
         for step in batch.steps:
+            if self.dispatcher.options.zero_memory:
+                for name, pointer in self.unbound[step.program].items():
+                    queue.zero(pointer, step.program.buffers[name].size_bytes or 0)
             self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])
 
 
@@ -272,6 +277,8 @@ class _PipelineCall(GpuCall):
                 numbers[name] = pieces.add(plan.size(name))
             if name in names and plan.size(name):
                 steps.append(Copy(numbers[name], names.index(name), plan.size(name)))
+            elif name in runner.zeroed and plan.size(name):
+                steps.append(Clear(numbers[name], plan.size(name)))
         unbound = {
             program: {
                 b.name: pieces.add(b.size_bytes or 0) for b in storage_buffers(program) if b.binding is None
@@ -293,6 +300,11 @@ class _PipelineCall(GpuCall):
             ) -> Argument:
                 return counts[param.buffer] if param.kind == "length" else f"p{pointers[param.buffer]}"
 
+            if runner.dispatcher.options.zero_memory:
+                buffers = step.program.buffers
+                steps += [
+                    Clear(p, buffers[name].size_bytes or 0) for name, p in unbound[step.program].items()
+                ]
             steps.append(launch_of(kernel, step.grid, argument, records.get(step)))
         runner.owned.records += records.values()
         arrays = [operand.owner for operand in inputs.values()]
@@ -320,6 +332,9 @@ class _GpuRun(ABC):
         dispatcher.raise_fault()
         self.runner.owned.wait(self.queue)
         self.slots = {b.name: self.slot(b) for b in self.plan.buffers.values()}
+        for name in self.runner.zeroed - self.inputs_with_contents():
+            if self.plan.size(name):
+                self.queue.zero(self.slots[name].pointer, self.plan.size(name))
         self.recording = self.runner.recording(self.slots)
         if self.watch.times is not None:
             self.watch.times.notes += self.recording.notes
@@ -329,6 +344,10 @@ class _GpuRun(ABC):
             self.queue.wait()
             dispatcher.raise_fault()
         return outputs
+
+    def inputs_with_contents(self) -> set[str]:
+        """The buffers that arrays were passed for."""
+        return {name for name, value in self.inputs.items() if not isinstance(value, OutputAlloc)}
 
     @abstractmethod
     def slot(self, buffer: Buffer) -> _Slot:

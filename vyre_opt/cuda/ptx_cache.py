@@ -30,6 +30,7 @@ def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, option
         "version": show(version),
         "bounds": options.bounds,
         "level": str(options.level),
+        "zero_memory": str(options.zero_memory),
     }
     keys = [compile_key(unit.program, unit.module, unit.specs, facts) for unit in units]
     return digest_of([(f"unit {number:06}", "key", key) for number, key in enumerate(keys)])

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...analysis.coverage import CoverageWalk
-from ...analysis.footprint import Footprints
 from ...ir.program import Op, Program
 from ..common.llvm_text import ModuleText
+from ..common.zeroed_tiles import uncovered_tiles
 from .abi import ENTRY, HostCode
 from .barrier_split import split_at_barriers
 from .function_builder import FunctionBuilder, SimdFeatures
@@ -23,9 +22,6 @@ from .runtime_functions import define_fault, define_half_conversions
 from .segment_emitter import SegmentEmitter
 
 __all__ = ["UnloweredKernel", "lower"]
-
-WORTH_A_PROOF = 1 << 10
-"""Bytes of workgroup memory from which on zeroing them costs more, over the runs, than a proof that they need not be."""
 
 
 class UnloweredKernel(Exception):
@@ -64,27 +60,13 @@ def lower(
         gx, gy, gz = program.grid
         builder.extents = (str(gx), str(gy), str(gz))
     plan = split_at_barriers(program)
-    emitter = SegmentEmitter(builder, plan, _zeroed(program))
+    emitter = SegmentEmitter(builder, plan, uncovered_tiles(program))
     emitter.write()
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)
     _define_groups(builder, names, written, emitter.context_bytes)
     _define_entry(module, len(names))
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
-
-
-def _zeroed(program: Program) -> set[str]:
-    """The workgroup buffers of which a read may find what its workgroup has not written.
-
-    They are zeroed, so that no program sees what other workgroups, calls or callers left in this memory.
-    """
-    tiles = [buffer for buffer in program.buffers.values() if buffer.is_workgroup]
-    names = {tile.name for tile in tiles}
-    if sum(tile.size_bytes or 0 for tile in tiles) < WORTH_A_PROOF:
-        return names
-    walk = CoverageWalk(Footprints(program), names)
-    walk.run()
-    return names & (walk.refused.keys() | walk.failed.keys())
 
 
 def _params(count: int) -> list[tuple[str, str]]:
