@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +53,7 @@ class FunctionBuilder:
     `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
     first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
-    x, y and z (i32); `extents`, the grid's size along them (i32).
+    x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).
     """
 
     program: Program
@@ -68,7 +69,9 @@ class FunctionBuilder:
     linear: str = "%zero"
     group: str = "%group"
     group_ids: tuple[str, str, str] = ("0", "0", "0")
+    context: str = "%scratch"
     slots: list[str] = field(default_factory=list)
+    unused_slots: dict[str, list[str]] = field(default_factory=dict)
     last_uses: dict[Value, int] = field(default_factory=dict)
     w: Writer = field(init=False)
 
@@ -87,11 +90,35 @@ class FunctionBuilder:
         self.slots.append(f"  {name} = alloca {kind}")
         return name
 
+    def borrow_slot(self, kind: str) -> str:
+        """A stack slot to be given back by `return_slots`: frames must not grow with the length of a program."""
+        unused = self.unused_slots.get(kind)
+        return unused.pop() if unused else self.slot(kind)
+
+    def return_slots(self, slots: Iterable[tuple[str, str]]) -> None:
+        """Let others borrow slots; each is given with its type."""
+        for kind, slot in slots:
+            self.unused_slots.setdefault(kind, []).append(slot)
+
     def load(self, kind: str, slot: str) -> str:
         return self.w.emit(f"load {kind}, ptr {slot}")
 
     def store(self, kind: str, value: str, slot: str) -> None:
         self.w.line(f"store {kind} {value}, ptr {slot}")
+
+    @contextmanager
+    def counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
+        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
+        w, slot = self.w, self.slot(kind)
+        self.store(kind, first, slot)
+        body, end = w.label(name), w.label(f"end{name}")
+        w.fall_into(body)
+        counter = self.load(kind, slot)
+        yield counter
+        next_value = w.emit(f"add {kind} {counter}, {step}")
+        self.store(kind, next_value, slot)
+        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
+        w.start(end)
 
     def fault(self, op: Op, lane: str, index: str = "0") -> None:
         """Record that `op` faulted in `lane` of the subgroup (i64), and return; ends the block."""

@@ -13,6 +13,8 @@ and moved one by one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
@@ -107,12 +109,20 @@ def _pointer(builder: FunctionBuilder, access: SubgroupAccess, index: str, part:
     return w.emit(f"getelementptr {access.memory}, ptr {at}, i64 {part}") if part else at
 
 
-def _scalar_offsets(builder: FunctionBuilder, access: SubgroupAccess, indices: str, part: int) -> str:
-    """The number of the scalar that each lane accesses, counted from the start of the buffer."""
-    w, wide = builder.w, WIDE.of("i64")
-    if access.lanes_per_element > 1:
-        indices = w.emit(f"mul {wide} {indices}, {WIDE.integer('i64', access.lanes_per_element)}")
-    return w.emit(f"add {wide} {indices}, {WIDE.integer('i64', part)}") if part else indices
+def _scalar_offsets(builder: FunctionBuilder, access: SubgroupAccess, indices: str) -> str:
+    """The number of the first scalar that each lane accesses, counted from the start of the buffer."""
+    if access.lanes_per_element == 1:
+        return indices
+    wide = WIDE.of("i64")
+    return builder.w.emit(f"mul {wide} {indices}, {WIDE.integer('i64', access.lanes_per_element)}")
+
+
+def _part_pointer(builder: FunctionBuilder, access: SubgroupAccess, part: str) -> str:
+    """What the offsets of scalar number `part` of all lanes are counted from: offsets are vectors, so that many of
+    them would take long to compile, and to compute."""
+    if part == "0":
+        return access.pointer
+    return builder.w.emit(f"getelementptr {access.memory}, ptr {access.pointer}, i64 {part}")
 
 
 def _check_one(emitter: SubgroupEmitter, access: SubgroupAccess, index: str) -> None:
@@ -171,7 +181,8 @@ def load(emitter: SubgroupEmitter, op: Op) -> None:
     elif scalar_stride := _scalar_stride(access):
         raw, shape = _load_consecutive(emitter, access, scalar_stride), WIDE
     else:
-        raw, shape = _load_scattered(emitter, access), WIDE
+        _load_scattered(emitter, access, result)
+        return
     emitter.define(result, [conversions.load_value(emitter.w, shape, access.dtype, part) for part in raw])
 
 
@@ -207,7 +218,8 @@ def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_s
     wide = w.block
     w.branch(end)
     w.start(gathered)
-    slow = _gather(emitter, access, _checked_indices(emitter, access), cold=True)
+    offsets = _scalar_offsets(builder, access, _checked_indices(emitter, access))
+    slow = [_gather(emitter, access, offsets, str(part), cold=True) for part in range(access.parts)]
     gathered = w.block
     w.fall_into(end)
     kind, pairs = WIDE.of(access.memory), zip(fast, slow, strict=True)
@@ -227,18 +239,24 @@ def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scala
     return parts
 
 
-def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess) -> Words:
+def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
-    return _gather(emitter, access, indices)
+    offsets = _scalar_offsets(emitter.builder, access, indices)
+
+    def write(_: Sequence[str], part: str) -> str:
+        raw = _gather(emitter, access, offsets, part)
+        return conversions.load_value(emitter.w, WIDE, access.dtype, raw)
+
+    emitter.define_each(result, [], write)
 
 
-def _gather(emitter: SubgroupEmitter, access: SubgroupAccess, indices: str, cold: bool = False) -> Words:
-    builder, parts = emitter.builder, []
-    for part in range(access.parts):
-        offsets = _scalar_offsets(builder, access, indices, part)
-        parts.append(runtime.gather(builder, access.dtype, access.pointer, offsets, emitter.mask, cold=cold))
-    return parts
+def _gather(
+    emitter: SubgroupEmitter, access: SubgroupAccess, offsets: str, part: str, cold: bool = False
+) -> str:
+    """Scalar number `part`, of each lane."""
+    pointer = _part_pointer(emitter.builder, access, part)
+    return runtime.gather(emitter.builder, access.dtype, pointer, offsets, emitter.mask, cold=cold)
 
 
 # --- stores
@@ -250,11 +268,12 @@ def store(emitter: SubgroupEmitter, op: Op) -> None:
     if access.stride == 0:
         _store_uniform(emitter, access, value)
         return
-    raw = [conversions.store_value(emitter.w, WIDE, access.dtype, part) for part in emitter.lanes(value)]
     if (access.stride or 0) * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS:
+        lanes = emitter.lanes(value)
+        raw = [conversions.store_value(emitter.w, WIDE, access.dtype, part) for part in lanes]
         _store_consecutive(emitter, access, raw)
     else:
-        _store_scattered(emitter, access, raw)
+        _store_scattered(emitter, access, value)
 
 
 def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
@@ -294,7 +313,9 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
         _store_run(builder, access, base, raw)
     w.branch(end)
     w.start(far)
-    _scatter(emitter, access, raw, _checked_indices(emitter, access), cold=True)
+    offsets = _scalar_offsets(builder, access, _checked_indices(emitter, access))
+    for number, part in enumerate(raw):
+        _scatter(emitter, access, part, offsets, str(number), cold=True)
     w.fall_into(end)
 
 
@@ -321,19 +342,24 @@ def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw:
     w.line(f"store {wide_type} {joined}, ptr {_pointer(builder, access, base)}, align {access.align}")
 
 
-def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
+def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
-    _scatter(emitter, access, raw, indices)
+    offsets = _scalar_offsets(emitter.builder, access, indices)
+
+    def write(column: Sequence[str], part: str) -> None:
+        raw = conversions.store_value(emitter.w, WIDE, access.dtype, column[0])
+        _scatter(emitter, access, raw, offsets, part)
+
+    emitter.each_part([emitter.lanes(value)], write)
 
 
 def _scatter(
-    emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words, indices: str, cold: bool = False
+    emitter: SubgroupEmitter, access: SubgroupAccess, raw: str, offsets: str, part: str, cold: bool = False
 ) -> None:
-    builder = emitter.builder
-    for part, value in enumerate(raw):
-        offsets = _scalar_offsets(builder, access, indices, part)
-        runtime.scatter(builder, access.dtype, access.pointer, offsets, value, emitter.mask, cold=cold)
+    """Store scalar number `part` of each lane."""
+    pointer = _part_pointer(emitter.builder, access, part)
+    runtime.scatter(emitter.builder, access.dtype, pointer, offsets, raw, emitter.mask, cold=cold)
 
 
 # --- atomics: the active lanes, one after the other
@@ -344,7 +370,7 @@ def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     access = SubgroupAccess(emitter, op, op.results[0].type)
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
-    offsets = _scalar_offsets(builder, access, indices, 0)
+    offsets = _scalar_offsets(builder, access, indices)
     operands = [emitter.lane(value) for value in op.operands[1:]]
     old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
     emitter.define(op.results[0], [old])

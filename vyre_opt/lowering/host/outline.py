@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cut_block", "weigh_ops", "write_part"]
 
-CHECKED = 16
-"""The weight of a checked access; any other op weighs 1."""
+CHECKED, LANES = 16, 8
+"""The weight of a checked access, and the elements of an op's longest vector for each of which it weighs 1."""
 
 PART = 32 * CHECKED
 """The most that a part weighs; a block of up to twice as much stays whole."""
@@ -42,7 +42,8 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
     for op in reversed(ops):
         checked = "buffer" in op.attrs and op.operands and op not in proven
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
-        weights[op] = CHECKED if checked else 1 + inside
+        lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
+        weights[op] = (CHECKED if checked else 0) + -(-lanes // LANES) + inside
     return weights
 
 
@@ -73,15 +74,19 @@ def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     emitter.on_define = lambda value: None
     # Phis in the part name the block that they are reached from
     w.block = "entry"
+    unused_slots, builder.unused_slots = builder.unused_slots, {}  # those of the part's own frame
     for op in ops:
         emitter.op(op)
-    emitter.on_define, w.block = on_define, block
+    emitter.on_define, w.block, builder.unused_slots = on_define, block, unused_slots
     body, allocas = w.lines[lines:], builder.slots[slots:]
     del w.lines[lines:], builder.slots[slots:]
     # Numbers follow the program, so any later use is outside of the part
     last = max(builder.numbers[op] for op in ops[-1].walk())
     results = [value for op in ops for value in op.results if builder.last_use(value) > last]
-    _OutlinedPart(emitter, ops, [*allocas, *body]).call(results)
+    passed = [
+        value for value in results if isinstance(emitter.values[value], tuple)
+    ]  # the others are in memory
+    _OutlinedPart(emitter, ops, [*allocas, *body]).call(passed)
     for value in results:
         on_define(value)
 
@@ -98,6 +103,7 @@ class _OutlinedPart:
         self.params: list[str] = []
         self.args: list[str] = []
         self.prologue: list[str] = []
+        self.borrowed: list[tuple[str, str]] = []
         for name in dict.fromkeys(_NAME_USE.findall(text)):
             if name not in self.defined:
                 self._add_input(name, self.types[name])
@@ -107,6 +113,11 @@ class _OutlinedPart:
         self.params.append(f"{kind}{attributes} {name}")
         self.args.append(f"{kind} {arg}")
 
+    def _borrow(self, kind: str) -> str:
+        slot = self.builder.borrow_slot(kind)
+        self.borrowed.append((kind, slot))
+        return slot
+
     def _add_input(self, name: str, kind: str) -> None:
         """Pass a value in: an i1 vector as one i32, other vectors through memory."""
         w = self.w
@@ -115,7 +126,7 @@ class _OutlinedPart:
             self._param("i32", word, self.builder.mask_bits(name))
             self.prologue.append(f"  {name} = bitcast i32 {word} to {FLAGS}")
         elif kind.startswith("<"):
-            slot = self.builder.slot(kind)
+            slot = self._borrow(kind)
             self.builder.store(kind, name, slot)
             self._param("ptr", slot, slot)
             self.prologue.append(f"  {name} = load {kind}, ptr {slot}")
@@ -128,7 +139,7 @@ class _OutlinedPart:
         if kind == FLAGS:
             self.body.append(f"  {word} = bitcast {FLAGS} {name} to i32")
             name, stored_kind = word, "i32"
-        slot = self.builder.slot(stored_kind)
+        slot = self._borrow(stored_kind)
         self.body.append(f"  store {stored_kind} {name}, ptr {slot}")
         self._param("ptr", slot, slot)
         return slot
@@ -158,6 +169,7 @@ class _OutlinedPart:
                 self._result(kinds[value], slots[name]) if name in slots else name
                 for name in emitter.values[value]
             )
+        builder.return_slots(self.borrowed)
 
     def _result(self, kind: str, slot: str) -> str:
         if kind != FLAGS:
@@ -168,7 +180,8 @@ class _OutlinedPart:
 def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
     """LLVM types of the names that a part may use from outside."""
     builder = emitter.builder
-    types = {"%status": "ptr", "%scratch": "ptr", "%zero": "i32", builder.linear: "i32", builder.group: "i64"}
+    types = {"%status": "ptr", builder.context: "ptr", "%zero": "i32"}
+    types |= {builder.linear: "i32", builder.group: "i64"}
     types.update(dict.fromkeys((*builder.group_ids, *builder.extents), "i32"))
     types.update(dict.fromkeys(builder.pointers.values(), "ptr"))
     types.update(dict.fromkeys(builder.counts.values(), "i64"))
@@ -176,6 +189,7 @@ def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
         types[emitter.mask] = FLAGS
     for op in ops:
         for value in (operand for inner in op.walk() for operand in inner.operands):
-            for name in emitter.values.get(value, ()):
+            parts = emitter.values.get(value, ())
+            for name in parts if isinstance(parts, tuple) else ():
                 types[name] = emitter.shape(value).of(carrier(value.type.element))
     return types

@@ -17,6 +17,7 @@ from .abi import ENTRY, HostCode
 from .barrier_split import split_at_barriers
 from .function_builder import FunctionBuilder, SimdFeatures
 from .lane_facts import LaneFacts
+from .live_values import values_in_memory
 from .outline import weigh_ops
 from .runtime_functions import define_fault, define_half_conversions
 from .segment_emitter import SegmentEmitter
@@ -38,7 +39,7 @@ def lower(
     """The code of a flat program (see flatten.py) for the machine of an LLVM triple and data layout.
 
     `specs`: encoded values of all specialization constants.  Raises UnloweredKernel, and
-    DivergentBarrier for a program that would not verify.
+    TooManyLive, and DivergentBarrier for a program that would not verify.
     """
     ops = list(program.walk())
     for op in ops:
@@ -54,13 +55,15 @@ def lower(
     counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
     facts = LaneFacts(program, specs)
-    numbers, weights = {op: number for number, op in enumerate(ops)}, weigh_ops(ops, facts.proven)
+    numbers = {op: number for number, op in enumerate(ops)}
+    in_memory = values_in_memory(program, lambda value: facts.stride(value) is None)
+    weights = weigh_ops(ops, facts.proven)
     builder = FunctionBuilder(program, facts, specs, module, features, pointers, counts, numbers, weights)
     if program.grid is not None:
         gx, gy, gz = program.grid
         builder.extents = (str(gx), str(gy), str(gz))
     plan = split_at_barriers(program)
-    emitter = SegmentEmitter(builder, plan, uncovered_tiles(program))
+    emitter = SegmentEmitter(builder, plan, uncovered_tiles(program), in_memory)
     emitter.write()
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)

@@ -11,10 +11,8 @@ else once for each subgroup: as a scalar or as 32 lanes, as `SubgroupEmitter` ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
@@ -23,12 +21,10 @@ from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
 from .control import CONTROL_OPS, TripCounter
 from .function_builder import WIDE, FunctionBuilder
+from .live_values import ValueInMemory
 from .memory import MEMORY_OPS
-from .subgroup_emitter import COMPUTE_OPS, Parts, SubgroupEmitter
+from .subgroup_emitter import COMPUTE_OPS, Parts, PartsInMemory, SubgroupEmitter
 from .subgroup_ops import SUBGROUP_OPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["DivergentBarrier", "SegmentEmitter"]
 
@@ -47,16 +43,17 @@ class DivergentBarrier(Exception):
 
 @dataclass(slots=True)
 class _ValueStorage:
-    """The place of a value between segments: stack slots, or offsets in the workgroup's context.
+    """The place of a value between segments: stack slots, or an offset in the workgroup's context.
 
-    The context is the workgroup's part of `%scratch`.  `size`: bytes of one part.  `per_subgroup`: the
-    context has a copy for each subgroup, `size` bytes apart.
+    The context is the workgroup's part of `%scratch`.  `step`: bytes from a part to the next; `size`: of one part.
+    `per_subgroup`: the context has a copy of a part for each subgroup, `size` bytes apart.
     """
 
     shape: LaneShape
     kind: str
     slots: list[str] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    offset: int = 0
+    step: int = 0
     per_subgroup: bool = False
     size: int = 0
 
@@ -65,15 +62,22 @@ class SegmentEmitter:
     """Writes a plan.
 
     `zeroed`: the workgroup buffers that each workgroup begins with as zeros; the others hold anything.
+    `in_memory`: values that are stored as soon as they are computed.
     `context_bytes`: what a workgroup needs in `%scratch`, for workgroup buffers, then stored values.
     """
 
-    def __init__(self, builder: FunctionBuilder, plan: SegmentPlan, zeroed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        builder: FunctionBuilder,
+        plan: SegmentPlan,
+        zeroed: Collection[str] = (),
+        in_memory: Sequence[ValueInMemory] = (),
+    ) -> None:
         self.builder = builder
         self.zeroed = zeroed
+        self.in_memory = {item.value for item in in_memory}
         self.w = builder.w
         self.plan = plan
-        self.context = "%scratch"
         self.context_bytes = 0
         self.subgroups = -(-builder.program.lanes // SUBGROUP_SIZE)
         self.storages: dict[Value, _ValueStorage] = {}
@@ -83,6 +87,11 @@ class SegmentEmitter:
         # A uniform target is assigned behind the loop over subgroups, where its source must be loaded
         for segment in all_segments(plan.items):
             self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
+        # in the order of places: of those of one place, only one is live at a time, and in one segment
+        places: dict[int, int] = {}
+        for item in in_memory:
+            if item.value not in self.stored:
+                self.storages[item.value] = self._shared_storage(item, places)
 
     def write(self) -> None:
         if self.plan.has_grid_barrier:
@@ -119,32 +128,71 @@ class SegmentEmitter:
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
         size = _BYTES[kind] * shape.lanes
         count = 1 if is_uniform else self.subgroups
-        offsets = [self._allocate(size * count) for _ in lanes]
-        return _ValueStorage(shape, kind, offsets=offsets, per_subgroup=not is_uniform, size=size)
+        step = -(-size * count // ALIGN) * ALIGN
+        offset = self._allocate(step * len(lanes))
+        return _ValueStorage(shape, kind, offset=offset, step=step, per_subgroup=not is_uniform, size=size)
 
-    def _addresses(self, storage: _ValueStorage) -> list[str]:
+    def _shared_storage(self, item: ValueInMemory, places: dict[int, int]) -> _ValueStorage:
+        """Storage at the item's place; `places` has the offset of each in the context."""
+        if item.place not in places:
+            places[item.place] = self._allocate(item.place_bytes)
+        kind = carrier(item.value.type.element)
+        size = _BYTES[kind] * SUBGROUP_SIZE
+        return _ValueStorage(WIDE, kind, offset=places[item.place], step=size, size=size)
+
+    def _address(self, storage: _ValueStorage, part: str) -> str:
+        """Where a part is stored, given by a literal, or by an LLVM name if the value is in memory."""
         if storage.slots:
-            return storage.slots
-        w, addresses = self.w, []
-        for offset in storage.offsets:
-            at = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
-            if storage.per_subgroup and self.subgroups > 1:
-                subgroup = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
-                subgroup_offset = w.emit(f"mul i32 {subgroup}, {storage.size}")
-                at = w.emit(f"getelementptr i8, ptr {at}, i32 {subgroup_offset}")
-            addresses.append(at)
-        return addresses
+            return storage.slots[int(part)]
+        w = self.w
+        at = w.emit(f"getelementptr i8, ptr {self.builder.context}, i64 {storage.offset}")
+        at = w.emit(f"getelementptr [{storage.step} x i8], ptr {at}, i64 {part}") if part != "0" else at
+        if storage.per_subgroup and self.subgroups > 1:
+            subgroup = w.emit(f"lshr i32 {self.builder.linear}, {SUBGROUP_SIZE.bit_length() - 1}")
+            subgroup_offset = w.emit(f"mul i32 {subgroup}, {storage.size}")
+            at = w.emit(f"getelementptr i8, ptr {at}, i32 {subgroup_offset}")
+        return at
 
     def _load(self, value: Value) -> Parts:
-        storage = self._storage(value)
+        storage, count = self._storage(value), value.type.lanes
+        # volatile, for LLVM would rather keep what was stored
+        move = "load volatile" if value in self.in_memory else "load"
         kind, align = storage.shape.of(storage.kind), self._alignment(storage)
-        return tuple(self.w.emit(f"load {kind}, ptr {at}{align}") for at in self._addresses(storage))
 
-    def _store(self, value: Value, parts: Parts) -> None:
+        def load(part: str) -> str:
+            return self.w.emit(f"{move} {kind}, ptr {self._address(storage, part)}{align}")
+
+        return (
+            PartsInMemory(count, load)
+            if value in self.in_memory
+            else tuple(map(load, map(str, range(count))))
+        )
+
+    def _store(self, value: Value, parts: Iterable[str]) -> None:
+        for number, part in enumerate(parts):
+            self._store_part(value, part, str(number))
+
+    def _store_part(self, value: Value, part: str, number: str) -> None:
         storage = self._storage(value)
+        move = "store volatile" if value in self.in_memory else "store"
         kind, align = storage.shape.of(storage.kind), self._alignment(storage)
-        for at, part in zip(self._addresses(storage), parts, strict=True):
-            self.w.line(f"store {kind} {part}, ptr {at}{align}")
+        self.w.line(f"{move} {kind} {part}, ptr {self._address(storage, number)}{align}")
+
+    # --- of values in memory, see MemoryForValues
+
+    def holds(self, value: Value) -> bool:
+        return value in self.in_memory
+
+    def store(self, value: Value, parts: Iterable[str]) -> PartsInMemory:
+        self._store(value, parts)
+        loaded = self._load(value)
+        assert isinstance(loaded, PartsInMemory)
+        return loaded
+
+    def store_each(self, value: Value, write: Callable[[str], str]) -> PartsInMemory:
+        with self.builder.counting("part", "i64", "0", str(value.type.lanes)) as number:
+            self._store_part(value, write(number), number)
+        return self.store(value, ())
 
     @staticmethod
     def _alignment(storage: _ValueStorage) -> str:
@@ -176,37 +224,22 @@ class SegmentEmitter:
             else:
                 self._split(item)
 
-    @contextmanager
-    def _counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
-        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
-        w, builder = self.w, self.builder
-        slot = builder.slot(kind)
-        builder.store(kind, first, slot)
-        body, end = w.label(name), w.label(f"end{name}")
-        w.fall_into(body)
-        counter = builder.load(kind, slot)
-        yield counter
-        next_value = w.emit(f"add {kind} {counter}, {step}")
-        builder.store(kind, next_value, slot)
-        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
-        w.start(end)
-
     def _groups(self, items: list[PlanItem], begins: bool = False) -> None:
         """A loop over workgroups; `begins`: it is the first."""
         w, builder = self.w, self.builder
-        with self._counting("group", "i64", "%first", "%last") as group:
+        with self.builder.counting("group", "i64", "%first", "%last") as group:
             builder.group = group
             builder.group_ids = self._group_ids(group)
             if self.plan.has_grid_barrier:
                 # A name, since the size is known only when all is written (see program._define_groups)
                 context_offset = w.emit(f"mul i64 {group}, %context.bytes")
-                self.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
+                builder.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
-                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {self.context}, i64 {offset}")
+                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {builder.context}, i64 {offset}")
                 if begins and name in self.zeroed:
                     self._zero(name)
             self._items(items)
-        builder.group, builder.group_ids, self.context = "0", ("0", "0", "0"), "%scratch"
+        builder.group, builder.group_ids, builder.context = "0", ("0", "0", "0"), "%scratch"
 
     def _zero(self, tile: str) -> None:
         size = self.builder.program.buffers[tile].size_bytes or 0
@@ -232,7 +265,7 @@ class SegmentEmitter:
             self._subgroup(segment)
         else:
             lanes = str(self.builder.program.lanes)
-            with self._counting("chunk", "i32", "%zero", lanes, SUBGROUP_SIZE) as linear:
+            with self.builder.counting("chunk", "i32", "%zero", lanes, SUBGROUP_SIZE) as linear:
                 self.builder.linear = linear
                 self._subgroup(segment)
             self.builder.linear = "%zero"
@@ -245,12 +278,14 @@ class SegmentEmitter:
     def _subgroup(self, segment: Segment) -> None:
         inside = segment.defined_values()
         emitter = SubgroupEmitter(self.builder, self._existing_lanes(), TABLE)
+        emitter.memory = self if self.in_memory else None
         for value in segment.used():
             if value not in inside:
                 self._make_available(emitter, value)
 
         def store_result(value: Value) -> None:
-            if value in inside and value in self.stored and not _is_recomputed(value):
+            is_stored = value in self.in_memory or _is_recomputed(value)
+            if value in inside and value in self.stored and not is_stored:
                 self._store(value, emitter.values[value])
 
         emitter.on_define = store_result

@@ -7,9 +7,9 @@ vec<N x T> is N of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol, overload
 
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op, Value
@@ -19,17 +19,55 @@ from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import WIDE, FunctionBuilder
 from .outline import cut_block, write_part
 
-__all__ = ["SubgroupEmitter", "Parts"]
+__all__ = ["SubgroupEmitter", "MemoryForValues", "Parts", "PartsInMemory"]
 
-Parts = tuple[str, ...]
+Parts = Sequence[str]
 """The LLVM values of one value of the language, one for each element of a vec<N x T>."""
+
+
+class PartsInMemory(Sequence[str]):
+    """Parts of a value that is kept in memory.
+
+    `load_part(number)` writes a load of one, given by a literal or an LLVM name; so does each use by an index.
+    """
+
+    def __init__(self, count: int, load_part: Callable[[str], str]) -> None:
+        self.length, self.load_part = count, load_part
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        numbers = range(self.length)[at]
+        if isinstance(numbers, int):
+            return self.load_part(str(numbers))
+        return [self.load_part(str(number)) for number in numbers]
+
+
+class MemoryForValues(Protocol):
+    """Keeps values that are too large, or live for too long, to be left to LLVM."""
+
+    def holds(self, value: Value) -> bool:
+        """Whether a value is one of them."""
+
+    def store(self, value: Value, parts: Iterable[str]) -> PartsInMemory:
+        """Write stores of its parts."""
+
+    def store_each(self, value: Value, write: Callable[[str], str]) -> PartsInMemory:
+        """Write a loop over its parts: `write(number)` writes and names one, whose number is an LLVM name."""
 
 
 class SubgroupEmitter:
     """Writes ops for the lanes of `mask` (an i1 vector, or None for all 32).
 
     `table`: what writes an op, by name or form.  `values`: the LLVM values so far.  `on_define` is
-    called with each value when it is defined.
+    called with each value when it is defined.  `memory`: for values that are kept there, None where none is.
     """
 
     def __init__(
@@ -45,6 +83,7 @@ class SubgroupEmitter:
         self.table = table
         self.values: dict[Value, Parts] = {}
         self.on_define: Callable[[Value], None] = lambda value: None
+        self.memory: MemoryForValues | None = None
 
     def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
         """Write a block's ops; returns the operands of its terminator."""
@@ -66,10 +105,39 @@ class SubgroupEmitter:
         """The shape in which `value` is held."""
         return WIDE if self.facts.stride(value) is None else SCALAR
 
-    def define(self, value: Value, parts: Sequence[str]) -> None:
+    def define(self, value: Value, parts: Iterable[str]) -> None:
         """Set what `value` is held as; `parts` are of its `shape`."""
-        self.values[value] = tuple(parts)
+        if self.memory is not None and self.memory.holds(value):
+            self.values[value] = self.memory.store(value, parts)
+        else:
+            self.values[value] = tuple(parts)
         self.on_define(value)
+
+    def define_each(
+        self, value: Value, operands: Sequence[Parts], write: Callable[[Sequence[str], str], str]
+    ) -> None:
+        """Define a value by `write(column, number)`, which writes a part from those of the operands.
+
+        Where value and operands are in memory that is a loop, so that long vectors are short code.
+        """
+        memory = self.memory
+        if memory is not None and memory.holds(value) and all(map(_has_any_part, operands)):
+            self.values[value] = memory.store_each(
+                value, lambda number: write([_part(parts, number) for parts in operands], number)
+            )
+            self.on_define(value)
+            return
+        columns = zip(*operands, strict=True) if operands else [()] * value.type.lanes
+        self.define(value, (write(column, str(number)) for number, column in enumerate(columns)))
+
+    def each_part(self, operands: Sequence[Parts], write: Callable[[Sequence[str], str], None]) -> None:
+        """Write something for each part of values, by `write(column, number)`; a loop if they are in memory."""
+        if all(isinstance(parts, PartsInMemory) for parts in operands):
+            with self.builder.counting("part", "i64", "0", str(len(operands[0]))) as number:
+                write([_part(parts, number) for parts in operands], number)
+            return
+        for place, column in enumerate(zip(*operands, strict=True)):
+            write(column, str(place))
 
     def get(self, value: Value, shape: LaneShape) -> Parts:
         """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0."""
@@ -119,26 +187,32 @@ class SubgroupEmitter:
 # --- ops that only compute
 
 
-def _columns(emitter: SubgroupEmitter, values: Sequence[Value], shape: LaneShape) -> list[Parts]:
-    """The operands transposed: for each vector element, that element of every operand."""
-    return list(zip(*(emitter.get(value, shape) for value in values), strict=True))
+def _has_any_part(parts: Parts) -> bool:
+    """Whether the part of a number that is not known yet can be named."""
+    return isinstance(parts, PartsInMemory) or len(set(parts)) == 1
+
+
+def _part(parts: Parts, number: str) -> str:
+    return parts.load_part(number) if isinstance(parts, PartsInMemory) else parts[0]
 
 
 def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     shape, dtype = emitter.shape(result), result.type.element
-    columns = _columns(emitter, op.operands, shape)
     guarded = emitter.facts.guards.needed(op)
     target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
     apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, any_zero).apply
-    emitter.define(result, [apply(op.name, column) for column in columns])
+    operands = [emitter.get(value, shape) for value in op.operands]
+    emitter.define_each(result, operands, lambda column, _: apply(op.name, column))
 
 
 def compare(emitter: SubgroupEmitter, op: Op) -> None:
     result, dtype = op.results[0], op.operands[0].type.element
     shape = emitter.shape(result)
-    columns = _columns(emitter, op.operands, shape)
-    emitter.define(result, [elementwise.compare(emitter.w, shape, op.name, dtype, a, b) for a, b in columns])
+    operands = [emitter.get(value, shape) for value in op.operands]
+    emitter.define_each(
+        result, operands, lambda pair, _: elementwise.compare(emitter.w, shape, op.name, dtype, *pair)
+    )
 
 
 def select(emitter: SubgroupEmitter, op: Op) -> None:
@@ -148,12 +222,14 @@ def select(emitter: SubgroupEmitter, op: Op) -> None:
     uniform = emitter.facts.is_uniform(predicate)
     conditions = emitter.scalars(predicate) if uniform else emitter.lanes(predicate)
     if len(conditions) == 1:
-        conditions *= result.type.lanes
+        conditions = (conditions[0],) * result.type.lanes
     flags, kind = (SCALAR if uniform else shape).of("i1"), shape.type(result.type.element)
-    columns = _columns(emitter, op.operands[1:], shape)
-    choices = zip(conditions, columns, strict=True)
-    parts = [emitter.w.emit(f"select {flags} {p}, {kind} {a}, {kind} {b}") for p, (a, b) in choices]
-    emitter.define(result, parts)
+
+    def write(column: Sequence[str], _: str) -> str:
+        condition, a, b = column
+        return emitter.w.emit(f"select {flags} {condition}, {kind} {a}, {kind} {b}")
+
+    emitter.define_each(result, [conditions, *(emitter.get(v, shape) for v in op.operands[1:])], write)
 
 
 def convert(emitter: SubgroupEmitter, op: Op) -> None:
@@ -162,7 +238,9 @@ def convert(emitter: SubgroupEmitter, op: Op) -> None:
     parts = emitter.get(source, shape)
     if op.name == "cast":
         pair = (source.type.element, result.type.element)
-        emitter.define(result, [conversions.convert(emitter.w, shape, *pair, part) for part in parts])
+        emitter.define_each(
+            result, [parts], lambda part, _: conversions.convert(emitter.w, shape, *pair, *part)
+        )
     else:
         emitter.define(result, _bitcast(emitter, shape, source.type, result.type, parts))
 
@@ -272,12 +350,13 @@ def _local_id(emitter: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
 
 def splat(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    emitter.define(result, emitter.get_like(op.operands[0], result) * result.type.lanes)
+    parts = (emitter.get_like(op.operands[0], result)[0],) * result.type.lanes
+    emitter.define_each(result, [parts], lambda part, _: part[0])
 
 
 def vector(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
-    emitter.define(result, [emitter.get_like(value, result)[0] for value in op.operands])
+    emitter.define(result, (emitter.get_like(value, result)[0] for value in op.operands))
 
 
 def extract(emitter: SubgroupEmitter, op: Op) -> None:

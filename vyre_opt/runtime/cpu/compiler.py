@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.fingerprint import fingerprint
+from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
 from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
+from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
 from ...lowering.host.segment_emitter import DivergentBarrier
 from ..cache.compilations import Compilation, fetch
@@ -68,6 +70,16 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         raise BackendError(
             f"program @{program.name}: {kernel.op.name} is a named kernel; "
             "expand it with the pass expand_kernels before it runs on the cpu"
+        ) from None
+    except TooManyLive as error:
+        peak = error.peak
+        raise fault(
+            "limit",
+            program,
+            peak.op or next(iter(flat.body.ops)),
+            f"the values that are live here take {peak.size} bytes for the {SUBGROUP_SIZE} lanes of a subgroup, "
+            f"more than the {BUDGET} that the cpu target keeps beside those it can store",
+            help="carry less around loops and out of branches, or keep it in a workgroup buffer",
         ) from None
     except DivergentBarrier as barrier:
         raise fault(

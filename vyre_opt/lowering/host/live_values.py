@@ -1,0 +1,153 @@
+"""How much the values of a program take that are live at the same time, and which of them are kept in memory.
+
+LLVM keeps values in registers and on the stack, and its allocation takes quadratic time in how many are live.  So
+where those of a subgroup's 32 lanes take more than BUDGET bytes, the large and the long-lived ones go to the
+workgroup's scratch memory as soon as they are computed, and are loaded again wherever they are used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Block, Op, Program, Value
+
+__all__ = ["BUDGET", "Peak", "TooManyLive", "ValueInMemory", "values_in_memory"]
+
+BUDGET = 1 << 15
+"""Bytes of live values that LLVM may keep; the frame of a function takes some times as much."""
+
+LARGE = 1 << 10
+"""Bytes of a value from which on it goes to memory, where the budget does not suffice."""
+
+LONG = 16
+"""Ops that a smaller value is live for, from which on it goes to memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The op at which live values take most, and how many bytes."""
+
+    op: Op | None
+    size: int
+
+
+class TooManyLive(Exception):
+    """Values that cannot be kept in memory take more than BUDGET at `peak`."""
+
+    def __init__(self, peak: Peak) -> None:
+        super().__init__(peak.size)
+        self.peak = peak
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInMemory:
+    """A value that is kept in memory, at the place of a number, with so many bytes.
+
+    Of the values that share a place one at most is live.
+    """
+
+    value: Value
+    place: int
+    place_bytes: int
+
+
+def values_in_memory(program: Program, is_wide: Callable[[Value], bool]) -> list[ValueInMemory]:
+    """The values to be kept in memory; none for a program within the budget.
+
+    `is_wide`: whether a value has an element for each lane of a subgroup, not one for all.  Raises TooManyLive.
+    """
+    ranges = _LiveRanges(program)
+    sizes = {value: _size(value) for value in ranges.ends if is_wide(value)}
+    if ranges.peak(sizes).size <= BUDGET:
+        return []
+    in_memory = [
+        value
+        for value, size in sizes.items()
+        if isinstance(value.owner, Op)
+        and not value.owner.regions
+        and (size >= LARGE or ranges.length(value) >= LONG)
+    ]
+    peak = ranges.peak({value: sizes[value] for value in sizes.keys() - set(in_memory)})
+    if peak.size > BUDGET:
+        raise TooManyLive(peak)
+    return ranges.placed(in_memory, sizes)
+
+
+def _size(value: Value) -> int:
+    """Bytes of a value in all lanes of a subgroup."""
+    bits = value.type.element.bits or 8
+    return SUBGROUP_SIZE * value.type.lanes * max(1, bits // 8)
+
+
+class _LiveRanges:
+    """From which op on and up to which values are live, by the numbers of ops in program order.
+
+    `starts`, `ends`: of each value that is used.  One from outside a loop is live up to the loop's end.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.ops: list[Op] = []
+        self.starts: dict[Value, int] = {}
+        self.ends: dict[Value, int] = {}
+        self._from_outside: dict[int, list[Value]] = {}
+        """By the number of an open loop: what is used in it, and in no larger loop that has it from outside."""
+        self._visit(program.body, [])
+
+    def length(self, value: Value) -> int:
+        return self.ends[value] - self.starts[value]
+
+    def peak(self, sizes: Mapping[Value, int]) -> Peak:
+        """Where the values of these sizes take most."""
+        changes = [0] * (len(self.ops) + 1)
+        for value, size in sizes.items():
+            changes[self.starts[value]] += size
+            changes[self.ends[value] + 1] -= size
+        most, at, live = 0, None, 0
+        for op, change in zip(self.ops, changes, strict=False):
+            live += change
+            if live > most:
+                most, at = live, op
+        return Peak(at, most)
+
+    def placed(self, values: Iterable[Value], sizes: Mapping[Value, int]) -> list[ValueInMemory]:
+        """The values with places, each as large as its values, and taken again once its last value is dead."""
+        free: dict[int, list[int]] = {}
+        taken: list[tuple[int, int, int]] = []  # end of the value, bytes, place
+        placed: list[ValueInMemory] = []
+        places = 0
+        for value in sorted(values, key=self.starts.__getitem__):
+            while taken and taken[0][0] < self.starts[value]:
+                _, size, place = heappop(taken)
+                free.setdefault(size, []).append(place)
+            of_size = free.get(sizes[value])
+            place = of_size.pop() if of_size else places
+            places += place == places
+            placed.append(ValueInMemory(value, place, sizes[value]))
+            heappush(taken, (self.ends[value], sizes[value], place))
+        return placed
+
+    def _visit(self, block: Block, loops: list[int]) -> None:
+        """`loops`: the numbers of the loops around."""
+        for op in block.ops:
+            number = len(self.ops)
+            self.ops.append(op)
+            for value in op.operands:
+                self._use(value, number, loops)
+            inside = [*loops, number] if op.name in ("for", "while") else loops
+            for region in op.regions:
+                self.starts.update(dict.fromkeys(region.args, number))
+                self._visit(region, inside)
+            last = len(self.ops) - 1
+            for value in self._from_outside.pop(number, ()):
+                self.ends[value] = last
+            self.starts.update(dict.fromkeys(op.results, last))
+
+    def _use(self, value: Value, number: int, loops: list[int]) -> None:
+        self.ends[value] = number
+        first = bisect_right(loops, self.starts[value])  # the loops before it have the value inside
+        if first < len(loops):
+            self._from_outside.setdefault(loops[first], []).append(value)
