@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -57,6 +58,25 @@ def folder(tmp_path: Path) -> Path:
     np.save(tmp_path / "wide.npy", np.zeros((64, 64)))
     (tmp_path / "y.npy").write_bytes(b"what was there")
     return tmp_path
+
+
+ROUNDS = """vyre 1
+program @increment workgroup(32) {
+  buffer @x : u32[32] read_write binding(0) live_in live_out
+  %i = global_id x
+  %v = load @x[%i] : u32
+  %one = const 1 : u32
+  %w = add %v, %one : u32
+  store %w, @x[%i] : u32
+}
+pipeline @main {
+  buffer @x : u32[32] live_in live_out
+  repeat 4000000000000 {
+    launch @increment grid(1) (@x)
+    host_read @x
+  }
+}
+"""
 
 
 RUN = "import sys; from vyre_opt.cli.start import vyre_run; sys.exit(vyre_run())"
@@ -123,3 +143,25 @@ def test_a_timeout_is_a_time(folder: Path, seconds: str) -> None:
     _, err = process.communicate(timeout=20)
     assert process.returncode == 2
     assert "--timeout" in err
+
+
+def test_what_the_host_reads_is_printed_as_it_comes(folder: Path) -> None:
+    """So that a pipeline of any number of rounds takes no more memory for each."""
+    (folder / "rounds.vyre").write_text(ROUNDS)
+    (folder / "x.bin").write_bytes(bytes(128))
+    process = begun(folder, [RUN, "rounds.vyre", "--in", "x=x.bin"])
+    assert process.stdout is not None
+    for number in (1, 2, 3):
+        assert process.stdout.readline().startswith(f"host_read @x : u32[32] = {number} {number} ")
+    before = resident_bytes(process.pid)
+    for _ in range(20_000):  # more of them than a pipe holds
+        process.stdout.readline()
+    assert resident_bytes(process.pid) - before < 20_000 * 50
+    process.stdout.close()
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGPIPE
+
+
+def resident_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

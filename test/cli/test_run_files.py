@@ -173,6 +173,19 @@ def test_a_pipeline_through_files(run_run, tmp_path):
     assert [line.partition(" ")[0] for line in shown.splitlines()] == ["@t", "@y"]
 
 
+def test_summaries_leave_an_output_on_stdout_alone(run_run, tmp_path):
+    """They go to stderr where stdout has the bytes of an output."""
+    source = tmp_path / "x.bin"
+    source.write_bytes(b"abcdefgh")
+    text = PIPELINE.replace("(@t, @y)\n", "(@t, @y)\n  launch @copy grid(2) (@y, @t)\n")
+    ran = run_run("-", "--in", f"x={source}", "--out", "y=-", text=text)
+    assert (ran.returncode, ran.stdout) == (0, "abcdefgh")
+    assert [line.partition(" = ")[0] for line in ran.stderr.splitlines()] == [
+        "host_read @t : u8[8]",
+        "@t : u8[8]",
+    ]
+
+
 def test_a_grid_for_a_pipeline_is_a_wrong_command_line(run_run, tmp_path):
     source = tmp_path / "x.bin"
     source.write_bytes(b"abcdefgh")
@@ -190,13 +203,32 @@ def test_targets_that_disagree_on_what_the_host_reads():
     from vyre_opt.runtime.pipelines.steps import HostReadStep
 
     buffers = parse(PIPELINE).pipelines["twice"].buffers
-    here, there = (HostReads(buffers, keeps=True) for _ in range(2))
+    lines = []
+    here, there = (HostReads(buffers, show=lines.append, compares=True) for _ in range(2))
     for reads, value in ((here, 1), (there, 2)):
         reads.see(HostReadStep(HostRead("t")), np.full(8, value, np.uint8))
         reads.see(HostReadStep(HostRead("y"), settled=True), np.zeros(8, np.uint8))
-    assert len(here.lines) == 1
+    assert [line.partition(" = ")[0] for line in lines] == ["host_read @t : u8[8]"] * 2
     with pytest.raises(ToolError, match="@t: 8 of 8 values differ"):
         compare(here.seen, here.arrays, there.arrays, 0.0)
+
+
+def test_a_comparison_takes_no_more_memory_than_its_limit(monkeypatch):
+    """What the host reads beyond it is counted, and the report says so."""
+    from vyre_opt import parse
+    from vyre_opt.cli import run_report
+    from vyre_opt.ir.pipeline import HostRead
+    from vyre_opt.runtime.pipelines.steps import HostReadStep
+
+    monkeypatch.setattr(run_report, "MAX_COMPARED_BYTES", 3 * (8 + run_report.ARRAY_BYTES))
+    reads = run_report.HostReads(parse(PIPELINE).pipelines["twice"].buffers, compares=True)
+    for _ in range(3):
+        reads.see(HostReadStep(HostRead("t")), np.zeros(8, np.uint8))
+    assert (len(reads.arrays), reads.omission()) == (3, "")
+    for _ in range(4):
+        reads.see(HostReadStep(HostRead("t")), np.zeros(8, np.uint8))
+    assert (len(reads.seen), len(reads.arrays)) == (3, 3)
+    assert reads.omission() == "; 4 host reads after the first 3 not compared"
 
 
 @pytest.mark.parametrize(

@@ -203,9 +203,11 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         if options.check_against:
             expected = _run_unoptimized(module, executable, arguments, options.check_against, options)
             run_report.compare(buffers, arrays, expected, options.tolerance)
+            if reads.left_out:
+                errors.write_stderr(f"check: the outputs agree{reads.omission()}\n")
             clock.lap("check against ref")
         if options.check:
-            _check(module, executable, arguments, buffers, arrays, options)
+            _check(module, executable, arguments, buffers, arrays, reads.omission(), options)
             clock.lap("check")
     except ProgramError as fault:
         errors.print_diagnostics([fault.diagnostic], options.color)
@@ -215,7 +217,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         return 1
     except DispatchError as error:
         raise ToolError(str(error)) from None
-    _write_outputs(executable.signature, executable.outputs(outputs), reads, options)
+    _write_outputs(executable.signature, executable.outputs(outputs), options)
     clock.lap("write")
     return 0
 
@@ -238,7 +240,10 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
 def _call(
     executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Stopwatch | None = None
 ) -> tuple[list[np.ndarray], HostReads]:
-    """The outputs, and what the host read before the end.  Launches are timed if there is a clock."""
+    """The outputs, and what the host read before the end.
+
+    With a clock it is the run that the user sees: host reads are printed as they come, launches may be timed.
+    """
     from ..driver.program import ProgramExecutable
     from ..driver.progress import ProgressBar
     from ..runtime.pipelines.watch import Times, Watch
@@ -246,11 +251,18 @@ def _call(
 
     signature = executable.signature
     files = frozenset(name for name, _ in options.outputs)
-    keeps = bool(options.check_against or options.check)
-    reads = HostReads({b.name: b for b in signature.buffers}, files, keeps)
-    with ProgressBar(f"@{executable.name} on {executable.target}"):
+    compares = bool(options.check_against or options.check)
+    reads = HostReads({b.name: b for b in signature.buffers}, files, compares=compares)
+    with ProgressBar(f"@{executable.name} on {executable.target}") as bar:
         if isinstance(executable, ProgramExecutable):
             return executable.run(arguments, options.grid), reads
+        if clock is not None:
+
+            def show(line: str) -> None:
+                bar.end()  # the lines show that time passes, and would be drawn over
+                _write_line(line, options)
+
+            reads.show = show
         times = Times() if options.timing and clock is not None else None
         outputs = executable.run(arguments, watch=Watch(reads.see, times))
     if times is not None and clock is not None:
@@ -279,9 +291,12 @@ def _check(
     arguments: list[Any],
     buffers: list[Buffer],
     arrays: list[np.ndarray],
+    omission: str,
     options: RunOptions,
 ) -> None:
     """--check: compares `arrays`, the contents of `buffers` after the run; prints what was checked on stderr.
+
+    `omission`: what is not among them, as text.
 
     Raises ProgramError for a fault that the interpreter finds, ToolError for outputs that differ.
     """
@@ -295,23 +310,27 @@ def _check(
         sides = ("as run", "launch by launch as written, with other bytes where nobody wrote")
         run_report.compare(buffers, arrays, expected, tolerance, sides)
     checked_launches = ", ".join(checker.checked.values())
-    agree = ", and the outputs agree" if checker.is_ordered else ""
+    agree = f", and the outputs agree{omission}" if checker.is_ordered else ""
     errors.write_stderr(f"check: {checked_launches}: no fault{agree}\n")
 
 
-def _write_outputs(
-    signature: Signature, outputs: Mapping[str, np.ndarray], reads: HostReads, options: RunOptions
-) -> None:
-    """Write each output to its file, or a summary of it to stdout if it has none."""
+def _write_outputs(signature: Signature, outputs: Mapping[str, np.ndarray], options: RunOptions) -> None:
+    """Write each output to its file, or print a summary of it if it has none."""
     from . import run_buffers, run_report
 
     files = dict(options.outputs)
     for name, path in files.items():
         run_buffers.write(outputs[name], path)
     buffers = {b.name: b for b in signature.outputs}
-    lines = [run_report.summary(buffers[name], array) for name, array in outputs.items() if name not in files]
-    if reads.lines or lines:
-        errors.write_stdout("\n".join([*reads.lines, *lines]) + "\n")
+    for name, array in outputs.items():
+        if name not in files:
+            _write_line(run_report.summary(buffers[name], array), options)
+
+
+def _write_line(line: str, options: RunOptions) -> None:
+    """Print a summary on stdout; on stderr if an output goes to stdout as it is."""
+    is_raw = any(path == "-" for _, path in options.outputs)
+    (errors.write_stderr if is_raw else errors.write_stdout)(f"{line}\n")
 
 
 def main(args: Sequence[str] | None = None) -> int:

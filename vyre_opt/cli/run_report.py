@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,10 @@ __all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_tabl
 
 SHOWN_VALUES = 8
 CHECKSUM_DIGITS = 16
+MAX_COMPARED_BYTES = 1 << 28
+"""How much of what the host reads is in memory for a comparison."""
+ARRAY_BYTES = 128
+"""What an array takes beside its elements, roughly: a pipeline may read one element 10^12 times."""
 
 
 def summary(buffer: Buffer, array: np.ndarray) -> str:
@@ -61,26 +65,40 @@ def _text(element: np.ndarray, dtype: DataType) -> str:
 class HostReads:
     """The `host_read`s of buffers that are written again afterwards; the others are among the outputs.
 
-    `buffers`: by name.  `lines`: a summary of each read, except of the buffers in `files`, which are
-    written to files.  With `keeps`, `seen` and `arrays` have the buffer and the contents of each read.
+    `buffers`: by name.  `show`: called with a summary of each read as it comes, except of the buffers in
+    `files`, which are written to files.  With `compares`, `seen` and `arrays` have the buffer and the contents of
+    the first reads, as many as `MAX_COMPARED_BYTES` hold, and `left_out` counts the others.
     """
 
     buffers: dict[str, Buffer]
     files: frozenset[str] = frozenset()
-    keeps: bool = False
-    lines: list[str] = field(default_factory=list)
+    show: Callable[[str], None] | None = None
+    compares: bool = False
     seen: list[Buffer] = field(default_factory=list)
     arrays: list[np.ndarray] = field(default_factory=list)
+    left_out: int = 0
+    _bytes: int = 0
 
     def see(self, read: HostReadStep, array: np.ndarray) -> None:
         if read.settled:
             return
         buffer = self.buffers[read.buffer]
-        if buffer.name not in self.files:
-            self.lines.append(f"host_read {summary(buffer, array)}")
-        if self.keeps:
+        if self.show is not None and buffer.name not in self.files:
+            self.show(f"host_read {summary(buffer, array)}")
+        if self.compares:
+            self._bytes += array.nbytes + ARRAY_BYTES
+            if self._bytes > MAX_COMPARED_BYTES:
+                self.left_out += 1
+                return
             self.seen.append(buffer)
             self.arrays.append(array)
+
+    def omission(self) -> str:
+        """What a comparison left out, for the end of its report; empty if it was nothing."""
+        if not self.left_out:
+            return ""
+        reads = "1 host read" if self.left_out == 1 else f"{self.left_out} host reads"
+        return f"; {reads} after the first {len(self.seen)} not compared"
 
 
 def launch_table(times: Times) -> str:

@@ -38,6 +38,10 @@ class ProgressBar:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Wipe the bar, and draw it no more."""
         self._finished.set()
         if self._thread is not None:
             self._thread.join()
