@@ -49,6 +49,16 @@ class Breaker(Pass):
 
 
 @register
+class Wrecker(Pass):
+    name = "wrecker"
+    summary = "Leaves what no text can say."
+
+    def run(self, module, ctx):
+        next(iter(module.programs.values())).body.ops.append(None)
+        return True
+
+
+@register
 class Certifier(Pass):
     name = "certifier"
     summary = "Makes a remark."
@@ -118,6 +128,7 @@ def test_no_reproducer_without_a_crash(plugin, run_opt, tmp_path):
     [
         ("liar", "error: pass liar reported no change, but something changed; this is a bug of the pass"),
         ("breaker", "error: pass breaker left a module that does not verify; this is a bug of the pass"),
+        ("wrecker", "error: pass wrecker left a module that does not verify; this is a bug of the pass"),
     ],
 )
 def test_pass_failure(name, message, plugin, run_opt, tmp_path):
@@ -127,7 +138,13 @@ def test_pass_failure(name, message, plugin, run_opt, tmp_path):
     assert message in ran.stderr.splitlines()
     assert reproducer.read_text() == f"// vyre-opt --pass-pipeline={name}\n{FINE}"
     assert run_opt(plugin, "--run-reproducer", reproducer).stderr.splitlines()[0] == message
-    assert run_opt(plugin, f"--pass={name}", "--no-verify-each", text=FINE).returncode == 0
+    if name != "wrecker":
+        assert run_opt(plugin, f"--pass={name}", "--no-verify-each", text=FINE).returncode == 0
+
+
+def test_what_no_text_can_say_has_a_place(plugin, run_opt):
+    ran = run_opt(plugin, "--pass=wrecker", text=FINE)
+    assert ran.stderr.splitlines()[1] == "<stdin>:3:9: error: program @fine: an op is an Op, not None"
 
 
 def test_reproducer_cannot_name_files_or_plugins(run_opt, tmp_path):

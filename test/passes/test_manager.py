@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from vyre_opt import PassManager, parse, print_program
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.program import Module, Op, Program
+from vyre_opt.ir.types import DataType
 from vyre_opt.passes import registry
 from vyre_opt.passes.manager import PassContext, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
@@ -233,6 +236,104 @@ def test_a_pass_that_breaks_the_module() -> None:
         PassManager("break_it").run(parse(TEXT))
     assert "does not dominate" in caught.value.diagnostics[0].message
     PassManager("break_it", verify_each=False).run(parse(TEXT))
+
+
+def test_what_a_pass_returns_is_a_bool() -> None:
+    declare("silent", lambda self, module, ctx: None)
+    with pytest.raises(PassFailure, match="pass silent returned None, not whether anything changed"):
+        PassManager("silent").run(parse(TEXT))
+
+
+def of_another_program(module: Module) -> None:
+    op = module.programs["p"].body.ops[1]
+    op.operands = (op.operands[0], parse(TEXT).programs["p"].body.ops[0].result)
+
+
+def set_op(number: int, **parts: Any) -> Callable[[Module], None]:
+    def set_parts(module: Module) -> None:
+        op = module.programs["p"].body.ops[number]
+        for name, value in parts.items():
+            setattr(op, name, value)
+
+    return set_parts
+
+
+def in_itself(module: Module) -> None:
+    body = module.programs["p"].body
+    body.ops.insert(0, Op(OPS["region"], attrs={"label": "r"}, regions=(body,)))
+
+
+DAMAGES: dict[str, tuple[Callable[[Module], None], str]] = {
+    "operand of another program": (of_another_program, "%l does not dominate this use"),
+    "no result": (set_op(1, results=()), "add: gives 1 result, not 0"),
+    "another type": (
+        lambda m: setattr(m.programs["p"].body.ops[1].result, "type", DataType.F32),
+        "add: %l is u32, not f32",
+    ),
+    "the name of a type": (
+        lambda m: setattr(m.programs["p"].body.ops[1].result, "type", "u32"),
+        "program @p, add: the type of %a is a DataType, not 'u32'",
+    ),
+    "own op": (
+        set_op(1, definition=OpDef("add3", "binary", "Not of the table.")),
+        "program @p, add3: it is not in the op table",
+    ),
+    "no definition": (set_op(1, definition=None), "program @p, an op: it is not in the op table"),
+    "attribute that is None": (
+        set_op(0, attrs={"axis": None}),
+        "program @p, local_id: attribute axis is a word, not None",
+    ),
+    "buffer that is None": (
+        set_op(4, attrs={"buffer": None}),
+        "program @p, store: attribute buffer is a name, not None",
+    ),
+    "buffer that nobody declares": (set_op(4, attrs={"buffer": "ot"}), "program @p has no buffer @ot"),
+    "None among operands": (
+        set_op(1, operands=(None, None)),
+        "program @p, add: operands is a tuple of Values, not the tuple (None, None)",
+    ),
+    "None among ops": (
+        lambda m: m.programs["p"].body.ops.insert(0, None),  # type: ignore[arg-type]
+        "program @p: an op is an Op, not None",
+    ),
+    "block in itself": (in_itself, "program @p: blocks nest deeper than 200, or stand in themselves"),
+    "no body": (
+        lambda m: setattr(m.programs["p"], "body", None),
+        "program @p: a block is a Block, not None",
+    ),
+    "None among items": (
+        lambda m: m.order.append(None),  # type: ignore[arg-type]
+        "the module: an item is a Program, Func or Pipeline, not None",
+    ),
+    "buffer under another name": (
+        lambda m: m.programs["p"].buffers.update(x=m.programs["p"].buffers["out"]),
+        "program @p: the name of buffer @x is its key, not 'out'",
+    ),
+}
+
+
+@pytest.mark.parametrize("changed", [True, False], ids=["reported", "not reported"])
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_is_an_error_of_the_pass(what: str, changed: bool) -> None:
+    damage, message = DAMAGES[what]
+
+    def run(self: Pass, module: Module, ctx: PassContext) -> bool:
+        damage(module)
+        return changed
+
+    declare("damage", run)
+    with pytest.raises(PassFailure) as caught:
+        PassManager("damage,dce").run(parse(TEXT))
+    assert str(caught.value) == "pass damage left a module that does not verify"
+    assert caught.value.diagnostics[0].message == message
+    assert message in caught.value.__notes__[0]
+
+
+def test_a_module_that_cannot_be_printed_is_no_input() -> None:
+    module = parse(TEXT)
+    of_another_program(module)
+    with pytest.raises(DiagnosticError, match="%l does not dominate this use"):
+        PassManager("dce").run(module)
 
 
 def test_the_result_tells_what_happened() -> None:
