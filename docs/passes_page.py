@@ -30,7 +30,8 @@ of the passes and analyses that a pass **invalidates** are void and computed aga
 they are next needed; all analyses but those it **preserves** are dropped.
 `--remarks` shows what the passes decided and why, `--stats` what they counted.
 
-Other packages add passes through the entry point group `vyre_opt.passes`.
+Other packages add passes through the entry point group `vyre_opt.passes`, and analyses that passes may name by
+`register_analysis` of `vyre_opt.passes.registry`; a name that is of neither is an error.
 """
 
 _DEFAULT = """

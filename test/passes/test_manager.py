@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from vyre_opt import PassManager, parse, print_program
+from vyre_opt.analysis.footprint import Footprints
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.program import Module, Op, Program
 from vyre_opt.ir.types import DataType
+from vyre_opt.ir.uniformity import Uniformity
 from vyre_opt.passes import registry
 from vyre_opt.passes.manager import PassContext, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
-from vyre_opt.passes.registry import NoOptions, Pass, PassError, make_pass, register
+from vyre_opt.passes.registry import NoOptions, Pass, PassError, make_pass, register, register_analysis
 
 TEXT = """vyre 1
 program @p workgroup(4) {
@@ -78,6 +80,46 @@ def test_an_unknown_requirement_has_a_suggestion() -> None:
     declare("hopeful", requires=("unrol",))
     with pytest.raises(PassError, match=r"pass hopeful requires unrol: .*did you mean unroll\?"):
         schedule_passes([make_pass("hopeful")])
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (
+            {"invalidates": ("footprint",)},
+            r"invalidates footprint, which is no pass and no analysis; did you mean footprints\?",
+        ),
+        ({"invalidates": ("dec",)}, r"invalidates dec, which is no pass and no analysis; did you mean dce\?"),
+        (
+            {"invalidates": ("fusion", "xyzzy")},
+            "invalidates xyzzy, which is no pass .*; analyses are buffer_layout, ",
+        ),
+        (
+            {"preserves": ("uniformly",)},
+            r"preserves uniformly, which is no analysis; did you mean uniformity\?",
+        ),
+        ({"preserves": ("cse",)}, "preserves cse, which is no analysis"),
+        ({"requires": "cse"}, "requires of pass hopeful is a tuple of names, not 'cse'"),
+        ({"invalidates": (OPS,)}, "invalidates of pass hopeful is a tuple of names, not"),
+    ],
+)
+def test_an_unknown_name_has_a_suggestion(declared: dict[str, Any], message: str) -> None:
+    declare("hopeful", **declared)
+    with pytest.raises(PassError, match=message):
+        PassManager("hopeful")
+
+
+def test_names_that_may_be_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes with - or _, those of plugins among them; analyses that are built in, or registered."""
+    declare("other_pass")
+    declare(
+        "fine", invalidates=("other-pass", "decode-scan-fuse", "fusion"), preserves=("op_count", "footprints")
+    )
+    assert names(PassManager("fine").passes) == ["fine"]
+    assert {Footprints.name, Uniformity.name} < registry.ANALYSES.keys()
+    monkeypatch.setattr(registry, "_registered_analyses", set())
+    with pytest.raises(PassError, match="preserves op_count, which is no analysis"):
+        PassManager("fine")
 
 
 def test_a_duplicate_is_an_error() -> None:
@@ -144,6 +186,7 @@ def test_wrong_pipelines_say_where(text: str, message: str) -> None:
 # --- analyses
 
 
+@register_analysis
 class OpCount:
     """Ops of a program, as an analysis; counts how often it is computed."""
 

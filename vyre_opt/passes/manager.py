@@ -13,7 +13,7 @@ from ..ir.program import Module, Program
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
 from .pipeline_text import parse_pipeline
-from .registry import BUILTIN, Pass, PassError, find_pass, make_pass
+from .registry import BUILTIN, Pass, PassError, check_declarations, find_pass, make_pass
 
 if TYPE_CHECKING:
     from ..runtime.dispatcher import Dispatcher
@@ -266,7 +266,7 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
 
     A requirement that a pass in between invalidated is run again.  Requirements of
     one pass that do not depend on each other run by name.  Raises PassError for an
-    unknown requirement or a cycle, naming its members.
+    unknown name among what a pass declares, or a cycle, naming its members.
     """
     order: list[Pass] = []
     valid: set[str] = set()
@@ -275,6 +275,7 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
         if pass_.name in path:
             cycle = [*path[path.index(pass_.name) :], pass_.name]
             raise PassError(f"passes require each other: {' -> '.join(cycle)}")
+        check_declarations(type(pass_))
         for name in sorted(pass_.requires):
             if name.replace("-", "_") not in valid:
                 try:
@@ -283,7 +284,7 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
                     raise PassError(f"pass {pass_.name} requires {name}: {unknown}") from None
                 place(make_pass(name), (*path, pass_.name))
         order.append(pass_)
-        valid.difference_update(pass_.invalidates)
+        valid.difference_update(name.replace("-", "_") for name in pass_.invalidates)
         valid.add(pass_.name)
 
     for pass_ in requested:

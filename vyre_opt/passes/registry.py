@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from ..ir.diagnostics import suggest
 from ..ir.program import Module
@@ -23,11 +23,14 @@ __all__ = [
     "NoOptions",
     "Pass",
     "PassError",
+    "ANALYSES",
+    "check_declarations",
     "pass_names",
     "find_pass",
     "make_pass",
     "option_type",
     "register",
+    "register_analysis",
 ]
 
 ENTRY_POINTS = "vyre_opt.passes"
@@ -54,6 +57,14 @@ BUILTIN = (
 )
 
 
+ANALYSES = {
+    "buffer_layout": "the sizes and memory tiers of buffers",
+    "footprints": "the elements that ops read and write",
+    "fusion": "plans of what is joined",
+    "uniformity": "which values and control flow are the same for whole workgroups",
+}
+"""What a pass may invalidate or preserve beside passes: the analyses, and facts that no class computes."""
+
 ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
 """The modules of built-in passes that use a package above this one."""
 
@@ -71,7 +82,8 @@ class Pass:
     """Base of a pass; a subclass is one small file with one `run`.
 
     `requires`     passes that must have run and not been invalidated since.
-    `invalidates`  passes and analyses whose results no longer hold after a change by this one.
+    `invalidates`  passes and analyses whose results no longer hold after a change by this one.  Analyses are
+                   those of `ANALYSES` and of `register_analysis`.
     `preserves`    analyses that stay true whatever this pass changes; all others
                    are dropped after a change.
     `takes_type_parameters`  whether it may run on a program that still has type parameters.
@@ -105,6 +117,15 @@ class Pass:
 
 
 _registered: dict[str, type[Pass]] = {}
+_registered_analyses: set[str] = set()
+
+A = TypeVar("A", bound=type[Any])
+
+
+def register_analysis(cls: A) -> A:
+    """Class decorator: passes may name the analysis `cls.name` as invalidated or preserved."""
+    _registered_analyses.add(cls.name)
+    return cls
 
 
 def register(cls: type[Pass]) -> type[Pass]:
@@ -151,6 +172,27 @@ def find_pass(name: str) -> type[Pass]:
         hint = suggest(name, pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
+
+
+def check_declarations(cls: type[Pass]) -> None:
+    """Raises PassError for a name in `invalidates` or `preserves` that is of no pass and of no analysis."""
+    for relation in ("requires", "invalidates", "preserves"):
+        names = getattr(cls, relation)
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise PassError(f"{relation} of pass {cls.name} is a tuple of names, not {names!r}")
+    analyses = {*ANALYSES, *_registered_analyses}
+    passes = set(BUILTIN)
+    unknown = [n for n in cls.invalidates if n.replace("-", "_") not in analyses | passes]
+    if unknown:  # look among the entry points, which takes a while
+        passes.update(name.replace("-", "_") for name in pass_names())
+        unknown = [n for n in unknown if n.replace("-", "_") not in passes]
+    for relation, names, known, wanted in (
+        ("invalidates", unknown, analyses | passes, "no pass and no analysis"),
+        ("preserves", [n for n in cls.preserves if n not in analyses], analyses, "no analysis"),
+    ):
+        for name in names:
+            hint = suggest(name, known) or f"analyses are {', '.join(sorted(analyses))}"
+            raise PassError(f"pass {cls.name} {relation} {name}, which is {wanted}; {hint}")
 
 
 def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
