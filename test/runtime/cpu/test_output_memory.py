@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,3 +92,17 @@ def test_results_of_several_threads_do_not_overlap() -> None:
     for caller in callers:
         caller.join()
     assert not failures
+
+
+@pytest.mark.parametrize("reached", [[], ["memory"], ["memory", "address"]], ids=str)
+def test_an_interrupt_in_the_init_of_a_lease(reached: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come between any two lines of it; its __del__ raises nothing."""
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    whole = {"memory": np.empty(output_memory.MIN_BYTES, np.uint8), "address": 1 << 20}
+    lease = output_memory._Lease.__new__(output_memory._Lease)
+    for name in reached:
+        setattr(lease, name, whole[name])
+    del lease
+    assert raised == []
+    assert list(output_memory._free) == ([1 << 20] if "address" in reached else [])

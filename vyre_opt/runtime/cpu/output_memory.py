@@ -49,8 +49,10 @@ class _Lease:
 
     # a default argument, since globals may be gone by the time the interpreter ends
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():
-            _release(self.address, self.memory)
+        # Ctrl-C may have ended __init__ at its first line; then the block belongs to no array and is not kept
+        address = getattr(self, "address", None)
+        if address is not None and not is_finalizing():
+            _release(address, self.memory)
 
 
 def empty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
