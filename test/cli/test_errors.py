@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = Path(sys.executable).parent
 OPT, RUN = str(SCRIPTS / "vyre-opt"), str(SCRIPTS / "vyre-run")
 EMPTY = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
@@ -223,3 +224,22 @@ def test_no_file_has_an_empty_name(run_opt):
     done = run_opt("", text="vyre 1\n")
     assert (done.returncode, done.stdout) == (1, "")
     assert "cannot read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--emit=ptx"], "error: --emit=ptx needs the package llvmlite\n"),
+        (["--emit=asm", "--target=cpu"], "error: --emit=asm needs the package llvmlite\n"),
+        (["--pass=decode_scan_fuse"], ""),
+    ],
+)
+def test_where_llvmlite_has_no_wheel(options, expected):
+    """All but code works without it."""
+    script = (
+        "import sys; sys.modules['llvmlite'] = None\n"
+        "from vyre_opt.cli.opt import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", script, *options, EXAMPLES / "base64_scan.vyre"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (int(bool(expected)), expected)

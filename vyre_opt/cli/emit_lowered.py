@@ -46,7 +46,12 @@ def lowered(module: Module, options: CompileOptions) -> str:
     if not module.programs:
         raise ToolError("there is no program here to compile")
     target = options.target or (DEFAULT_GPU if options.emit == "ptx" else "cpu")
-    return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
+    try:
+        return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "llvmlite":
+            raise
+        raise ToolError(f"--emit={options.emit} needs the package llvmlite") from None
 
 
 def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
