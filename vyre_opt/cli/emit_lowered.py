@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module, Program
 from ..lowering.common.llvm_calls import interruptible
+from ..lowering.common.llvm_passes import run_passes
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 
@@ -106,8 +107,7 @@ def _assembly(text: str, host: Host) -> str:
 
     def assemble() -> str:
         module: llvm.ModuleRef = llvm.parse_assembly(text)
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
-        builder.getModulePassManager().run(module, builder)
+        run_passes(module, machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
         return str(machine.emit_assembly(module))
 
     return interruptible(assemble)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..common.llvm_calls import interruptible
+from ..common.llvm_passes import run_passes
 from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 
 if TYPE_CHECKING:
@@ -100,14 +101,7 @@ def _run_passes(module: llvm.ModuleRef, machine: Any, opt: _OptLevel) -> None:
 
     options = llvm.create_pipeline_tuning_options(speed_level=opt.codegen_level)
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    if opt.passes is None:
-        passes = builder.getModulePassManager()
-    else:
-        passes = llvm.create_new_module_pass_manager()
-        for name in opt.passes.split():
-            getattr(passes, f"add_{name}_pass")()
-    passes.run(module, builder)
+    run_passes(module, machine, options, None if opt.passes is None else opt.passes.split())
 
 
 @cache
