@@ -165,3 +165,29 @@ def test_what_the_host_reads_is_printed_as_it_comes(folder: Path) -> None:
 def resident_bytes(pid: int) -> int:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "message"),
+    [("KeyboardInterrupt()", 130, ""), ("TimedOut('not done after 1 s')", 1, "error: not done after 1 s\n")],
+)
+def test_a_signal_while_a_class_is_made(raised: str, code: int, message: str) -> None:
+    """Python 3.11 makes a RuntimeError of what is raised there, with a cause."""
+    script = f"""
+import sys, click
+from vyre_opt.cli.errors import run_tool
+from vyre_opt.cli.time_limit import TimedOut
+
+class Field:
+    def __set_name__(self, owner, name):
+        raise {raised}
+
+@click.command("tool")
+def tool():
+    class Options:
+        notes = Field()
+
+sys.exit(run_tool(tool, []))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (code, message)

@@ -75,6 +75,12 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except MemoryError as error:
         print_error(f"out of memory{': ' if str(error) else ''}{error}")
     except Exception as bug:
+        # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
+        if isinstance(bug.__cause__, KeyboardInterrupt):
+            return 130
+        if isinstance(bug.__cause__, TimedOut):
+            print_error(str(bug.__cause__))
+            return 1
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
