@@ -172,6 +172,7 @@ def test_the_text_of_a_pipeline_reads_back() -> None:
         ("tuned{factor=4 factor=5}", "option factor is given twice"),
         ("tuned{factr=4}", r"no option factr; did you mean factor\?"),
         ("tuned{factor=four}", "option factor of tuned is int, not 'four'"),
+        (f"tuned{{factor=0x{'f' * 4000}}}", "option factor of tuned is given more than 64 bits"),
         ("tuned{full=maybe}", "option full of tuned is bool"),
         ("cse{x=1}", "pass cse has no option x; it has none"),
         ("}", "expected the name of a pass"),

@@ -175,8 +175,12 @@ def default_passes(options: dict[str, Any]) -> str:
                 raise click.UsageError(f"--{name.replace('_', '-')} is of -O")
         return ""
     from ..passes.pipeline_text import default_pipeline
+    from ..passes.registry import PassError
 
-    return default_pipeline(**limits)
+    try:
+        return default_pipeline(**limits)
+    except PassError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def completion_script(command: click.Command, shell: str) -> str:

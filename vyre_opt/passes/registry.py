@@ -8,8 +8,9 @@ a module that registers its passes on import, or a Pass class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
@@ -145,10 +146,11 @@ def _module_of(name: str) -> str:
     return ELSEWHERE.get(name, f"{__package__}.{name}")
 
 
-def _entry_points() -> Iterator[Any]:
+@cache  # looking through all that is installed takes some ms, and each message on an unknown name asks
+def _entry_points() -> tuple[Any, ...]:
     from importlib.metadata import entry_points
 
-    yield from entry_points(group=ENTRY_POINTS)
+    return tuple(entry_points(group=ENTRY_POINTS))
 
 
 def pass_names() -> list[str]:
@@ -208,6 +210,8 @@ def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
             raise PassError(f"pass {cls.name} has no option {key}" + (f"; {hint}" if hint else listed))
         try:
             values[key] = _PARSERS[option_type(hints[key])](text)
+        except OverflowError:
+            raise PassError(f"option {key} of {cls.name} is given more than 64 bits") from None
         except ValueError:
             kind = option_type(hints[key]).__name__
             raise PassError(f"option {key} of {cls.name} is {kind}, not {text!r}") from None
@@ -231,8 +235,16 @@ def _parse_bool(text: str) -> bool:
     raise ValueError(text)
 
 
+def _parse_int(text: str) -> int:
+    """Raises OverflowError beyond 64 bits: Python prints no int of thousands of digits."""
+    value = int(text, 0)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(text)
+    return value
+
+
 _PARSERS: dict[type, Callable[[str], Any]] = {
-    int: lambda text: int(text, 0),
+    int: _parse_int,
     float: float,
     bool: _parse_bool,
     str: str,
