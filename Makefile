@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants campaign lint format types docs bench ci clean
+.PHONY: help install check test mutants campaign fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ campaign: install  ## The slow tests, then random pipelines before and after pas
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
+
+# The cases of a seed are always the same; the time decides how many of them are run.
+SECONDS ?= 60
+fuzz: export PYTHONPATH := test
+fuzz: install  ## Mutated texts, options, files and cache entries, and the JIT (SECONDS=60 by default)
+	$(BIN)/python -m support.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: install  ## Check style, format, and that packages stand in layers
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_tool"]
+__all__ = ["processes", "run_tool"]
 
 MODULES = {"vyre-opt": "opt", "vyre-run": "run", "vyre-cache": "cache"}
 """The module of vyre_opt.cli with the `main` of each tool."""
@@ -32,7 +32,7 @@ def run_tool(
     with tempfile.TemporaryDirectory() as folder:
         for name in STREAMS:
             Path(folder, name).write_bytes(stdin if name == "stdin" else b"")
-        process = _processes().Process(target=_become, args=(tool, args, folder, cwd, dict(env)))
+        process = processes().Process(target=_become, args=(tool, args, folder, cwd, dict(env)))
         process.start()
         process.join(TIMEOUT)
         if process.exitcode is None:
@@ -43,7 +43,8 @@ def run_tool(
 
 
 @cache
-def _processes() -> Any:
+def processes() -> Any:
+    """What makes processes that have numpy, LLVM and the tools from the start."""
     context = get_context("forkserver")
     tools = [f"vyre_opt.cli.{module}" for module in MODULES.values()]
     context.set_forkserver_preload(["numpy", "llvmlite.binding", *tools])

@@ -1,0 +1,16 @@
+"""All that is fuzzed, by name."""
+
+from __future__ import annotations
+
+from .emit_target import EMIT
+from .file_targets import CACHE, NPY, TABLES
+from .option_target import OPTIONS
+from .run_target import RUN
+from .target import Target
+from .text_targets import PASS_TEXT, PASSES, TEXT
+
+__all__ = ["TARGETS"]
+
+TARGETS: dict[str, Target] = {
+    target.name: target for target in (TEXT, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
+}
