@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...ir import arith
 from ...ir.types import DataType
 
-__all__ = ["SCALAR", "LaneShape", "carrier", "float_literal"]
+__all__ = ["CARRIER_BYTES", "SCALAR", "LaneShape", "carrier", "float_literal"]
 
 _CARRIERS = {"bool": "i1", "f16": "float", "bf16": "float", "f32": "float", "f64": "double"}
 
@@ -21,6 +21,10 @@ _CARRIERS = {"bool": "i1", "f16": "float", "bf16": "float", "f32": "float", "f64
 def carrier(dtype: DataType) -> str:
     """The LLVM type that carries one element of a scalar type."""
     return _CARRIERS.get(dtype.name) or f"i{dtype.bits}"
+
+
+CARRIER_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+"""The bytes that memory for a carrier takes."""
 
 
 def float_literal(value: float) -> str:

@@ -4,6 +4,7 @@ abi                 the function to call, its arguments and fault record
 program             a flat program as a module
 flatten             inlines calls and regions
 lane_facts          which values are uniform over a subgroup, or arithmetic progressions
+live_values         which values are too large, or live for too long, to be left to LLVM
 barrier_split       cuts a body at its barriers into segments
 segment_emitter     loops over workgroups and subgroups, and values that cross segments
 subgroup_emitter    the ops of a subgroup as vectors, with masks; here those that only compute

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
+from ..common.lane_shape import CARRIER_BYTES, carrier
 
 __all__ = ["BUDGET", "Peak", "TooManyLive", "ValueInMemory", "values_in_memory"]
 
@@ -79,8 +80,7 @@ def values_in_memory(program: Program, is_wide: Callable[[Value], bool]) -> list
 
 def _size(value: Value) -> int:
     """Bytes of a value in all lanes of a subgroup."""
-    bits = value.type.element.bits or 8
-    return SUBGROUP_SIZE * value.type.lanes * max(1, bits // 8)
+    return SUBGROUP_SIZE * value.type.lanes * CARRIER_BYTES[carrier(value.type.element)]
 
 
 class _LiveRanges:
@@ -142,6 +142,9 @@ class _LiveRanges:
                 self.starts.update(dict.fromkeys(region.args, number))
                 self._visit(region, inside)
             last = len(self.ops) - 1
+            if op.regions:  # a loop computes its counter from its bounds in each round
+                for value in op.operands:
+                    self._use(value, last, loops)
             for value in self._from_outside.pop(number, ()):
                 self.ends[value] = last
             self.starts.update(dict.fromkeys(op.results, last))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.uniformity import Level
-from ..common.lane_shape import SCALAR, LaneShape, carrier
+from ..common.lane_shape import CARRIER_BYTES, SCALAR, LaneShape, carrier
 from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
 from .control import CONTROL_OPS, TripCounter
 from .function_builder import WIDE, FunctionBuilder
@@ -30,7 +30,6 @@ __all__ = ["DivergentBarrier", "SegmentEmitter"]
 
 TABLE = {**COMPUTE_OPS, **MEMORY_OPS, **SUBGROUP_OPS, **CONTROL_OPS}
 ALIGN = 64
-_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
 
 class DivergentBarrier(Exception):
@@ -126,7 +125,7 @@ class SegmentEmitter:
         if is_uniform and not self.plan.has_grid_barrier:
             return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
         shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
-        size = _BYTES[kind] * shape.lanes
+        size = CARRIER_BYTES[kind] * shape.lanes
         count = 1 if is_uniform else self.subgroups
         step = -(-size * count // ALIGN) * ALIGN
         offset = self._allocate(step * len(lanes))
@@ -137,7 +136,7 @@ class SegmentEmitter:
         if item.place not in places:
             places[item.place] = self._allocate(item.place_bytes)
         kind = carrier(item.value.type.element)
-        size = _BYTES[kind] * SUBGROUP_SIZE
+        size = CARRIER_BYTES[kind] * SUBGROUP_SIZE
         return _ValueStorage(WIDE, kind, offset=places[item.place], step=size, size=size)
 
     def _address(self, storage: _ValueStorage, part: str) -> str:
