@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.copies import copy_for
 from ..ir.pipeline import Pipeline
@@ -22,7 +22,35 @@ from .executable import Grid, Inputs, Passes
 from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
 
+if TYPE_CHECKING:
+    from ..runtime.limits import Limits
+    from .limited import LimitedExecutable
+
 __all__ = ["compile", "compile_module", "run"]
+
+
+@overload
+def compile(
+    source: str | Path | Module | Program,
+    *,
+    entry: str | None = None,
+    target: DispatcherLike = "cpu",
+    specs: Mapping[str, Any] | None = None,
+    passes: Passes = None,
+    limits: None = None,
+) -> ProgramExecutable | PipelineExecutable: ...
+
+
+@overload
+def compile(
+    source: str | Path | Module | Program,
+    *,
+    entry: str | None = None,
+    target: DispatcherLike = "cpu",
+    specs: Mapping[str, Any] | None = None,
+    passes: Passes = None,
+    limits: Limits,
+) -> LimitedExecutable: ...
 
 
 def compile(
@@ -32,7 +60,8 @@ def compile(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
-) -> ProgramExecutable | PipelineExecutable:
+    limits: Limits | None = None,
+) -> ProgramExecutable | PipelineExecutable | LimitedExecutable:
     """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
 
     `source`: the text of a module, the path of a file, or a module or program, which is not changed.
@@ -43,10 +72,15 @@ def compile(
     text ("0x1f").
     `passes`: a pipeline to run before, such as "canonicalize,decode_scan_fuse", or a list of passes.  Named
     kernels are expanded after it, except for ref, which runs them itself.
+    `limits`: do all of this, and each call, in a child process that is held to them (see `Limits`).
 
-    Raises DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
+    Raises LimitError, a BackendError, for a limit that was broken, DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
     do not fit it, and OSError for a file that cannot be read.
     """
+    if limits is not None:
+        from .limited import LimitedExecutable
+
+        return LimitedExecutable(source, entry, target, specs or {}, passes, limits)
     return compile_module(_module(source), entry, target, specs or {}, passes)
 
 
@@ -60,8 +94,13 @@ def run(
     specs: Mapping[str, Any] | None = None,
     lengths: Mapping[str, int] | None = None,
     passes: Passes = None,
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid` and `lengths`."""
+    if limits is not None:
+        limited = compile(source, entry=entry, target=target, specs=specs, passes=passes, limits=limits)
+        with limited:
+            return limited(inputs, grid, lengths=lengths)
     executable = compile(source, entry=entry, target=target, specs=specs, passes=passes)
     return executable(inputs, grid, lengths=lengths)
 

@@ -21,6 +21,7 @@ from ..runtime.dispatcher import (
     shared_dispatcher,
 )
 from ..runtime.kernel_call import PlannedCall
+from ..runtime.limits import LimitError
 from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
 
@@ -112,11 +113,13 @@ class Executable:
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
         from ..passes.manager import PassManager
-        from ..passes.registry import PassError
+        from ..passes.registry import PassError, PluginRefused
 
         if passes:
             try:
                 manager = PassManager(passes, target=self.schedules_for)
+            except PluginRefused as error:
+                raise LimitError("plugins", False, str(error)) from None
             except PassError as error:
                 raise BadInputs(str(error)) from None
             manager.run(self.module)

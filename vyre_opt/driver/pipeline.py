@@ -13,6 +13,7 @@ from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
+from ..runtime.limits import compiling
 from ..runtime.pipelines.watch import Watch
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
@@ -181,7 +182,9 @@ class PipelineExecutable(Executable):
         if make_runner is None:
             raise BackendError(f"target {dispatcher.name} runs programs, but no pipelines")
         expands = self.target != "ref"  # ref runs named kernels itself
-        runner = make_runner(make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands))
+        with compiling():
+            plan = make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands)
+        runner = make_runner(plan)
         with self._lock:
             # another thread may have made one meanwhile
             runner = self._runners.setdefault(key, runner)

@@ -26,10 +26,12 @@ __all__ = [
     "PassError",
     "ANALYSES",
     "check_declarations",
+    "PluginRefused",
     "pass_names",
     "find_pass",
     "make_pass",
     "option_type",
+    "refuse_plugins",
     "register",
     "register_analysis",
 ]
@@ -72,6 +74,10 @@ ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
 
 class PassError(ValueError):
     """A pass that does not exist or is declared wrongly, or a wrong option of a pass."""
+
+
+class PluginRefused(PassError):
+    """A pass of another package, after `refuse_plugins`."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class Pass:
 
 
 _registered: dict[str, type[Pass]] = {}
+_loads_plugins = True
 _registered_analyses: set[str] = set()
 
 A = TypeVar("A", bound=type[Any])
@@ -127,6 +134,12 @@ def register_analysis(cls: A) -> A:
     """Class decorator: passes may name the analysis `cls.name` as invalidated or preserved."""
     _registered_analyses.add(cls.name)
     return cls
+
+
+def refuse_plugins() -> None:
+    """From now on, this process loads no pass by an entry point of another package."""
+    global _loads_plugins
+    _loads_plugins = False
 
 
 def register(cls: type[Pass]) -> type[Pass]:
@@ -167,6 +180,8 @@ def find_pass(name: str) -> type[Pass]:
         else:
             for point in _entry_points():
                 if point.name.replace("-", "_") == name:
+                    if not _loads_plugins:
+                        raise PluginRefused(f"pass {name} is of another package")
                     loaded = point.load()  # a module has registered its passes on import
                     if isinstance(loaded, type) and issubclass(loaded, Pass):
                         register(loaded)

@@ -12,6 +12,7 @@ from ..ir.diagnostics import suggest
 from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Program
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
+from .limits import check_workgroups
 
 MAX_GLOBAL_SIZE = 1 << 32
 _AXES = "xyz"
@@ -220,7 +221,7 @@ def _check_buffer(program: Program, buffer: Buffer) -> None:
 
 
 def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
-    """The workgroups along x, y, z.  Raises BadInputs."""
+    """The workgroups along x, y, z.  Raises BadInputs, and LimitError for more than this process may run."""
     if grid is None:
         if program.grid is None:
             raise BadInputs(
@@ -248,6 +249,7 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
             raise BadInputs(
                 f"{extent} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
             )
+    check_workgroups(program.name, result)
     return result
 
 

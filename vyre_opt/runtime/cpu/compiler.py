@@ -22,6 +22,7 @@ from ..cache.keys import called_fingerprints
 from ..cache.store import Store
 from ..dispatcher import BackendError
 from ..faults import fault
+from ..limits import compiling
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
@@ -129,8 +130,9 @@ def _compile_once(
     if object_code is None:
 
         def compile() -> tuple[bytes, ObjectCode]:
-            code = host_code(program, module, specs, host)
-            object_file = compile_object(code.text, host)
+            with compiling():
+                code = host_code(program, module, specs, host)
+                object_file = compile_object(code.text, host)
             return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
 
         def decode(payload: bytes) -> ObjectCode:

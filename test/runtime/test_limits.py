@@ -1,0 +1,92 @@
+"""`Limits` as values: what they take, how they are written, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from vyre_opt import BackendError, BadInputs, LimitError, Limits
+
+
+def test_a_text_has_each_limit() -> None:
+    text = "time=2.5, memory=2G,output=64M,grid=65536,compile=1,plugins=true,cache=TRUE"
+    assert Limits.parse(text) == Limits(
+        time=2.5, memory=2 << 30, output=64 << 20, grid=65536, compile=1.0, plugins=True, cache=True
+    )
+    assert Limits.parse("output=1000") == Limits(output=1000)
+
+
+def test_nothing_is_limited_but_plugins_and_the_cache() -> None:
+    limits = Limits()
+    assert (limits.time, limits.memory, limits.output, limits.grid, limits.compile) == (None,) * 5
+    assert not limits.plugins
+    assert not limits.cache
+
+
+def test_limits_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Limits().time = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("memry=1M", "unknown limit 'memry'; did you mean memory?"),
+        ("x=1", "unknown limit 'x'; the limits are time, memory, output, grid, compile, plugins, cache"),
+        ("", "unknown limit ''"),
+        ("time", "limit time has no value; write time=10"),
+        ("time=", "limit time has no value"),
+        ("time=soon", "limit time: 'soon' is no value of it; write time=10"),
+        ("time=0", "limit time: 0.0 is no number of seconds above 0"),
+        ("time=nan", "limit time: nan is no number of seconds"),
+        ("compile=inf", "limit compile: inf is no number of seconds"),
+        ("memory=1T", "limit memory: '1T' is no value of it; write memory=2G"),
+        ("memory=-1", "limit memory: '-1' is no value of it"),
+        ("output=0", "limit output: 0 is no whole number from 1 to 2"),
+        ("grid=1e3", "limit grid: '1e3' is no value of it; write grid=65536"),
+        ("grid=-4", "limit grid: -4 is no whole number"),
+        ("plugins=1", "limit plugins: '1' is no value of it; write plugins=true"),
+        ("time=1,time=2", "limit time is there twice"),
+    ],
+)
+def test_a_wrong_text_says_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(BadInputs) as caught:
+        Limits.parse(text)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"time": "10"},
+        {"time": True},
+        {"memory": 1.5},
+        {"memory": "2G"},
+        {"memory": 1 << 61},
+        {"grid": False},
+        {"plugins": None},
+        {"cache": 1},
+    ],
+)
+def test_a_value_of_another_type_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(BadInputs, match=f"^limit {next(iter(values))}: "):
+        Limits(**values)
+
+
+def test_an_error_names_its_limit() -> None:
+    limits = Limits(time=10, memory=2 << 30, output=1000, compile=0.5)
+    errors = {name: limits.error(name, "why") for name in ("time", "memory", "output", "compile", "plugins")}
+    assert [*map(str, errors.values())] == [
+        "time=10: why",
+        "memory=2G: why",
+        "output=1000: why",
+        "compile=0.5: why",
+        "plugins=false: why",
+    ]
+    assert isinstance(errors["memory"], BackendError)
+    assert (errors["memory"].limit, errors["memory"].value) == ("memory", 2 << 30)
+    again = pickle.loads(pickle.dumps(errors["memory"]))
+    assert (type(again), str(again)) == (LimitError, "memory=2G: why")
