@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from .. import __version__
-from . import errors
+from . import delivery, errors
 from .time_limit import set_time_limit
 
 __all__ = [
@@ -22,10 +22,14 @@ __all__ = [
     "completion_script",
     "default_passes",
     "flag",
+    "limits_option",
     "optimize_options",
     "option",
+    "run_under_limits",
 ]
 
+ARGUMENTS = "vyre_opt.arguments"
+"""The key in a context of what was parsed, with the values of bare options."""
 SHELLS = ("bash", "zsh", "fish")
 
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
@@ -54,6 +58,7 @@ class GroupedCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)  # what follows it is no option
         full = [f"{a}={self.bare[a]}" if a in self.bare and i < end else a for i, a in enumerate(args)]
+        ctx.meta[ARGUMENTS] = tuple(full)
         return super().parse_args(ctx, full)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -164,6 +169,41 @@ def common_options(tool: str) -> Callable[[FC], FC]:
         return option("--completion", help, type=click.Choice(SHELLS))(command)
 
     return add
+
+
+def limits_option() -> Callable[[FC], FC]:
+    """Adds --limits, whose value is a `Limits`, or None."""
+
+    def parse(text: str) -> Any:
+        from ..runtime.limits import Limits
+
+        return Limits.parse(text)
+
+    return option(
+        "--limits",
+        "Work in a process of its own that may take no more: of time (seconds), memory, output (bytes), grid "
+        "(workgroups), compile (seconds); plugins=true and cache=true allow those.",
+        metavar="NAME=VALUE,...",
+        callback=checked(parse),
+    )
+
+
+def run_under_limits(
+    ctx: click.Context, tool: str, values: dict[str, Any], files: Sequence[str | None]
+) -> int | None:
+    """The exit code of the tool in a process of its own; None without --limits, and in that process.
+
+    Removes the limits from `values`.  `tool`, `files`: see `run_limited`.
+    """
+    limits = values.pop("limits")
+    if limits is None or delivery.is_limited_child():
+        return None
+    from .limited import run_limited
+
+    arguments = [*ctx.meta[ARGUMENTS]]
+    color = f"--color={'always' if values['color'] else 'never'}"  # its stderr is a pipe
+    arguments.insert(arguments.index("--") if "--" in arguments else len(arguments), color)
+    return run_limited(tool, ctx.info_name or tool, arguments, limits, files)
 
 
 def default_passes(options: dict[str, Any]) -> str:

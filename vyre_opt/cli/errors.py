@@ -21,6 +21,7 @@ from typing import TextIO
 import click
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
+from . import delivery
 from .time_limit import TimedOut
 
 __all__ = [
@@ -63,7 +64,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
         error.show()
         return error.exit_code
     except ToolError as error:
-        print_error(str(error))
+        print_error(_in_terms_of_limits(error))
     except DiagnosticError as error:
         print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
@@ -73,7 +74,8 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except BrokenPipeError:  # where there is no SIGPIPE
         _discard_stdout()
     except MemoryError as error:
-        print_error(f"out of memory{': ' if str(error) else ''}{error}")
+        message = f"out of memory{': ' if str(error) else ''}{error}"
+        print_error(_in_terms_of_limits(error) if delivery.is_limited_child() else message)
     except Exception as bug:
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
@@ -85,6 +87,15 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
     return 1
+
+
+def _in_terms_of_limits(error: Exception) -> str:
+    """The message of an error; that of the limit `memory` where that is its cause."""
+    if not delivery.is_limited_child():
+        return str(error)
+    from ..runtime.limits import memory_error
+
+    return str(memory_error(error) or error)
 
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic], color: bool) -> None:
@@ -136,8 +147,10 @@ def write_stdout(text: str) -> None:
     write_stdout_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def write_stdout_bytes(content: bytes) -> None:
+def write_stdout_bytes(content: bytes | memoryview) -> None:
     """Write to stdout in one call, and flush it, so that an error is raised here.  Raises ToolError."""
+    if delivery.deliver("", content):
+        return
     if sys.stdout is None:
         raise ToolError("stdout is closed")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,10 +22,14 @@ from .command import (
     completion_script,
     default_passes,
     flag,
+    limits_option,
     optimize_options,
     option,
+    run_under_limits,
 )
+from .delivery import is_limited_child
 from .emit import EMIT_FORMATS, check_emit_format, join
+from .errors import ToolError
 from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:
@@ -140,10 +145,17 @@ def check_target(name: str) -> str:
     type=click.Path(),
 )
 @flag("--run-reproducer", "Run with the options in the first line of the input.", DEBUG)
+@limits_option()
 @common_options("vyre-opt")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     """Read a .vyre module from FILE or stdin, verify it, run passes, print it."""
+    plugins, limits = options["load_pass_plugin"], options["limits"]
+    if limits and plugins and not limits.plugins:
+        raise ToolError(str(limits.error("plugins", f"--load-pass-plugin={plugins[0]}")))
+    code = run_under_limits(ctx, "opt", options, [options["output"], options["crash_reproducer"]])
+    if code is not None:
+        return code
     for name in options.pop("load_pass_plugin"):
         from .pass_catalog import load_plugin
 
@@ -191,7 +203,8 @@ def _compile(values: dict[str, Any], text: str, name: str, output: str | None) -
     session = Session(options, manager)
     sources = split(text, name, options.split_input_file)
     try:
-        texts = [session.compile(source) for source in sources]
+        with _compiling():
+            texts = [session.compile(source) for source in sources]
     except InternalError as error:
         return _report_internal_error(error, options, manager)
     joined = join([part for part in texts if part is not None], options.emit, options.split_input_file)
@@ -202,6 +215,15 @@ def _compile(values: dict[str, Any], text: str, name: str, output: str | None) -
     return int(session.failed)
 
 
+def _compiling() -> AbstractContextManager[None]:
+    """Counts the time of the body to the limit `compile`, if there are limits."""
+    if not is_limited_child():
+        return nullcontext()
+    from ..runtime.limits import compiling
+
+    return compiling()
+
+
 def _manager(options: CompileOptions) -> PassManager | None:
     """The pipeline of passes; None if no option needs one, so that the pass manager is not imported."""
     named = (*options.print_ir_before, *options.print_ir_after, *options.remarks)
@@ -209,7 +231,7 @@ def _manager(options: CompileOptions) -> PassManager | None:
         return None
     from ..passes.manager import PassManager
     from ..passes.pipeline_text import format_pipeline
-    from ..passes.registry import PassError, find_pass
+    from ..passes.registry import PassError, PluginRefused, find_pass
     from .session import ALL_REMARKS
 
     try:
@@ -217,6 +239,8 @@ def _manager(options: CompileOptions) -> PassManager | None:
         for option in ("print_ir_before", "print_ir_after", "remarks"):
             names = getattr(options, option)
             setattr(options, option, tuple(n if n == ALL_REMARKS else find_pass(n).name for n in names))
+    except PluginRefused as error:
+        raise ToolError(f"plugins=false: {error}") from None
     except PassError as error:
         raise click.UsageError(str(error)) from None
     _warn_of_absent_passes(options, manager)

@@ -20,8 +20,10 @@ from .command import (
     completion_script,
     default_passes,
     flag,
+    limits_option,
     optimize_options,
     option,
+    run_under_limits,
 )
 from .errors import ToolError
 from .reports import Stopwatch
@@ -135,6 +137,7 @@ BUFFERS, RUN = "Buffers", "Run"
 )
 @flag("--time --timing timing", "Show the time that each step took.", RUN)
 @color_option("Other")
+@limits_option()
 @common_options("vyre-run")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, completion: str | None, **values: Any) -> int:
@@ -146,6 +149,12 @@ def command(ctx: click.Context, /, file: str | None, completion: str | None, **v
         raise click.UsageError("give a FILE, or - for stdin", ctx)
     if values["plot"] and not values["autotune"]:
         raise click.UsageError("--plot is of --autotune", ctx)
+    if values["limits"] and values["target"] == "cuda":
+        raise click.UsageError("--limits are for ref and cpu: they bound no GPU, and no memory of one", ctx)
+    files = [path for _, path in values["outputs"]] + [values["plot"]]
+    code = run_under_limits(ctx, "run", values, files)
+    if code is not None:
+        return code
     default = default_passes(values)
     # here specialization constants have their values, so -O begins with `specialize`
     options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
@@ -167,9 +176,12 @@ def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
     from ..ir.parser import parse_source
     from ..ir.verifier import verify
+    from ..runtime.limits import compiling
 
-    module = parse_source(Source(*read_text(file)))
-    diagnostics = verify(module)
+    source = Source(*read_text(file))
+    with compiling():
+        module = parse_source(source)
+        diagnostics = verify(module)
     if any(d.severity == "error" for d in diagnostics):
         raise DiagnosticError(diagnostics)
     errors.print_diagnostics(diagnostics, options.color)

@@ -18,6 +18,7 @@ from ..ir.program import Buffer, Module
 from ..runtime.arrays import storage_type
 from ..runtime.cache.store import LIMIT_VARIABLE
 from ..runtime.dispatcher import Dispatcher, OutputAlloc
+from ..runtime.limits import compiling
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
@@ -51,7 +52,8 @@ def compile_entry(
 
     Raises BadInputs, DiagnosticError.
     """
-    return compile_module(module, entry, target, dict(specs), passes, SHELL)
+    with compiling():
+        return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
 def arguments(executable: AnyExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs) -> list[Any]:

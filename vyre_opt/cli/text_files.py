@@ -9,6 +9,7 @@ import sys
 from typing import BinaryIO
 
 from ..ir.diagnostics import Source, decode
+from . import delivery
 from .errors import ToolError, write_stdout
 
 __all__ = ["MARKER", "read_bytes", "read_text", "split", "write_file", "write_text"]
@@ -87,11 +88,13 @@ def write_text(text: str, path: str | None) -> None:
         write_file(text.encode("utf-8", "surrogateescape"), path)
 
 
-def write_file(content: bytes, path: str) -> None:
+def write_file(content: bytes | memoryview, path: str) -> None:
     """Replace a file by `content`: written beside it, then renamed.  Raises ToolError.
 
     A symbolic link is followed; a device or a pipe is written to, not replaced.
     """
+    if delivery.deliver(path, content):
+        return
     try:
         target = os.path.realpath(path)  # a rename onto a link would replace the link
         mode = _mode(target)

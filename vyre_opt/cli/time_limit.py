@@ -11,6 +11,8 @@ from types import FrameType
 
 import click
 
+from .delivery import is_limited_child
+
 __all__ = ["TimedOut", "set_time_limit"]
 
 MOST_SECONDS = 1e8
@@ -28,6 +30,8 @@ def set_time_limit(seconds: float) -> None:
     """
     if not 0 < seconds <= MOST_SECONDS:
         raise ValueError(f"{seconds:g} is not above 0 and at most {MOST_SECONDS:.0e}")
+    if is_limited_child():  # its parent has the alarm
+        return
     if not hasattr(signal, "setitimer"):
         raise click.UsageError("--timeout needs alarms, which this system lacks")
 

@@ -1,0 +1,30 @@
+"""The child process of a tool under --limits: runs the tool whole, and hands its results to the parent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from ..driver.limited_worker import warm_up
+from ..passes import registry
+from ..runtime.confine import confine
+from . import delivery, errors
+
+__all__ = ["main"]
+
+
+def main(start: Mapping[str, Any]) -> None:
+    """Run the tool that the parent's one request names, and exit as it does."""
+    parent = confine(start, warm_up)
+    tool, arguments, name = parent.receive()
+    if not parent.limits.plugins:
+        registry.refuse_plugins()
+
+    def send(path: str, content: bytes | memoryview) -> None:
+        parent.send(b"p", path.encode("utf-8", "surrogateescape"))
+        parent.send(b"d", content)
+
+    delivery.connect(send)
+    sys.exit(errors.run_tool(import_module(f"{__package__}.{tool}").command, arguments, name))
