@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,13 +22,15 @@ TEXT = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
 
 @pytest.fixture(autouse=True)
 def _parent_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No child, no descriptor and no file is left."""
+    """No child, no descriptor and no file is left; nor does a signal end the parent where a tool has no handler."""
+    before_signal = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(limited, "_MODULE", "hostile_child")
     vyre_opt.parse(TEXT)
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     yield
+    signal.signal(signal.SIGPIPE, before_signal)
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
     assert not list(tmp_path.iterdir())

@@ -18,6 +18,7 @@ import os
 import pickle
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -91,9 +92,11 @@ class ChildProcess:
     def _start(self, module: str, has_stdin: bool) -> None:
         fds: list[int] = []
         try:
-            for _ in range(3):
-                fds += _pipe()
-            requests, self._requests, self._answers, answers, self._stderr, stderr = fds
+            sockets = socket.socketpair()
+            fds += _high(sockets[0].detach(), sockets[1].detach())
+            fds += _high(*os.pipe())
+            fds += _high(*os.pipe())
+            requests, sending, self._answers, answers, self._stderr, stderr = fds
             start = {
                 "module": module,
                 "path": sys.path,
@@ -117,11 +120,13 @@ class ChildProcess:
             raise BackendError(f"cannot start a process of its own: {error.strerror}") from None
         for fd in (requests, answers, stderr):
             os.close(fd)
-        parent_fds = (self._requests, self._answers, self._stderr)
-        self.kill = weakref.finalize(self, _kill, self._process, parent_fds, self.owner)
-        """Ends the child at once; does nothing the second time."""
-        for fd in parent_fds:
+        for fd in (sending, self._answers, self._stderr):
             os.set_blocking(fd, False)
+        # no pipe: to write to one that nobody reads any more ends a tool, which leaves SIGPIPE to the system
+        self._requests = socket.socket(fileno=sending)
+        reading = (self._answers, self._stderr)
+        self.kill = weakref.finalize(self, _kill, self._process, self._requests, reading, self.owner)
+        """Ends the child at once; does nothing the second time."""
 
     def begin(self) -> None:
         """Set the deadline: `time` from now."""
@@ -138,10 +143,10 @@ class ChildProcess:
             rest = part
             while rest:
                 try:
-                    rest = rest[os.write(self._requests, rest) :]
+                    rest = rest[self._requests.send(rest, socket.MSG_NOSIGNAL) :]
                 except BlockingIOError:
-                    self._wait(self._requests, select.POLLOUT)
-                except BrokenPipeError:  # it has ended, and may have said why
+                    self._wait(self._requests.fileno(), select.POLLOUT)
+                except (BrokenPipeError, ConnectionResetError):  # it has ended, and may have said why
                     return
 
     def receive(self, kind: bytes, allow: int | Callable[[int], None]) -> memoryview:
@@ -266,21 +271,22 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _pipe() -> tuple[int, int]:
-    """The ends of a pipe for reading and writing, neither of them one of the numbers of the standard streams."""
-    low = os.pipe()
+def _high(*low: int) -> list[int]:
+    """The descriptors under numbers that are none of the standard streams'."""
     try:
-        read, write = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in low)
+        return [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in low]
     finally:
         for fd in low:
             os.close(fd)
-    return read, write
 
 
-def _kill(process: subprocess.Popen[bytes], fds: tuple[int, ...], owner: int) -> None:
+def _kill(
+    process: subprocess.Popen[bytes], requests: socket.socket, fds: tuple[int, ...], owner: int
+) -> None:
     # a forked child of the owner has these objects, too
     if os.getpid() == owner and process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    requests.close()
     for fd in fds:
         os.close(fd)
