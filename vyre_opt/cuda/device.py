@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
 from ..runtime.dispatcher import BackendError
-from .driver import load, translated_errors
+from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
 
 __all__ = ["Device", "DeviceFacts", "device", "synchronize"]
@@ -52,6 +53,7 @@ class Device:
         if not 0 <= number < count:
             raise BackendError(f"there is no GPU {number}; this machine has 0 to {count - 1}")
         self.number = number
+        self.process = os.getpid()
         with translated_errors(f"opening GPU {number}"):
             self.handle = self.cuda.Device(number)
             self.context = self.handle.retain_primary_context()
@@ -69,6 +71,8 @@ class Device:
         atexit.register(self._close)
 
     def __enter__(self) -> Device:
+        if os.getpid() != self.process:
+            raise BackendError(explain(FORKED, "opening the GPU's context"))
         self.context.push()
         return self
 
@@ -104,6 +108,8 @@ class Device:
 
     def _close(self) -> None:
         """At exit, while the driver is still loaded: tell of a fault that nobody was told of, and free the pools."""
+        if os.getpid() != self.process:
+            return
         try:
             with self:
                 self.cuda.Context.synchronize()

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..runtime.dispatcher import BackendError
 
-__all__ = ["load", "translated_errors"]
+__all__ = ["FORKED", "explain", "load", "translated_errors"]
 
 INSTALL = "pip install 'vyre-opt[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
 
@@ -28,6 +28,10 @@ _FATAL = (
     "device-side assert",
     "launch timed out",
 )
+
+
+FORKED = "initialization error"
+"""What the driver says in the child of a process that has used it."""
 
 
 @cache
@@ -84,6 +88,11 @@ def explain(message: str, doing: str) -> str:
         return (
             f"a kernel broke the CUDA context while {doing}: {message}; no GPU work of this process can go on, "
             "so start a new one; with bounds='trap', or under compute-sanitizer, the access to blame is found"
+        )
+    if FORKED in lower:
+        return (
+            f"the CUDA driver is not initialised while {doing}: the process was forked after it had used a GPU, which "
+            "does not go over to the child; start new processes instead (multiprocessing's method is spawn)"
         )
     if "too large" in lower and "cooperative" in lower:
         return f"the grid is too large for a grid barrier while {doing}: {message}; use fewer workgroups"

@@ -74,8 +74,8 @@ def compile(
     kernels are expanded after it, except for ref, which runs them itself.
     `limits`: do all of this, and each call, in a child process that is held to them (see `Limits`).
 
-    Raises LimitError, a BackendError, for a limit that was broken, DiagnosticError for a program that is wrong, BadInputs (a ValueError) for arguments that
-    do not fit it, and OSError for a file that cannot be read.
+    Raises LimitError, a BackendError, for a limit that was broken, DiagnosticError for a program that is wrong,
+    BadInputs (a ValueError) for arguments that do not fit it, and OSError for a file that cannot be read.
     """
     if limits is not None:
         from .limited import LimitedExecutable

@@ -203,9 +203,8 @@ class LimitedExecutable:
             self._child.send((what, arguments))
         except (BackendError, OSError):
             raise
-        except (
-            Exception
-        ) as error:  # pickle raises nearly anything for what it cannot write, before any is sent
+        # pickle raises nearly anything for what it cannot write, before any is sent
+        except Exception as error:
             refusal = BadInputs(f"an argument cannot be passed to a process of its own: {error}")
             raise _Answered(refusal) from None
 

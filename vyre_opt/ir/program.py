@@ -26,6 +26,9 @@ Dim3 = tuple[int, int, int]
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 """The most workgroups along each axis: what every GPU from compute capability 3.0 on takes."""
 
+MAX_LANES = 1024
+"""The most invocations of a workgroup."""
+
 MAX_NESTING = 200
 """The most levels that blocks may nest, so that passes can walk them recursively."""
 

@@ -36,13 +36,12 @@ from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_aliasing, check_contents
-from .program import MAX_GRID, AccessMode, Buffer, Func, Module, Program, Spec
+from .program import MAX_GRID, MAX_LANES, AccessMode, Buffer, Func, Module, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
 
-MAX_LANES = 1024
 MAX_WORKGROUP = (1024, 1024, 64)
 MAX_BYTES = {True: 1 << 31, False: 1 << 47}
 """Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from ..ir.program import Buffer, Program
+from ..ir.program import MAX_LANES, Buffer, Program
 from ..ir.types import DataType
 from .targets import is_gpu
 
@@ -77,7 +77,12 @@ class Expansion:
 
 def expand(request: ExpansionRequest) -> Expansion:
     """Raises ValueError saying what rules an expansion out, KeyError for a kernel without one."""
-    return EXPANSIONS[request.kernel](request)
+    expansion = EXPANSIONS[request.kernel](request)
+    if expansion.program.lanes > MAX_LANES:
+        raise ValueError(
+            f"its schedule makes workgroups of {expansion.program.lanes} invocations; at most {MAX_LANES}"
+        )
+    return expansion
 
 
 def _softmax(r: ExpansionRequest) -> Expansion:
