@@ -65,15 +65,15 @@ class FakeDriver:
         handle = 7
         recorded: list[Any] | None = None
 
-        def synchronize(self) -> None:
-            pass
+        def is_done(self) -> bool:
+            return True
 
     class Event:
         def record(self, stream: Any) -> None:
             pass
 
-        def synchronize(self) -> None:
-            pass
+        def query(self) -> bool:
+            return True
 
         def time_till(self, other: Any) -> float:
             return 1.0
@@ -130,6 +130,9 @@ class FakeDevice:
 
     def __exit__(self, *failure: object) -> None:
         self.depth -= 1
+
+    def wait(self) -> None:
+        pass
 
     def allocate(self, size: int) -> FakeAllocation:
         assert self.depth, "the context is not current"

@@ -32,8 +32,8 @@ class HostEvent:
     def record(self, stream: Any = None) -> None:
         self.at = time.perf_counter()
 
-    def synchronize(self) -> None:
-        pass
+    def query(self) -> bool:
+        return True
 
     def time_till(self, other: HostEvent) -> float:
         return (other.at - self.at) * 1e3

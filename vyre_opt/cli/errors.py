@@ -68,9 +68,10 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except DiagnosticError as error:
         print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
-        return 130
+        return _ended_early(130)
     except TimedOut as error:
         print_error(str(error))
+        return _ended_early(1)
     except BrokenPipeError:  # where there is no SIGPIPE
         _discard_stdout()
     except MemoryError as error:
@@ -79,14 +80,24 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except Exception as bug:
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
-            return 130
+            return _ended_early(130)
         if isinstance(bug.__cause__, TimedOut):
             print_error(str(bug.__cause__))
-            return 1
+            return _ended_early(1)
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
     return 1
+
+
+def _ended_early(code: int) -> int:
+    """The exit code; ends the process at once if a GPU is at work, for which an exit would wait."""
+    waiting = sys.modules.get("vyre_opt.cuda.waiting")
+    if waiting is not None and waiting.has_given_up():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _in_terms_of_limits(error: Exception) -> str:

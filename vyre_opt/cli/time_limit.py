@@ -1,7 +1,7 @@
 """--timeout: an alarm that ends what the tool does, wherever it is.
 
 The main thread gets the alarm as it gets Ctrl-C: while others compile or run code for it, and between the ops of an
-interpreter.  Only a GPU at work is waited for.
+interpreter, and while a GPU is waited for.
 """
 
 from __future__ import annotations

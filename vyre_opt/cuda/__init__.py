@@ -13,6 +13,7 @@
     fast_call       calls with like arrays, planned once
     launcher        launches as one call from Python; kernel_graph: several of them as a graph
     libcuda         the driver's own library, for handles that PyCUDA does not give away
+    waiting         waits that a signal ends
     faults          records of faults, and the errors that they stand for
 
 Importing this needs neither driver nor PyCUDA; the first dispatch does.

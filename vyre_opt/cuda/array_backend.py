@@ -118,7 +118,7 @@ class GpuArrays:
         with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes to the GPU"):
             self._queue().wait()  # earlier work may still use this memory
             gpu.cuda.memcpy_htod(view.pointer, np.ascontiguousarray(array))
-            gpu.cuda.Context.synchronize()  # other streams do not wait for the default one
+            gpu.wait()  # other streams do not wait for the default one
         return view
 
     def to_host(self, array: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_
 from ..runtime.dispatcher import BackendError
 from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
+from .waiting import has_given_up, wait_in_thread
 
 __all__ = ["Device", "DeviceFacts", "device", "synchronize"]
 
@@ -79,6 +80,18 @@ class Device:
     def __exit__(self, *error: object) -> None:
         self.cuda.Context.pop()
 
+    def wait(self) -> None:
+        """Wait for all work on the GPU; the context must be current.  A signal ends the wait."""
+
+        def synchronize() -> None:
+            self.context.push()
+            try:
+                self.cuda.Context.synchronize()
+            finally:
+                self.cuda.Context.pop()
+
+        wait_in_thread(synchronize)
+
     def allocate(self, size: int) -> Any:
         """Device memory of the pool, freed with the last reference; the context must be current."""
         with translated_errors(f"asking for {size} bytes"):
@@ -110,6 +123,12 @@ class Device:
         """At exit, while the driver is still loaded: tell of a fault that nobody was told of, and free the pools."""
         if os.getpid() != self.process:
             return
+        if has_given_up():
+            # to free memory would wait for the GPU, and so would the driver when the process ends as others do
+            sys.stdout.flush()
+            sys.stderr.flush()
+            interrupted = getattr(sys, "last_type", None)
+            os._exit(0 if interrupted is None else 130 if interrupted is KeyboardInterrupt else 1)
         try:
             with self:
                 self.cuda.Context.synchronize()
@@ -137,7 +156,7 @@ def synchronize() -> None:
     for gpu in list(_devices.values()):
         with gpu:
             with translated_errors("waiting for the GPU"):
-                gpu.cuda.Context.synchronize()
+                gpu.wait()
             error = gpu.faults.take()
             if error is not None:
                 raise error

@@ -220,6 +220,7 @@ class CudaDispatcher:
                     self._zero(queue, int(memory), array.nbytes)
             self._unbound(program, pointers, scratch, queue)
             kernel.launch(queue, call.grid, pointers, counts)
+            queue.wait()
             outputs = []
             for buffer in program.bound_buffers:
                 if buffer.is_output:

@@ -112,7 +112,7 @@ class FaultRecords:
         if not self.pending:
             return None
         with translated_errors("waiting for the GPU"):
-            self.device.cuda.Context.synchronize()
+            self.device.wait()
         self._flag.value = 0
         faults = [
             (record, fault) for record in self._records if (fault := read_record(record.host.tobytes()))

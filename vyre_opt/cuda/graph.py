@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..runtime.dispatcher import BackendError
 from . import bindings
+from .waiting import wait_until
 
 if TYPE_CHECKING:
     from .dispatcher import CudaDispatcher
@@ -67,7 +68,7 @@ class LaunchGraph:
     def wait(self) -> None:
         """Wait until all replays on the graph's own stream are done."""
         with self.device:
-            self.stream.synchronize()
+            wait_until(self.stream.is_done)
 
     def drop(self) -> None:
         """Free the graph; replays that were submitted still run to their end."""

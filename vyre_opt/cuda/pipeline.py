@@ -430,6 +430,7 @@ class _HostArraysRun(_GpuRun):
         return _Slot(int(memory), memory)
 
     def copy_out(self, buffer: Buffer) -> np.ndarray:
+        self.queue.wait()
         shape, dtype = array_shape(buffer, buffer.count or 0)
         pointer = self.slots[buffer.name].pointer
         return from_device(self.device, pointer, shape, dtype, self.device.stream)

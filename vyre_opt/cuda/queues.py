@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from . import bindings
 from .device import Device
 from .driver import translated_errors
+from .waiting import wait_until
 
 __all__ = ["ForeignQueue", "PyCudaQueue", "Queue", "queue_of"]
 
@@ -30,7 +31,7 @@ class Queue(Protocol):
         """Set all bytes to 0."""
 
     def wait(self) -> None:
-        """Wait until all work enqueued so far is done."""
+        """Wait until all work enqueued so far is done.  A signal ends the wait."""
 
 
 class PyCudaQueue:
@@ -52,9 +53,9 @@ class PyCudaQueue:
     def wait(self) -> None:
         with translated_errors("waiting for the GPU"):
             if self.stream is None:
-                self.device.cuda.Context.synchronize()
+                self.device.wait()
             else:
-                self.stream.synchronize()
+                wait_until(self.stream.is_done)
 
 
 class ForeignQueue:
@@ -73,7 +74,16 @@ class ForeignQueue:
         bindings.checked(result, f"clearing {size} bytes")
 
     def wait(self) -> None:
-        bindings.checked(bindings.raw().cuStreamSynchronize(self.stream), "waiting for the GPU")
+        driver = bindings.raw()
+
+        def is_done() -> bool:
+            (code,) = driver.cuStreamQuery(self.stream)
+            if code == driver.CUresult.CUDA_ERROR_NOT_READY:
+                return False
+            bindings.checked((code,), "waiting for the GPU")
+            return True
+
+        wait_until(is_done)
 
 
 def queue_of(device: Device, stream: Any) -> Queue:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .device import Device
+from .waiting import wait_until
 
 __all__ = ["Timer"]
 
@@ -29,5 +30,5 @@ class Timer:
 
     def seconds(self) -> float:
         with self.device:
-            self.end.synchronize()
+            wait_until(self.end.query)
             return float(self.start.time_till(self.end)) / 1e3

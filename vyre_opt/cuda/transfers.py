@@ -17,6 +17,7 @@ import numpy as np
 
 from .device import Device
 from .driver import translated_errors
+from .waiting import wait_until
 
 __all__ = ["from_device", "to_device"]
 
@@ -65,9 +66,9 @@ def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
         later = number + PIECES // 2  # half of the ring stays in transfer
         if later >= PIECES and later < len(starts):
             # the last transfer out of this piece must be over before it is filled again
-            sent[later % PIECES].synchronize()
+            wait_until(sent[later % PIECES].query)
             filling.append(fill(later))
-    stream.synchronize()
+    wait_until(stream.is_done)
 
 
 @cache
@@ -78,7 +79,10 @@ def _threads() -> ThreadPoolExecutor:
 def from_device(
     device: Device, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], stream: Any
 ) -> np.ndarray:
-    """A new array that will hold the bytes at `pointer` once `stream` is synchronised."""
+    """A new array that will hold the bytes at `pointer` once `stream` has come so far.
+
+    To copy to memory that is not pinned waits for the stream, in the driver: wait for the stream before.
+    """
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     pinned = LEAST_PINNED_BYTES <= size <= MOST_PINNED_BYTES
     array: np.ndarray = device.pinned.allocate(shape, dtype) if pinned else np.empty(shape, dtype)
