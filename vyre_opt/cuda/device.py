@@ -66,9 +66,7 @@ class Device:
             self.pool = tools.DeviceMemoryPool()
             self.pinned = tools.PageLockedMemoryPool()
             self.stream = self.cuda.Stream()
-            # As long as the pool holds a free block, memory can be freed at any time, whether or not a
-            # context is current.  This block is smaller than any that is asked for, so it stays free.
-            self.pool.allocate(1).free()
+            self._hold_block()
         atexit.register(self._close)
 
     def __enter__(self) -> Device:
@@ -94,8 +92,19 @@ class Device:
 
     def allocate(self, size: int) -> Any:
         """Device memory of the pool, freed with the last reference; the context must be current."""
-        with translated_errors(f"asking for {size} bytes"):
-            return self.pool.allocate(max(LEAST_BYTES, size))
+        try:
+            with translated_errors(f"asking for {size} bytes"):
+                return self.pool.allocate(max(LEAST_BYTES, size))
+        finally:
+            if not self.pool.held_blocks:  # where memory is short, the pool gives all back
+                self._hold_block()
+
+    def _hold_block(self) -> None:
+        """Have the pool hold a free block: then memory can be freed whether or not a context is current.
+
+        It is smaller than any that is asked for, so it stays free.
+        """
+        self.pool.allocate(1).free()
 
     def _facts(self) -> DeviceFacts:
         attribute, value_of = self.cuda.device_attribute, self.handle.get_attribute
