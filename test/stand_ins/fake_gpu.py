@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver
+from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver, libcuda
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.faults import FaultRecord, FaultRecords
 from vyre_opt.lowering.nvptx.abi import FaultSite, storage_buffers
@@ -307,6 +307,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The dispatcher that GPU arrays choose by themselves from now on."""
     cuda = FakeDriver()
     monkeypatch.setattr(driver, "load", lambda: cuda)
+    monkeypatch.setattr(libcuda, "is_done", lambda stream: True)
     fake = Fake(FakeDevice(cuda))
     monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
     monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)

@@ -17,7 +17,7 @@ from .device_arrays import Description, View, describe, new_array, producer_stre
 from .driver import translated_errors
 from .fast_call import fast_call
 from .libraries import library_of
-from .queues import Queue, queue_of
+from .queues import PyCudaQueue, Queue, queue_of
 
 __all__ = ["GpuArrays", "gpu_arrays"]
 
@@ -118,7 +118,7 @@ class GpuArrays:
         with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes to the GPU"):
             self._queue().wait()  # earlier work may still use this memory
             gpu.cuda.memcpy_htod(view.pointer, np.ascontiguousarray(array))
-            gpu.wait()  # other streams do not wait for the default one
+            PyCudaQueue(gpu, None).wait()  # other streams do not wait for the default one
         return view
 
     def to_host(self, array: Any) -> np.ndarray:

@@ -181,7 +181,7 @@ class CudaDispatcher:
     def synchronize(self) -> None:
         """Wait for the GPU, and raise the ProgramError of a fault of earlier calls."""
         with self.device:
-            PyCudaQueue(self.device, None).wait()
+            self.device.wait()
             self.raise_fault()
 
     def raise_fault(self) -> None:

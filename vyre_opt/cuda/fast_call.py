@@ -25,6 +25,7 @@ from .kernels import LoadedKernel, unit_of
 from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
 from .libcuda import is_capturing
 from .libraries import library_of
+from .queues import queue_of
 
 if TYPE_CHECKING:
     from .array_backend import GpuArrays
@@ -176,7 +177,9 @@ class GpuCall:
         if status:
             return self._otherwise(status, arrays, new)
         if self._waits:
-            self._dispatcher.synchronize()
+            with self._dispatcher.device as device:
+                queue_of(device, self._stream()).wait()
+                self._dispatcher.raise_fault()
         del new[self._count :]
         return new
 

@@ -18,6 +18,7 @@ __all__ = [
     "error_text",
     "function_of",
     "is_capturing",
+    "is_done",
     "launch",
     "library",
     "load_module",
@@ -26,6 +27,9 @@ __all__ = [
 
 _OPTIMIZATION_LEVEL = 7
 """CU_JIT_OPTIMIZATION_LEVEL"""
+
+_NOT_READY = 600
+"""CUDA_ERROR_NOT_READY"""
 
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
@@ -109,6 +113,15 @@ def is_capturing(stream: int) -> bool:
     status = ctypes.c_int()
     result = library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
     return not result and bool(status.value)
+
+
+def is_done(stream: int) -> bool:
+    """Whether all work on the stream of a handle is done; the context must be current.  Raises BackendError."""
+    code = library().cuStreamQuery(ctypes.c_void_p(stream))
+    if code == _NOT_READY:
+        return False
+    check(code, "waiting for the GPU")
+    return True
 
 
 def current_context() -> int:

@@ -94,7 +94,7 @@ class _Owned:
     def wait(self, queue: Queue) -> None:
         """Before a run on a queue: wait for the last run if it was on another, since all runs share memory."""
         if self.last is not None and self.last.handle != queue.handle:
-            PyCudaQueue(self.device, None).wait()  # for all work: the last stream may be gone
+            self.device.wait()  # for all work: the last stream may be gone
         self.last = queue
 
     def drop(self, key: tuple[int, ...]) -> None:
@@ -208,7 +208,7 @@ class GpuRunner:
         if recording is None:
             if len(cached) >= MAX_RECORDINGS:
                 # the fault records of the one to drop may still be written
-                PyCudaQueue(self.device, None).wait()
+                self.device.wait()
                 self.dispatcher.raise_fault()
                 self.owned.drop(next(iter(cached)))
             recording = cached[key] = self._record(slots)

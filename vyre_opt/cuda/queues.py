@@ -6,9 +6,10 @@ torch or CuPy made, only its handle is known; cuda-bindings takes that.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol
 
-from . import bindings
+from . import bindings, libcuda
 from .device import Device
 from .driver import translated_errors
 from .waiting import wait_until
@@ -52,10 +53,7 @@ class PyCudaQueue:
 
     def wait(self) -> None:
         with translated_errors("waiting for the GPU"):
-            if self.stream is None:
-                self.device.wait()
-            else:
-                wait_until(self.stream.is_done)
+            wait_until(partial(libcuda.is_done, 0) if self.stream is None else self.stream.is_done)
 
 
 class ForeignQueue:
@@ -74,16 +72,7 @@ class ForeignQueue:
         bindings.checked(result, f"clearing {size} bytes")
 
     def wait(self) -> None:
-        driver = bindings.raw()
-
-        def is_done() -> bool:
-            (code,) = driver.cuStreamQuery(self.stream)
-            if code == driver.CUresult.CUDA_ERROR_NOT_READY:
-                return False
-            bindings.checked((code,), "waiting for the GPU")
-            return True
-
-        wait_until(is_done)
+        wait_until(partial(libcuda.is_done, self.handle))
 
 
 def queue_of(device: Device, stream: Any) -> Queue:
