@@ -90,7 +90,7 @@ class Executable:
             if type(grid) is tuple:
                 key += tuple(map(type, grid))
             if lengths:
-                key += tuple((name, type(length), length) for name, length in lengths.items())
+                key = (key, *lengths.items(), *map(type, lengths.values()))
             return self._fast.get(key), key, names, arrays
         except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
             return None, None, (), ()
