@@ -7,7 +7,10 @@ first asked for, so that `import vyre_opt` and the command line start fast.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # as type checkers take it; `typing` itself would take milliseconds of every start
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

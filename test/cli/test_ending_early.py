@@ -177,3 +177,36 @@ sys.exit(run_tool(tool, []))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (code, message)
+
+
+@pytest.mark.parametrize("options", [[], ["--timeout=0.2"]])
+def test_a_signal_in_a_destructor(options: list[str]) -> None:
+    """Python drops what is raised there; it is raised again."""
+    script = """
+import os, signal, sys, time, click
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+from vyre_opt.cli.command import common_options
+from vyre_opt.cli.errors import run_tool
+
+class Dropped:
+    def __del__(self):
+        if len(sys.argv) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.4)
+
+@click.command("tool")
+@common_options("tool")
+def tool(completion):
+    Dropped()
+    print("goes on", flush=True)
+    while True:
+        time.sleep(0.01)
+
+sys.exit(run_tool(tool, sys.argv[1:]))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *options], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.stdout == "goes on\n"
+    assert ran.returncode == (1 if options else 130)
+    assert "Exception ignored" in ran.stderr

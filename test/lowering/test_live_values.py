@@ -81,6 +81,11 @@ def programs() -> dict[str, str]:
     }
 
 
+def vyre_type(name: str) -> np.dtype:
+    """The NumPy type of a type of the language."""
+    return np.dtype(f"{name[0]}{int(name[1:]) // 8}")
+
+
 def parsed(text: str) -> Program:
     return vyre_opt.parse(text).programs["p"]
 
@@ -106,14 +111,40 @@ IN_SHORT = ("40 vectors, around a barrier", "integers")
 def test_results_and_frames(name: str) -> None:
     program = parsed(programs()[name])
     stored = program.buffers["x"].dtype
-    kind = {"f64": np.float64, "f32": np.float32, "u8": np.uint8, "u32": np.uint32}[stored.name]
-    x = np.random.default_rng(1).integers(0, 200, 96 * 64).astype(kind)
+    x = np.random.default_rng(1).integers(0, 200, 96 * 64).astype(vyre_type(stored.name))
     inputs = [x, np.zeros_like(x)]
     (expected,) = dispatcher("ref").dispatch(program, inputs, 1)
     (y,) = CpuDispatcher(cache=False).dispatch(program, inputs, 1)
     assert np.array_equal(y, expected)
     assert y.any()
     assert frame_of(program) <= LARGEST_FRAME
+
+
+HEAVY = (("div", "u64", 40, 16), ("mul_sat", "u64", 20, 32), ("rem", "i8", 40, 16), ("tanh", "f64", 20, 16))
+
+
+@pytest.mark.parametrize(("op", "dtype", "count", "lanes"), HEAVY)
+def test_many_ops_that_are_long_code(op: str, dtype: str, count: int, lanes: int) -> None:
+    """They are loops over the elements, so that twice the elements are no more code."""
+
+    def text(lanes: int) -> str:
+        kind = f"vec<{lanes} x {dtype}>"
+        lines = [
+            head(dtype),
+            f"%c = const {lanes} : u32\n%at = mul %g, %c : u32\n%v0 = load @x[%at] : {kind}",
+        ]
+        other = "" if op == "tanh" else ", %v0"
+        lines += [f"%v{i + 1} = {op} %v{i}{other} : {kind}" for i in range(count)]
+        return "\n".join([*lines, f"store %v{count}, @y[%at] : {kind}\n}}"])
+
+    program, host = parsed(text(lanes)), jit.Host.this()
+    x = np.random.default_rng(2).integers(1, 100, 32 * lanes).astype(vyre_type(dtype))
+    inputs = [x, np.zeros_like(x)]
+    (expected,) = dispatcher("ref").dispatch(program, inputs, 1)
+    (y,) = CpuDispatcher(cache=False).dispatch(program, inputs, 1)
+    assert np.allclose(y, expected, rtol=1e-14)
+    small, large = (len(host_code(parsed(text(n)), None, {}, host).text) for n in (16, 32))
+    assert large < 1.2 * small
 
 
 def test_a_program_within_the_budget_keeps_nothing_in_memory() -> None:

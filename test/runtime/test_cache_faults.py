@@ -25,7 +25,7 @@ from vyre_opt.runtime.cpu import CpuDispatcher, compiler
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="modes, links, FIFOs"),
-    pytest.mark.filterwarnings("ignore:nothing is cached"),
+    pytest.mark.filterwarnings("ignore:(nothing is cached|an entry of the cache is not used)"),
 ]
 
 TEXT = """vyre 1

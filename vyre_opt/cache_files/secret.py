@@ -27,11 +27,14 @@ def open_cache(path: Path, create: bool = False) -> Iterator[tuple[Folder, bytes
 
     The first Unsafe in a process, here or inside of the `with`, is a warning as well.
     """
+    what = "nothing is cached"
     try:
         with open_folder(path, create) as folder:
-            yield folder, read_key(folder, create)
+            key = read_key(folder, create)
+            what = "an entry of the cache is not used, and made anew"
+            yield folder, key
     except Unsafe as unsafe:
-        _warn(unsafe)
+        _warn(what, unsafe)
         raise
 
 
@@ -59,10 +62,10 @@ def read_key(folder: Folder, create: bool = False) -> bytes:
     return read_key(folder)
 
 
-def _warn(unsafe: Unsafe) -> None:
+def _warn(what: str, unsafe: Unsafe) -> None:
     global _has_warned
     if not _has_warned:
         import warnings
 
         _has_warned = True
-        warnings.warn(f"nothing is cached: {unsafe}", stacklevel=2)
+        warnings.warn(f"{what}: {unsafe}", stacklevel=2)

@@ -22,7 +22,7 @@ import click
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from . import delivery
-from .time_limit import TimedOut
+from .time_limit import TimedOut, end_alarms, interrupt
 
 __all__ = [
     "ToolError",
@@ -58,7 +58,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     name = name or command.name or "vyre"
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)
         return command.main(list(argv), prog_name=name, standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
@@ -68,8 +68,10 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except DiagnosticError as error:
         print_diagnostics(error.diagnostics, use_color("auto"))
     except (KeyboardInterrupt, click.Abort):
+        end_alarms()
         return _ended_early(130)
     except TimedOut as error:
+        end_alarms()
         print_error(str(error))
         return _ended_early(1)
     except BrokenPipeError:  # where there is no SIGPIPE
@@ -80,8 +82,10 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except Exception as bug:
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
+            end_alarms()
             return _ended_early(130)
         if isinstance(bug.__cause__, TimedOut):
+            end_alarms()
             print_error(str(bug.__cause__))
             return _ended_early(1)
         import shlex

@@ -163,6 +163,8 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
     return flat.reshape(-1, lanes) if lanes > 1 else flat
 
 
+MOST_SAID = 200  # characters of a shape in a message
+
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -170,20 +172,25 @@ def _npy(raw: bytes) -> np.ndarray:
     """The array of a .npy file.  Raises ValueError.  (np.load also takes archives and pickles by what they hold.)"""
     if not raw.startswith(np.lib.format.MAGIC_PREFIX):
         raise ValueError("it does not begin as one")
+    version = (raw[6], raw[7]) if len(raw) >= 8 else (0, 0)
+    if version not in _HEADERS:
+        raise ValueError(f"its version is {version[0]}.{version[1]}")
     file = io.BytesIO(raw)
+    file.seek(8)
     try:
-        version = np.lib.format.read_magic(file)
-        if version not in _HEADERS:
-            raise ValueError(f"its version is {version[0]}.{version[1]}")
         shape, _, dtype = _HEADERS[version](file)
     # a header is a text of Python, and NumPy's reading of one may raise nearly anything
-    except Exception as error:
-        raise ValueError(str(error).partition("\n")[0] or "its header is damaged") from None
+    except Exception:
+        raise ValueError("its header is damaged") from None
     # before anything is allocated
     if dtype.hasobject or dtype.kind not in "biuf":
         raise ValueError(f"it holds {dtype}")
-    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != len(raw) - file.tell():
-        raise ValueError(f"it has {len(raw) - file.tell()} bytes of data, not those of {shape} {dtype}")
+    if any(type(extent) is not int or extent < 0 for extent in shape):
+        raise ValueError("its header is damaged")
+    if prod(shape) * dtype.itemsize != len(raw) - file.tell():
+        said = f"{shape} {dtype}"
+        said = said if len(said) < MOST_SAID else "its shape"
+        raise ValueError(f"it has {len(raw) - file.tell()} bytes of data, not those of {said}")
     file.seek(0)
     array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
     return array

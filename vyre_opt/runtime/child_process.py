@@ -50,6 +50,9 @@ TAIL_BYTES = 4096
 
 READ_BYTES = 1 << 16
 
+_SHORT_OF_MEMORY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+"""How a process may end that gets no memory, and does not say so."""
+
 _OUT_OF_MEMORY = (b"out of memory", b"bad_alloc", b"Cannot allocate memory", b"MemoryError")
 """What LLVM, C++, C libraries and Python say of that."""
 
@@ -251,7 +254,7 @@ class ChildProcess:
         why = f": {said}" if said and code else ""
         if code == -signal.SIGKILL:
             why += "; the system may be short of memory"
-        elif code < 0 and self.limits.memory is not None:
+        elif -code in _SHORT_OF_MEMORY and self.limits.memory is not None:
             why += "; the limit of memory may be too low for it"
         return _Ended(f"the process that did the work {how}{why}", code)
 

@@ -119,6 +119,8 @@ def _problem(name: str, value: Any) -> str:
 def _read(name: str, text: str) -> Any:
     """The value of a limit from text.  Raises BadInputs."""
     try:
+        if "_" in text:  # which Python allows in numbers
+            raise ValueError(text)
         if name in _SECONDS:
             return float(text)
         if name in _SIZES:

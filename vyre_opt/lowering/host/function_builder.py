@@ -107,6 +107,13 @@ class FunctionBuilder:
         self.w.line(f"store {kind} {value}, ptr {slot}")
 
     @contextmanager
+    def each_part(self, count: int) -> Iterator[str]:
+        """A loop over the parts of a value in memory, which LLVM does not unroll; yields the part's number."""
+        zero = self.w.emit("zext i32 %zero to i64")
+        with self.counting("part", "i64", "0", self.w.emit(f"add i64 {zero}, {count}")) as number:
+            yield number
+
+    @contextmanager
     def counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
         """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
         w, slot = self.w, self.slot(kind)

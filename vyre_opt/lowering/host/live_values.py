@@ -3,6 +3,9 @@
 LLVM keeps values in registers and on the stack, and its allocation takes quadratic time in how many are live.  So
 where those of a subgroup's 32 lanes take more than BUDGET bytes, the large and the long-lived ones go to the
 workgroup's scratch memory as soon as they are computed, and are loaded again wherever they are used.
+
+An op whose operands and results are there is a loop over the elements of its vectors.  So vectors go there, too, where
+ops that are long code for each element (see `is_heavy`) would be written out for many elements.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from heapq import heappop, heappush
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ..common.lane_shape import CARRIER_BYTES, carrier
+from .outline import is_heavy
 
 __all__ = ["BUDGET", "Peak", "TooManyLive", "ValueInMemory", "values_in_memory"]
 
@@ -26,6 +30,9 @@ LARGE = 1 << 10
 
 LONG = 16
 """Ops that a smaller value is live for, from which on it goes to memory."""
+
+ROLLED_LANES, MOST_HEAVY = 8, 80
+"""Elements of a vector from which on it goes to memory, where the heavy ops on such vectors have more elements in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +64,24 @@ class ValueInMemory:
 
 
 def values_in_memory(program: Program, is_wide: Callable[[Value], bool]) -> list[ValueInMemory]:
-    """The values to be kept in memory; none for a program within the budget.
+    """The values to be kept in memory; none for a program within the budget, without many heavy ops.
 
     `is_wide`: whether a value has an element for each lane of a subgroup, not one for all.  Raises TooManyLive.
     """
     ranges = _LiveRanges(program)
     sizes = {value: _size(value) for value in ranges.ends if is_wide(value)}
-    if ranges.peak(sizes).size <= BUDGET:
+    heavy = [op.results[0].type.lanes for op in ranges.ops if is_heavy(op)]
+    rolls = sum(lanes for lanes in heavy if lanes >= ROLLED_LANES) > MOST_HEAVY
+    stores = ranges.peak(sizes).size > BUDGET
+    if not rolls and not stores:
         return []
-    in_memory = [
-        value
-        for value, size in sizes.items()
-        if isinstance(value.owner, Op)
-        and not value.owner.regions
-        and (size >= LARGE or ranges.length(value) >= LONG)
-    ]
+
+    def is_kept(value: Value) -> bool:
+        is_large = stores and (sizes[value] >= LARGE or ranges.length(value) >= LONG)
+        return is_large or (rolls and value.type.lanes >= ROLLED_LANES)
+
+    plain = [v for v in sizes if isinstance(v.owner, Op) and not v.owner.regions]
+    in_memory = [value for value in plain if is_kept(value)]
     peak = ranges.peak({value: sizes[value] for value in sizes.keys() - set(in_memory)})
     if peak.size > BUDGET:
         raise TooManyLive(peak)

@@ -24,10 +24,16 @@ from .function_builder import FLAGS
 if TYPE_CHECKING:
     from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["cut_block", "weigh_ops", "write_part"]
+__all__ = ["cut_block", "is_heavy", "weigh_ops", "write_part"]
 
 CHECKED, LANES = 16, 8
 """The weight of a checked access, and the elements of an op's longest vector for each of which it weighs 1."""
+
+HEAVY = 16
+"""The weight of one element of an op that is long code: a function, or one that vector units lack."""
+
+_FUNCTIONS = frozenset({"exp", "exp2", "log", "log2", "tanh"})
+_LONG_ON_INTEGERS = frozenset({"div", "rem", "mul_hi", "mul_sat"})
 
 PART = 32 * CHECKED
 """The most that a part weighs; a block of up to twice as much stays whole."""
@@ -43,8 +49,16 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
         checked = "buffer" in op.attrs and op.operands and op not in proven
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
         lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
-        weights[op] = (CHECKED if checked else 0) + -(-lanes // LANES) + inside
+        own = HEAVY * lanes if is_heavy(op) else -(-lanes // LANES)
+        weights[op] = (CHECKED if checked else 0) + own + inside
     return weights
+
+
+def is_heavy(op: Op) -> bool:
+    """Whether an op is long code for each element."""
+    if op.name in _LONG_ON_INTEGERS:
+        return op.results[0].type.element.is_int or op.name == "rem"
+    return op.name in _FUNCTIONS
 
 
 def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:
@@ -59,7 +73,7 @@ def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, 
             runs.append((True, run))
             run, weight = [], 0
         if weights[op] > PART:
-            runs.append((False, [op]))  # its own blocks are cut
+            runs.append((not op.regions, [op]))  # blocks of its own are cut themselves
         else:
             run.append(op)
             weight += weights[op]

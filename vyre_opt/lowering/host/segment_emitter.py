@@ -189,7 +189,7 @@ class SegmentEmitter:
         return loaded
 
     def store_each(self, value: Value, write: Callable[[str], str]) -> PartsInMemory:
-        with self.builder.counting("part", "i64", "0", str(value.type.lanes)) as number:
+        with self.builder.each_part(value.type.lanes) as number:
             self._store_part(value, write(number), number)
         return self.store(value, ())
 

@@ -133,7 +133,7 @@ class SubgroupEmitter:
     def each_part(self, operands: Sequence[Parts], write: Callable[[Sequence[str], str], None]) -> None:
         """Write something for each part of values, by `write(column, number)`; a loop if they are in memory."""
         if all(isinstance(parts, PartsInMemory) for parts in operands):
-            with self.builder.counting("part", "i64", "0", str(len(operands[0]))) as number:
+            with self.builder.each_part(len(operands[0])) as number:
                 write([_part(parts, number) for parts in operands], number)
             return
         for place, column in enumerate(zip(*operands, strict=True)):
