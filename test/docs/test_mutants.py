@@ -40,6 +40,7 @@ def test_the_page_lists_them(root: Path, mutants: ModuleType) -> None:
     assert rows == expected
 
 
+@pytest.mark.slow
 def test_a_mistake_is_noticed(mutants: ModuleType) -> None:
     """One of them, planted and run; `make mutants` does all."""
     (mutant,) = [m for m in mutants.MUTANTS if "transient" in m.title]

@@ -102,7 +102,7 @@ def frame_of(program: Program) -> int:
     return max(map(int, re.findall(r"sub\w*\s+[$#](\d+), %?[re]?sp", assembly)), default=0)
 
 
-IN_SHORT = ("40 vectors, around a barrier", "integers")
+IN_SHORT = ("40 vectors, around a barrier",)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,10 @@ def test_results_and_frames(name: str) -> None:
 HEAVY = (("div", "u64", 40, 16), ("mul_sat", "u64", 20, 32), ("rem", "i8", 40, 16), ("tanh", "f64", 20, 16))
 
 
-@pytest.mark.parametrize(("op", "dtype", "count", "lanes"), HEAVY)
+@pytest.mark.parametrize(
+    ("op", "dtype", "count", "lanes"),
+    [HEAVY[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in HEAVY[1:])],
+)
 def test_many_ops_that_are_long_code(op: str, dtype: str, count: int, lanes: int) -> None:
     """They are loops over the elements, so that twice the elements are no more code."""
 

@@ -102,6 +102,7 @@ def test_tune_writes_the_choice_into_the_text() -> None:
     assert retuned.remarks[0].kind == "applied"
 
 
+@pytest.mark.slow
 def test_tune_of_stages() -> None:
     """Each stage on its own; one with a schedule, and one of open size, stay; and the result runs."""
     module, done = tuned(STAGES)

@@ -130,6 +130,7 @@ def test_many_interrupts() -> None:
     interrupted("while", 4, is_pipeline=False, times=60)
 
 
+@pytest.mark.slow
 def test_a_handler_that_does_not_raise_stops_nothing() -> None:
     """It runs while others run the code, which goes on and ends as it would."""
     script = """
