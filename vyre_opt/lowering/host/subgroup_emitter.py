@@ -120,8 +120,8 @@ class SubgroupEmitter:
 
         Where value and operands are in memory that is a loop, so that long vectors are short code.
         """
-        memory = self.memory
-        if memory is not None and memory.holds(value) and all(map(_has_any_part, operands)):
+        memory, is_vector = self.memory, value.type.lanes > 1
+        if memory is not None and is_vector and memory.holds(value) and all(map(_has_any_part, operands)):
             self.values[value] = memory.store_each(
                 value, lambda number: write([_part(parts, number) for parts in operands], number)
             )
@@ -132,7 +132,7 @@ class SubgroupEmitter:
 
     def each_part(self, operands: Sequence[Parts], write: Callable[[Sequence[str], str], None]) -> None:
         """Write something for each part of values, by `write(column, number)`; a loop if they are in memory."""
-        if all(isinstance(parts, PartsInMemory) for parts in operands):
+        if len(operands[0]) > 1 and all(isinstance(parts, PartsInMemory) for parts in operands):
             with self.builder.each_part(len(operands[0])) as number:
                 write([_part(parts, number) for parts in operands], number)
             return
