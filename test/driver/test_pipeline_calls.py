@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.unwritten import COUNT
 
 import vyre_opt
 from vyre_opt.runtime.dispatcher import BadInputs, ProgramError
@@ -194,24 +195,14 @@ def test_threads_share_a_plan() -> None:
 def test_an_unbound_buffer_is_zero_at_each_launch() -> None:
     """As it is where a program is called alone: a later round must not see what an earlier one added."""
     pipeline = vyre_opt.compile(
-        """vyre 1
-program @count workgroup(32) {
-  buffer @x : u32[?] read_write binding(0) live_in live_out
-  buffer @seen : u32[1] read_write
-  %g = global_id x
-  %one = const 1 : u32
-  %zero = const 0 : u32
-  %before = atomic_add @seen[%zero], %one : u32
-  %v = load @x[%g] : u32
-  %w = add %v, %before : u32
-  store %w, @x[%g] : u32
-}
-pipeline @main {
+        f"""vyre 1
+{COUNT}
+pipeline @main {{
   buffer @x : u32[32] live_in live_out read_write
-  repeat 3 {
+  repeat 3 {{
     launch @count grid(1) (@x)
-  }
-}
+  }}
+}}
 """
     )
     for _ in range(4):

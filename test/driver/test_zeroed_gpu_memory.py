@@ -8,46 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_gpu import CupyArray, aligned, numpy
+from support.unwritten import COUNT, EVERY_THIRD
 
 import vyre_opt
 from vyre_opt.cuda import CudaDispatcher
 from vyre_opt.lowering.common.zeroed_tiles import with_zeroed_tiles
 from vyre_opt.runtime.dispatcher import dispatcher
 
-TEXT = """vyre 1
-program @third workgroup(32) {
-  buffer @x : u32[?] read binding(0)
-  buffer @y : u32[?] write binding(1)
-  %g = global_id x
-  %c3 = const 3 : u32
-  %i = mul %g, %c3 : u32
-  %n = len @y
-  %in = lt %i, %n : u32
-  if %in {
-    %v = load @x[%i] : u32
-    store %v, @y[%i] : u32
-  }
-}
-program @count workgroup(32) {
-  buffer @x : u32[?] read_write binding(0) live_in live_out
-  buffer @seen : u32[1] read_write
-  %g = global_id x
-  %one = const 1 : u32
-  %zero = const 0 : u32
-  %before = atomic_add @seen[%zero], %one : u32
-  %v = load @x[%g] : u32
-  %w = add %v, %before : u32
-  store %w, @x[%g] : u32
-}
-pipeline @main {
+TEXT = f"""vyre 1
+{EVERY_THIRD}{COUNT}
+pipeline @main {{
   buffer @x : u32[?] read
   buffer @counted : u32[32] live_in live_out read_write
   buffer @y : u32[?] write
-  repeat 3 {
+  repeat 3 {{
     launch @count grid(1) (@counted)
-  }
+  }}
   launch @third grid(2) (@x, @y)
-}
+}}
 """
 
 TILES = """vyre 1

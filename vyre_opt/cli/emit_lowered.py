@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module, Program
-from ..lowering.common.llvm_calls import interruptible
 from ..lowering.common.llvm_passes import run_passes
+from ..lowering.common.native_calls import interruptible
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 

@@ -98,9 +98,7 @@ def _ended_early(code: int) -> int:
     """The exit code; ends the process at once if a GPU is at work, for which an exit would wait."""
     waiting = sys.modules.get("vyre_opt.cuda.waiting")
     if waiting is not None and waiting.has_given_up():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        waiting.exit_now(code)
     return code
 
 

@@ -12,7 +12,7 @@ from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_
 from ..runtime.dispatcher import BackendError
 from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
-from .waiting import has_given_up, wait_in_thread
+from .waiting import exit_now, has_given_up, wait_in_thread
 
 __all__ = ["Device", "DeviceFacts", "device", "synchronize"]
 
@@ -133,11 +133,8 @@ class Device:
         if os.getpid() != self.process:
             return
         if has_given_up():
-            # to free memory would wait for the GPU, and so would the driver when the process ends as others do
-            sys.stdout.flush()
-            sys.stderr.flush()
-            interrupted = getattr(sys, "last_type", None)
-            os._exit(0 if interrupted is None else 130 if interrupted is KeyboardInterrupt else 1)
+            uncaught = getattr(sys, "last_type", None)
+            exit_now(0 if uncaught is None else 130 if uncaught is KeyboardInterrupt else 1)
         try:
             with self:
                 self.cuda.Context.synchronize()

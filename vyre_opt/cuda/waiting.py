@@ -6,17 +6,21 @@ What a GPU has begun cannot be stopped by the process.  A process that has given
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
 from time import perf_counter, sleep
+from typing import NoReturn
 
-__all__ = ["has_given_up", "wait_in_thread", "wait_until"]
+from ..lowering.common.native_calls import interruptible
+
+__all__ = ["exit_now", "has_given_up", "wait_in_thread", "wait_until"]
 
 SPIN_SECONDS = 1e-3
 """How long the processor is kept busy asking; what takes longer may end a nap late."""
 
 NAP_SECONDS = 1e-4
-TURN_SECONDS = 0.1
 
 _gave_up = threading.Event()
 
@@ -39,25 +43,12 @@ def wait_until(is_done: Callable[[], bool]) -> None:
 
 
 def wait_in_thread(call: Callable[[], None]) -> None:
-    """`call()` and what it raises, for a wait that offers nothing to ask: another thread makes it for the main one."""
-    if threading.current_thread() is not threading.main_thread():
-        call()
-        return
-    errors: list[BaseException] = []
+    """`call()` and what it raises, for a wait that offers nothing to ask."""
+    interruptible(call, _gave_up.set)
 
-    def run() -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=run, name="vyre-gpu-wait", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(TURN_SECONDS)
-    except BaseException:
-        _gave_up.set()
-        raise
-    if errors:
-        raise errors[0]
+def exit_now(code: int) -> NoReturn:
+    """End the process without the GPU: to free its memory would wait for it, and so would the driver at an exit."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

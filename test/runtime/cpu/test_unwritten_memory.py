@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.unwritten import EVERY_THIRD
 
 import vyre_opt
 from vyre_opt import kernels
@@ -40,24 +41,9 @@ program @fill workgroup(32) {
 }
 """
 
-EVERY_THIRD = """vyre 1
-program @third workgroup(32) {
-  buffer @x : u32[?] read binding(0)
-  buffer @y : u32[?] write binding(1)
-  %g = global_id x
-  %c3 = const 3 : u32
-  %i = mul %g, %c3 : u32
-  %n = len @y
-  %in = lt %i, %n : u32
-  if %in {
-    %v = load @x[%i] : u32
-    store %v, @y[%i] : u32
-  }
-}
-"""
-
+THIRD = f"vyre 1\n{EVERY_THIRD}"
 THROUGH_A_BUFFER = (
-    EVERY_THIRD
+    THIRD
     + """
 pipeline @main {
   buffer @x : u32[?] read
@@ -106,7 +92,7 @@ def test_workgroup_memory(traces: None) -> None:
 
 @pytest.mark.parametrize("count", [100, 600_000])
 def test_outputs(traces: None, count: int) -> None:
-    third, x = vyre_opt.compile(EVERY_THIRD), np.arange(1, count + 1, dtype=np.uint32)
+    third, x = vyre_opt.compile(THIRD), np.arange(1, count + 1, dtype=np.uint32)
     for _ in range(4):  # the first call, and planned ones
         np.full(count, 0xA5A5A5A5, np.uint32)  # for NumPy to give away again
         y = third([x], count // 96 + 1, lengths={"y": count})["y"]
@@ -124,7 +110,7 @@ def test_buffers_of_a_pipeline(traces: None) -> None:
 
 def test_torch_tensors(traces: None) -> None:
     torch = pytest.importorskip("torch")
-    third, x = vyre_opt.compile(EVERY_THIRD), torch.arange(600_000, dtype=torch.int64).to(torch.uint32)
+    third, x = vyre_opt.compile(THIRD), torch.arange(600_000, dtype=torch.int64).to(torch.uint32)
     for _ in range(3):
         y = third([x], 6251, lengths={"y": 600_000})["y"]
         assert np.array_equal(y.numpy(), np.where(np.arange(600_000) % 3, 0, np.arange(600_000)))

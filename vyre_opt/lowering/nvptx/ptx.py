@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..common.llvm_calls import interruptible
 from ..common.llvm_passes import run_passes
+from ..common.native_calls import interruptible
 from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 
 if TYPE_CHECKING:

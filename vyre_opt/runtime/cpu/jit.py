@@ -12,8 +12,8 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from ...lowering.common.llvm_calls import interruptible
 from ...lowering.common.llvm_passes import run_passes
+from ...lowering.common.native_calls import interruptible
 from ...lowering.host.function_builder import SimdFeatures
 
 __all__ = ["Host", "Loaded", "compile_object", "link", "load"]

@@ -1,7 +1,7 @@
-"""Calls of LLVM that may take long, made so that signals are handled meanwhile.
+"""Calls of LLVM and of drivers that may take long, made so that signals are handled meanwhile.
 
-Python handles signals in the main thread only, and not while that is in LLVM, which nothing can stop.  So there another
-thread makes the call; if a signal ends the wait, the call goes on, and its result is dropped.
+Python handles signals in the main thread only, and not while that is in a library, which nothing can stop.  So there
+another thread makes the call; if a signal ends the wait, the call goes on, and its result is dropped.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ WAIT_SECONDS = 0.1
 """How long at once the main thread waits: on Windows it handles no signal before the end."""
 
 
-def interruptible(call: Callable[[], T]) -> T:
-    """`call()`; what it raises, and KeyboardInterrupt."""
+def interruptible(call: Callable[[], T], on_abandon: Callable[[], object] | None = None) -> T:
+    """`call()`; what it raises, and KeyboardInterrupt.
+
+    `on_abandon`: is called where the call goes on alone; by default the process is to end without LLVM's destructors.
+    """
     if threading.current_thread() is not threading.main_thread():
         return call()
     results: list[T] = []
@@ -33,13 +36,13 @@ def interruptible(call: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="vyre-llvm", daemon=True)
+    thread = threading.Thread(target=run, name="vyre-call", daemon=True)
     thread.start()
     try:
         while thread.is_alive():
             thread.join(WAIT_SECONDS)
     except BaseException:
-        _exit_without_destructors()
+        (on_abandon or _exit_without_destructors)()
         raise
     if errors:
         raise errors[0]

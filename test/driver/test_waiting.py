@@ -1,0 +1,41 @@
+"""Waits for a GPU end at a signal, whatever the GPU does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from vyre_opt.cuda.waiting import has_given_up, wait_in_thread, wait_until
+
+
+def test_waits_that_come_to_their_end() -> None:
+    answers = iter([False, False, True])
+    wait_until(lambda: next(answers))
+    assert list(answers) == []
+    calls: list[int] = []
+    wait_in_thread(lambda: calls.append(1))
+    assert calls == [1]
+    with pytest.raises(ZeroDivisionError):
+        wait_in_thread(lambda: calls.append(1 // 0))
+    assert not has_given_up()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a process to itself")
+@pytest.mark.parametrize("wait", ["wait_until(lambda: False)", "wait_in_thread(lambda: time.sleep(60))"])
+def test_a_signal_ends_a_wait(wait: str) -> None:
+    script = f"""
+import os, signal, threading, time
+from vyre_opt.cuda.waiting import exit_now, has_given_up, wait_in_thread, wait_until
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    {wait}
+except KeyboardInterrupt:
+    print(has_given_up(), end="")
+exit_now(7)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, "True", "")
