@@ -287,11 +287,14 @@ def measured(runs: Mapping[str, Run], side: Side, seconds: float) -> dict[str, d
 
 
 def estimate(run: Run, side: Side) -> float:
-    """Seconds of a call, after one that may compile."""
+    """Seconds of a call, after those that may compile: a length gets code of its own when it has come some times."""
     run()
     side.synchronize()
     one = host_seconds(run, side, 1)
-    return one if one > 1e-2 else host_seconds(run, side, 20)
+    if one > 1e-2:
+        return one
+    host_seconds(run, side, 20)
+    return host_seconds(run, side, 20)
 
 
 def host_seconds(run: Run, side: Side, calls: int) -> float:

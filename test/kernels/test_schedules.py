@@ -156,6 +156,14 @@ def test_rows_are_shared_where_they_are_few_or_do_not_fit() -> None:
     assert splits(1 << 15, 10_000) == splits(1 << 12, 1) == 1
     assert splits(1 << 18, None) == splits(1 << 18, 1, multiprocessors=0) == 1
     assert softmax_schedule(1 << 18, D.F32, "cpu", 1, 16).splits == 1
+    # in the last round of 256 lanes with 4 elements each few have none
+    assert splits(50257, 2000) * 1024 * -(-50257 // (splits(50257, 2000) * 1024)) < 1.05 * 50257
+
+
+def test_a_row_of_one_vector_is_a_lane_on_a_gpu() -> None:
+    for columns, dtype in ((1, D.F32), (2, D.F32), (4, D.F32), (8, D.BF16)):
+        schedule = softmax_schedule(columns, dtype, "sm_90", 10**6)
+        assert (schedule.lanes, schedule.vector) == (1, columns)
 
 
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
@@ -167,7 +175,7 @@ def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() 
     """A few tiles are one workgroup's."""
     assert not prefix_schedule(1 << 14, "sm_90").look_back
     assert not prefix_schedule(1 << 26, "sm_90", look_back=False).look_back
-    shapes = {1 << 15: (256, 2), 1 << 16: (512, 2), 1 << 20: (512, 4), 1 << 22: (128, 8), 1 << 26: (128, 16)}
+    shapes = {1 << 15: (256, 2), 1 << 18: (128, 8), 1 << 20: (512, 4), 1 << 22: (128, 8), 1 << 26: (128, 16)}
     for count, shape in shapes.items():
         schedule = prefix_schedule(count, "sm_90")
         assert (schedule.lanes, schedule.rounds) == shape
@@ -175,6 +183,7 @@ def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() 
         assert prefix_grid(schedule, count) == count // schedule.tile
     wide = prefix_schedule(1 << 20, "sm_90", dtype=D.I64)
     assert (wide.vector, wide.tile) == (2, prefix_schedule(1 << 20, "sm_90").tile)
+    assert prefix_schedule(1 << 26, "sm_90", dtype=D.F64).vector == 4
 
 
 def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:

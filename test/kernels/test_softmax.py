@@ -35,6 +35,9 @@ def test_shapes_of_arrays(target: str) -> None:
         (64, SoftmaxSchedule(64, 2), "share one row"),
         (64, SoftmaxSchedule(16, 1), "fill subgroups"),
         (4096, SoftmaxSchedule(32), "in registers"),
+        (4096, SoftmaxSchedule(64, kept=False, splits=2), "kept or in a tile"),
+        (4096, SoftmaxSchedule(64, kept=False, tile=True), "of 32 lanes"),
+        (1 << 15, SoftmaxSchedule(64, kept=False, tile=True, splits=2), "in registers"),
     ],
 )
 def test_schedules_that_do_not_fit(columns: int, schedule: SoftmaxSchedule, why: str) -> None:
@@ -58,6 +61,20 @@ def test_half_precision(rng: np.random.Generator, target: str, columns: int) -> 
     sums = expected["bf16"].sum(axis=1, keepdims=True)
     values = (brain.astype(np.uint32) << 16).view(np.float32)
     np.testing.assert_allclose(values, expected["bf16"] / sums, rtol=2.0**-7)
+
+
+def test_softmax_step_of_many() -> None:
+    """In two launches where threads share the sum."""
+    x = np.random.default_rng(3).integers(0, 1 << 32, (2, (1 << 20) + 3), dtype=np.uint32)
+    expected = (x.astype(np.uint64) << np.uint64(16)) // x.sum(dtype=np.uint64)
+    out = np.zeros_like(x)
+    for _ in range(2):  # without a plan, and with one
+        np.testing.assert_array_equal(kernels.softmax_step(x), expected)
+        assert kernels.softmax_step(x, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(kernels.softmax_step(x.astype(np.int64)), expected)
+    with pytest.raises(BadInputs):
+        kernels.softmax_step(x, out=out[0])
 
 
 def test_softmax_step_of_zeros(target: str) -> None:

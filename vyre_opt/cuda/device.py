@@ -12,7 +12,7 @@ from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_
 from ..runtime.dispatcher import BackendError
 from .driver import FORKED, explain, load, translated_errors
 from .faults import FaultRecords
-from .waiting import exit_now, has_given_up, wait_in_thread
+from .waiting import exit_now, is_at_work, wait_in_thread
 
 __all__ = ["Device", "DeviceFacts", "device", "synchronize"]
 
@@ -132,11 +132,11 @@ class Device:
         """At exit, while the driver is still loaded: tell of a fault that nobody was told of, and free the pools."""
         if os.getpid() != self.process:
             return
-        if has_given_up():
-            uncaught = getattr(sys, "last_type", None)
-            exit_now(0 if uncaught is None else 130 if uncaught is KeyboardInterrupt else 1)
         try:
             with self:
+                if is_at_work():
+                    uncaught = getattr(sys, "last_type", None)
+                    exit_now(0 if uncaught is None else 130 if uncaught is KeyboardInterrupt else 1)
                 self.cuda.Context.synchronize()
                 error = self.faults.take()
                 if error is not None:

@@ -142,9 +142,16 @@ def _torch_raw_stream(number: int) -> Callable[[], int]:
 
 
 def _torch_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]:
-    """`empty_like` takes half the time of `empty`.  The template of a large array is one element, expanded."""
+    """On a machine with one GPU by the function that torch's compiled code calls, the fastest, which takes the
+    current GPU.  Elsewhere by `empty_like`, which takes half the time of `empty`; the template of a large array is one
+    element, expanded."""
     torch = sys.modules["torch"]
     dtype, place = getattr(torch, kind), f"cuda:{number}"
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    empty = getattr(guards, "_empty_strided_cuda", None)
+    if empty is not None and torch.cuda.device_count() == 1:
+        strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+        return partial(empty, shape, strides, dtype)
     if prod(shape) * dtype.itemsize <= MAX_TEMPLATE_BYTES:
         return partial(torch.empty_like, torch.empty(shape, dtype=dtype, device=place))
     template = torch.empty((), dtype=dtype, device=place).expand(shape)

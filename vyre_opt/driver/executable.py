@@ -90,7 +90,8 @@ class Executable:
             if type(grid) is tuple:
                 key += tuple(map(type, grid))
             if lengths:
-                key = (key, *lengths.items(), *map(type, lengths.values()))
+                values = lengths.values()
+                key = (*key, *lengths, *values, *map(type, values))
             return self._fast.get(key), key, names, arrays
         except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
             return None, None, (), ()

@@ -102,16 +102,47 @@ def softmax_step(x: Any, *, dispatcher: DispatcherLike | None = None, out: Any =
 
 
 @planned("softmax_step", as_u32)
-def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    from ..kernels.softmax_fixed import softmax_step as build
-    from ..kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
+def _softmax_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call | Composed:
+    from ..kernels import softmax_fixed as k
 
     (x,) = operands
     if x.count == 0:
         return Empty(x.shape)
-    schedule = softmax_step_schedule(x.count, backend.target)
-    grid = softmax_step_grid(schedule, x.count)
-    return KernelCall(build(schedule), grid, (0, OutputAlloc(x.count)), x.shape)
+    if k.softmax_step_launches(x.count, backend.target, backend.workers):
+        return Composed(_softmax_step_in_two)
+    schedule = k.softmax_step_schedule(x.count, backend.target)
+    grid = k.softmax_step_grid(schedule, x.count)
+    return KernelCall(k.softmax_step(schedule), grid, (0, OutputAlloc(x.count)), x.shape)
+
+
+def _softmax_step_in_two(arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any) -> Any:
+    parts = _softmax_step_parts(arrays, ("x",), dispatcher, None)
+    return _softmax_step_quotients((*arrays, parts), ("x", "parts"), dispatcher, out)
+
+
+@planned("softmax_step", as_u32)
+def _softmax_step_parts(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
+    from ..kernels.softmax_fixed import softmax_step_launches, softmax_step_parts
+
+    launches = softmax_step_launches(operands[0].count, backend.target, backend.workers)
+    assert launches is not None
+    lanes, workgroups = launches
+    return KernelCall(softmax_step_parts(lanes), workgroups, (0, OutputAlloc(workgroups)), (workgroups,))
+
+
+def _take_quotients(backend: ArrayBackend, array: Any, name: str) -> Operand:
+    return as_u32(backend, array, name) if name == "x" else backend.take(array, name)
+
+
+@planned("softmax_step", _take_quotients)
+def _softmax_step_quotients(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
+    from ..kernels.softmax_fixed import softmax_step_launches, softmax_step_quotients
+
+    x = operands[0]
+    launches = softmax_step_launches(x.count, backend.target, backend.workers)
+    assert launches is not None
+    lanes, workgroups = launches
+    return KernelCall(softmax_step_quotients(lanes), workgroups, (0, 1, OutputAlloc(x.count)), x.shape)
 
 
 @traced_as(traced_prefix_scan)

@@ -90,6 +90,8 @@ class PlannedFunction:
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
         planned = self._call(backend, operands, options)
         if isinstance(planned, Composed):
+            if key is not None:
+                remember(self._fast, key, _ComposedCall(planned, dispatcher))
             return planned.run(arrays, dispatcher, out)
         call = self._choice.of(planned, backend.target)
         result = run_call(backend, call, operands)
@@ -173,6 +175,25 @@ class _GeneralCall:
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         changes = self._is_due() and self.may_plan()
         return self._anew(arrays, out) if changes else self._plan.into(arrays, out)
+
+
+class _ComposedCall:
+    """A plan that is several calls, each of which has a plan of its own, see `FastCall`."""
+
+    def __init__(self, call: Composed, dispatcher: DispatcherLike | None) -> None:
+        self._call, self._dispatcher = call, dispatcher
+
+    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
+        return True  # the last of the calls sees to it
+
+    def may_plan(self) -> bool:
+        return True
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        return [self._call.run(arrays, self._dispatcher, None)]
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        return [self._call.run(arrays, self._dispatcher, out)]
 
 
 def remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:

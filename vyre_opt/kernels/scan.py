@@ -68,7 +68,8 @@ __all__ = ["ScanSchedule", "prefix", "prefix_grid", "prefix_schedule", "prefix_s
 AGGREGATE, WHOLE = 1, 2
 _WORTH_MORE_ROUNDS, _MANY = 1 << 16, 1 << 22
 _GPU_SHAPES = (
-    (1 << 25, 128, 16), (_MANY, 128, 8), (1 << 19, 512, 4), (_WORTH_MORE_ROUNDS, 512, 2), (0, 256, 2),
+    (1 << 25, 128, 16), (_MANY, 128, 8), (1 << 19, 512, 4), (1 << 18, 128, 8), (_WORTH_MORE_ROUNDS, 256, 2),
+    (0, 256, 2),
 )  # fmt: skip
 """Elements, and the lanes and rounds that are the fastest for as many or more."""
 
@@ -133,6 +134,10 @@ def prefix_schedule(
     lanes, rounds = next(shape for least, *shape in _GPU_SHAPES if count >= least)
     if size == 8 and _WORTH_MORE_ROUNDS <= count < _MANY:
         rounds *= 2  # rounds of half as many elements
+    elif (
+        size == 8 and count >= 1 << 25
+    ):  # shuffles of 64 bits are two: vectors of two loads need half as many
+        return replace(schedule, lanes=64, rounds=16, vector=4)
     return replace(schedule, lanes=lanes, rounds=rounds)
 
 

@@ -1,7 +1,10 @@
 """math.softmax_step: floor((x_i << 16) / max(sum x, 1)) in 16.16, sum and numerator 64 bits wide.
 
-Each workgroup sums all of @x for itself and then divides its share of the elements.  So any grid does
+In one launch, each workgroup sums all of @x for itself and then divides its share of the elements.  So any grid does
 all the work, and no workgroup waits for another.
+
+In two launches, for many elements: `softmax_step_parts` leaves the sum of each of its workgroups in @parts, and
+`softmax_step_quotients` adds these up in place of all of @x.
 """
 
 from __future__ import annotations
@@ -10,12 +13,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..ir.builder import Builder
-from ..ir.program import Program
+from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, workgroup_total
+from .collective import SUBGROUP, as_type, workgroup_total
 from .targets import is_gpu
 
-__all__ = ["SoftmaxStepSchedule", "softmax_step", "softmax_step_grid", "softmax_step_schedule"]
+__all__ = [
+    "SoftmaxStepSchedule",
+    "softmax_step",
+    "softmax_step_grid",
+    "softmax_step_launches",
+    "softmax_step_parts",
+    "softmax_step_quotients",
+    "softmax_step_schedule",
+]
+
+ELEMENTS_OF_TWO = 1 << 17  # from which on a GPU gains by a second launch
+ELEMENTS_OF_THREADS = 1 << 20  # from which on threads of a CPU do
 
 
 @dataclass(frozen=True)
@@ -58,15 +72,57 @@ def softmax_step(schedule: SoftmaxStepSchedule = SoftmaxStepSchedule()) -> Progr
     b = Builder("softmax_step", workgroup=lanes)
     x = b.buffer("x", DataType.U32, None, "read", 0)
     y = b.buffer("y", DataType.U32, None, "write", 1, live_out=True)
+    total = _sum(b, x, b.local_id("x"), lanes, lanes)
+    _divide(b, x, y, total)
+    return b.finish(verify=False)
+
+
+def softmax_step_launches(count: int, target: str, workers: int) -> tuple[int, int] | None:
+    """Lanes and workgroups of the two launches for `count` elements; None where one is faster.
+
+    `workers`: threads of the cpu target.
+    """
+    if is_gpu(target) and count >= ELEMENTS_OF_TWO:
+        return 256, min(1056, -(-count // 1024))
+    if target == "cpu" and workers > 1 and count >= ELEMENTS_OF_THREADS:
+        return SUBGROUP, 4 * workers
+    return None
+
+
+@lru_cache(maxsize=8)
+def softmax_step_parts(lanes: int) -> Program:
+    """The program `softmax_step_parts`: @x, u32, and @parts, u64, an element for each workgroup of the grid."""
+    b = Builder("softmax_step_parts", workgroup=lanes)
+    x = b.buffer("x", DataType.U32, None, "read", 0)
+    parts = b.buffer("parts", DataType.U64, None, "write", 1, live_out=True)
+    total = _sum(b, x, b.global_id("x"), b.global_size("x"), lanes)
+    with b.if_(b.eq(b.local_id("x"), 0)):
+        b.store(total, parts, b.workgroup_id("x"))
+    return b.finish(verify=False)
+
+
+@lru_cache(maxsize=8)
+def softmax_step_quotients(lanes: int) -> Program:
+    """The program `softmax_step_quotients`: @x, u32, @parts, u64 numbers whose sum is that of @x, and @y, u32."""
+    b = Builder("softmax_step_quotients", workgroup=lanes)
+    x = b.buffer("x", DataType.U32, None, "read", 0)
+    parts = b.buffer("parts", DataType.U64, None, "read", 1)
+    y = b.buffer("y", DataType.U32, None, "write", 2, live_out=True)
+    total = _sum(b, parts, b.local_id("x"), lanes, lanes)
+    _divide(b, x, y, total)
+    return b.finish(verify=False)
+
+
+def _sum(b: Builder, x: Buffer, first: Value, step: Value | int, lanes: int) -> Value:
+    """The sum of the elements that a workgroup's lanes read from `first` on, `step` apart; every lane gets it."""
     sums = b.buffer("sums", DataType.U64, lanes // SUBGROUP, "workgroup") if lanes > SUBGROUP else None
+    with b.for_(first, b.len(x), step, carry=[b.const(0, DataType.U64)]) as loop:
+        loop.yield_(b.add(loop.args[0], as_type(b, b.load(x, loop.index), DataType.U64)))
+    return workgroup_total(b, loop.result, sums, lanes)
 
-    count = b.len(x, name="n")
-    with b.for_(b.local_id("x"), count, lanes, carry=[b.const(0, DataType.U64)]) as loop:
-        loop.yield_(b.add(loop.args[0], b.cast(b.load(x, loop.index), DataType.U64)))
-    total = workgroup_total(b, loop.result, sums, lanes)
+
+def _divide(b: Builder, x: Buffer, y: Buffer, total: Value) -> None:
     divisor = b.max(total, 1, name="divisor")
-
-    with b.for_(b.global_id("x"), count, b.global_size("x")) as loop:
+    with b.for_(b.global_id("x"), b.len(x, name="n"), b.global_size("x")) as loop:
         wide = b.cast(b.load(x, loop.index), DataType.U64)
         b.store(b.cast(b.div(b.shl(wide, 16), divisor), DataType.U32), y, loop.index)
-    return b.finish(verify=False)

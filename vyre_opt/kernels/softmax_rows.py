@@ -6,7 +6,8 @@ The schedule chooses between six forms:
     a row for each lane, through workgroup    rows too short and of a width for which no vector load is
     memory                                    aligned: all rows of a workgroup are moved as one run
     a row for each workgroup, in registers    one read, one write, one barrier
-    a row for several workgroups              wide or few rows, on a GPU: in registers, too
+    a row for several workgroups              wide or few rows, on a GPU: in registers, or in workgroup memory as
+                                              loaded, where bf16 takes half the place that it takes as f32
     a row for each workgroup, read twice      long rows: maximum and sum in the first pass
     a row for each subgroup, with its powers  for the CPU target, where workgroup memory is
     exp(x - max) in workgroup memory          ordinary memory that stays in the cache
@@ -14,7 +15,7 @@ The schedule chooses between six forms:
 The number of columns is a constant of the program, or the length of a further buffer, @row: such code is slower,
 with rows that are read twice, but serves all of them.
 
-Workgroups that share a row hold a part of it each.  A part's maximum m and its sum s of exp(x - m) are one
+Workgroups that share a row hold a part of it each, by turns.  A part's maximum m and its sum s of exp(x - m) are one
 64-bit word of @state, m << 32 | s, written and read by atomic accesses:
 
     row        | part 0     | part 1     | ...      a workgroup each
@@ -28,7 +29,7 @@ that wait likewise.
 Lanes load vectors of `vector` consecutive elements, neighbouring lanes neighbouring vectors:
 
     row     | v0 | v1 | ... | v(lanes-1) | v(lanes) | ...
-    lane      0    1          lanes-1      0
+    lane      0    1          lanes-1      0, or the first lane of the next workgroup of the row
 
 Computed in f32.  As in torch, a row of only -inf gives NaN, and a NaN makes its whole row NaN.
 Error: a few ulp of f32 for elements that are not tiny, then one rounding to the type of @y.  A GPU may give 0 for what
@@ -116,15 +117,21 @@ class _Softmax:
         self.b, self.x, self.y = b, x, y
         self.row_length, self.schedule = columns, schedule
         self.lanes, self.vector = schedule.lanes, schedule.vector
+        self.row_lanes = schedule.lanes * schedule.splits
         # what follows is asked for only where the number is a constant
         self.columns = columns if isinstance(columns, int) else 1
         self.vectors = self.columns // schedule.vector
         self.surely = (self.columns - self.vector + 1) // self.vector if schedule.shifted else self.vectors
-        self.rounds = -(-self.vectors // (self.lanes * schedule.splits))
+        self.rounds = -(-self.vectors // self.row_lanes)
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
-        self.tile = b.buffer("powers", DataType.F32, self.columns, "workgroup") if schedule.tile else None
+        self.tile: Buffer | None = None
         if schedule.staged:
             self.tile = b.buffer("rows", DataType.F32, self.columns * schedule.rows, "workgroup")
+        elif schedule.tile and schedule.splits > 1:
+            part = self.rounds * self.lanes * self.vector
+            self.tile = b.buffer("part", x.dtype, part, "workgroup")
+        elif schedule.tile:
+            self.tile = b.buffer("powers", DataType.F32, self.columns, "workgroup")
         self.slots: tuple[Buffer, Buffer] | None = None
         self.shared = _SharedRow(b, schedule.splits) if schedule.splits > 1 else None
         if self.lanes > SUBGROUP:
@@ -141,7 +148,7 @@ class _Softmax:
         self.lane = local if schedule.rows == 1 else b.rem(local, self.lanes, name="lane")
         if self.shared is not None:
             row, part = self.shared.draw()
-            self.lane = b.add(self.lane, b.mul(part, self.lanes * self.rounds), name="lane")
+            self.lane = b.add(self.lane, b.mul(part, self.lanes), name="lane")
             self.row(row, None)
             return
         with each_tile(b, tiles_of(b, rows, schedule.tile_rows), schedule.strided) as tile:
@@ -175,7 +182,9 @@ class _Softmax:
             self.kept_rows([(row, exists)])
             return
         self.enter(row, exists)
-        if self.tile is not None:
+        if self.tile is not None and self.shared is not None:
+            self.parked_part(self.tile)
+        elif self.tile is not None:
             self.tiled_row(self.tile)
         else:
             self.long_row()
@@ -206,7 +215,7 @@ class _Softmax:
 
     def places(self, first: Value | int, count: int) -> list[Value]:
         """The indices in @x of this lane's vectors in rounds `first` to `first` + `count` - 1."""
-        b, step = self.b, self.lanes * self.vector
+        b, step = self.b, self.row_lanes * self.vector
         if isinstance(first, int):
             start, behind = self.own, first * step
         else:
@@ -216,21 +225,17 @@ class _Softmax:
     def inside(self, number: int) -> Value | None:
         """Whether this lane's vector of round `number` is in the row; None if it is for every lane."""
         b = self.b
-        short = (number + 1) * self.lanes > self.surely
-        if self.shared is not None:
-            short = self.surely != self.schedule.splits * self.lanes * self.rounds
-        in_row = b.lt(offset(b, self.lane, number * self.lanes), self.count) if short else None
+        short = (number + 1) * self.row_lanes > self.surely
+        in_row = b.lt(offset(b, self.lane, number * self.row_lanes), self.count) if short else None
         return all_of(b, self.exists, in_row)
 
     def load(self, index: Value, inside: Value | None, lanes: int = 0) -> Value:
         """A vector as f32; outside of the row -inf, which changes neither a maximum nor a sum of powers."""
         b, lanes = self.b, lanes or self.vector
+        return guarded(b, inside, lambda: self.as_f32(b.load(self.x, index, lanes=lanes)), float("-inf"))
 
-        def make() -> Value:
-            loaded = b.load(self.x, index, lanes=lanes)
-            return as_type(b, loaded, loaded.type.with_element(DataType.F32))
-
-        return guarded(b, inside, make, float("-inf"))
+    def as_f32(self, value: Value) -> Value:
+        return as_type(self.b, value, value.type.with_element(DataType.F32))
 
     def store(self, value: Value, index: Value, inside: Value | None) -> None:
         self.put(as_type(self.b, value, value.type.with_element(self.y.dtype)), self.y, index, inside)
@@ -273,25 +278,31 @@ class _Softmax:
     def kept_rows(self, rows: Sequence[tuple[Value, Value | None]]) -> None:
         """Rows, each with whether it exists; all are loaded before the first is computed."""
         loaded = []
-        b = self.b
         for row, exists in rows:
             self.enter(row, exists)
-            spots = [(index, self.inside(k)) for k, index in enumerate(self.places(0, self.rounds))]
-            if self.schedule.shifted:
-                spots.append(self.edge())
+            spots = self.spots()
             widths = [self.vector] * self.rounds + [1] * self.schedule.shifted
             if self.schedule.clamped:
-                spare = [self.first] * self.rounds + [self.start]
-                safe = [
-                    index if guard is None else b.select(guard, index, other)
-                    for (index, guard), other in zip(spots, spare, strict=False)
-                ]
-                values = [self.load(index, None, lanes) for index, lanes in zip(safe, widths, strict=True)]
+                safe = zip(self.clamped(spots), widths, strict=True)
+                values = [self.load(index, None, lanes) for index, lanes in safe]
             else:
                 values = [self.load(*spot, lanes) for spot, lanes in zip(spots, widths, strict=True)]
             loaded.append((spots, values))
         for spots, values in loaded:
             self.kept_row(spots, values)
+
+    def spots(self) -> list[tuple[Value, Value | None]]:
+        """Of this lane's vectors of the row, and behind them of its element at the edge of a shifted one."""
+        spots = [(index, self.inside(k)) for k, index in enumerate(self.places(0, self.rounds))]
+        return [*spots, self.edge()] if self.schedule.shifted else spots
+
+    def clamped(self, spots: Spots) -> list[Value]:
+        """The indices of `spots`; in place of those that are not in the row, of its start."""
+        spare = [self.first] * self.rounds + [self.start]
+        return [
+            index if guard is None else self.b.select(guard, index, other)
+            for (index, guard), other in zip(spots, spare, strict=False)
+        ]
 
     def sum_of(self, powers: Sequence[Value], spots: Spots) -> Value:
         """The sum of this lane's powers, of vectors and perhaps a scalar."""
@@ -351,6 +362,48 @@ class _Softmax:
             scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
         return largest, butterfly(b, scaled, "add")
 
+    # --- a part of a row in workgroup memory ---------------------------------------------
+
+    def parked_part(self, tile: Buffer) -> None:
+        """All vectors of a lane are loaded, and wait in @part as they are until the sum of the row is known.
+
+        A lane holds its vectors as f32 by `unroll` at a time, for the maximum and sum so far and for the quotients,
+        so each power is computed twice.  It reads only what it has written itself.
+        """
+        b, schedule = self.b, self.schedule
+        spots = self.spots()
+        vectors = spots[: self.rounds]
+        indices = self.clamped(spots)
+        loaded = [b.load(self.x, index, lanes=self.vector) for index in indices[: self.rounds]]
+        own = b.mul(b.local_id("x"), self.vector)
+        places = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
+        for value, place in zip(loaded, places, strict=True):
+            b.store(value, tile, place)
+        carried: Carried = [b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)]
+        groups = range(0, self.rounds, schedule.unroll)
+        for start in groups:
+            group = slice(start, start + schedule.unroll)
+            carried = self.gathered(carried, list(map(self.as_f32, loaded[group])), vectors[group])
+        if schedule.shifted:
+            rest = self.load(indices[-1], None, 1)
+            carried = self.gathered(carried, [rest], spots[-1:])
+        maximum, factor = self.row_total(*carried)
+        wide_maximum, wide_factor = self.spread(maximum), self.spread(factor)
+        for (index, guard), place in zip(vectors, places, strict=True):
+            value = self.as_f32(b.load(tile, place, lanes=self.vector))
+            self.store(b.mul(self.exp(value, wide_maximum), wide_factor), index, guard)
+        if schedule.shifted:
+            self.store(b.mul(self.exp(rest, maximum), factor), *spots[-1])
+
+    def gathered(self, carried: Carried, values: Sequence[Value], spots: Spots) -> list[Value]:
+        """`carried`, a maximum and the sum of powers against it, with some clamped values of a lane."""
+        b = self.b
+        maximum, total = carried
+        larger = self.largest([maximum, self.largest(values)])
+        base = self.finite(larger)
+        powers = [self.exp(value, self.spread(base, value)) for value in values]
+        return [larger, b.add(b.mul(total, self.exp(maximum, base)), self.sum_of(powers, spots))]
+
     # --- rows through workgroup memory ------------------------------------------------------
 
     def staged_rows(self, first: Value, rows: Value) -> None:
@@ -394,15 +447,7 @@ class _Softmax:
         b = self.b
         lowest, none = b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)
         maximum, total = self.each_round([lowest, none], self.gather_round)
-        width = min(self.lanes, SUBGROUP)
-        together = subgroup_total(b, maximum, "max", width)
-        base = self.finite(together)
-        total = butterfly(b, b.mul(total, self.exp(maximum, base)), "add", width)
-        if self.slots is None:
-            largest, factor = together, self.reciprocal(total)
-        else:
-            largest, whole = self.exchange(together, total, self.slots)
-            factor = self.reciprocal(whole)
+        largest, factor = self.row_total(maximum, total)
         wide_maximum, wide_factor = self.spread(largest), self.spread(factor)
 
         def write(_: Carried, spots: Spots) -> list[Value]:
@@ -415,14 +460,18 @@ class _Softmax:
 
     def gather_round(self, carried: Carried, spots: Spots) -> list[Value]:
         """Add some vectors to a lane's maximum so far and its sum of powers against that maximum."""
-        b = self.b
-        maximum, total = carried
-        values = [self.load(index, guard) for index, guard in spots]
-        larger = self.largest([maximum, self.largest(values)])
-        base = self.finite(larger)
-        powers = [self.exp(value, self.spread(base)) for value in values]
-        rescaled = b.mul(total, self.exp(maximum, base))
-        return [larger, b.add(rescaled, fold_lanes(b, powers, "add"))]
+        return self.gathered(carried, [self.load(index, guard) for index, guard in spots], spots)
+
+    def row_total(self, maximum: Value, total: Value) -> tuple[Value, Value]:
+        """From each lane's maximum and sum: the maximum of the row, and the reciprocal of its sum."""
+        b, width = self.b, min(self.lanes, SUBGROUP)
+        together = subgroup_total(b, maximum, "max", width)
+        base = self.finite(together)
+        total = butterfly(b, b.mul(total, self.exp(maximum, base)), "add", width)
+        if self.slots is None:
+            return together, self.reciprocal(total)
+        largest, whole = self.exchange(together, total, self.slots)
+        return largest, self.reciprocal(whole)
 
     # --- a row whose powers are in workgroup memory ---------------------------------------------
 

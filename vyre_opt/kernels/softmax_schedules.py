@@ -46,7 +46,8 @@ class SoftmaxSchedule:
     done one by one.  For rows that are kept by 32 lanes or more.
     `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
     `unroll` loads of a lane in flight.
-    `tile`: with 32 lanes, one row, and not `kept`: the powers are in workgroup memory until their sum is known.
+    `tile`: not `kept`: with 32 lanes and one row, the powers are in workgroup memory until their sum is known; with
+    `splits`, the elements as loaded are.
     `strided`: right for every grid, not only for `softmax_grid` workgroups.
     `turns`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
     `staged`: a lane does a row, which it reads from workgroup memory.  `vector` is that of the moves from and to there.
@@ -90,8 +91,8 @@ def softmax_schedule(
         return _cpu_schedule(columns)
     schedule = _gpu_schedule(columns, dtype, target, rows, multiprocessors)
     # a lane of a shared row of f32 has too few registers for all those loads
-    has_registers = schedule.splits == 1 or (dtype.size_bytes or 4) < 4
-    clamped = is_gpu(target) and schedule.kept and not schedule.staged and has_registers
+    has_registers = schedule.splits == 1 or schedule.tile
+    clamped = is_gpu(target) and (schedule.kept or schedule.tile) and not schedule.staged and has_registers
     return replace(schedule, clamped=clamped)
 
 
@@ -114,6 +115,8 @@ def _gpu_schedule(
         vector //= 2
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
+        if is_gpu(target) and vectors == 1:
+            return SoftmaxSchedule(1, 256, vector, turns=4 if vector * size <= 8 else 2)
         if is_gpu(target) and rows and columns <= MOST_STAGED and vector * size < 16:
             return _odd_schedule(vectors, vector, size, rows)
         if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
@@ -153,7 +156,7 @@ def _gpu_schedule(
 def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSchedule:
     """For short rows of which no load of 16 bytes is aligned."""
     if rows >= STAGED_ROWS:
-        return SoftmaxSchedule(1, 128, 16 // size, staged=True)
+        return SoftmaxSchedule(1, 256 if vectors * vector <= 4 else 128, 16 // size, staged=True)
     lanes = min(SUBGROUP, max(2, 1 << (vectors - 1).bit_length()) // 2)
     return SoftmaxSchedule(lanes, 256 // lanes, vector, turns=2 if rows >= MANY_SHORT_ROWS else 1)
 
@@ -176,7 +179,7 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
 def _shared_schedule(
     columns: int, vector: int, size: int, rows: int, shifted: bool, multiprocessors: int
 ) -> SoftmaxSchedule | None:
-    """For rows too wide for a workgroup's registers, or too few for a GPU: 32 values a lane, or fewer.
+    """For rows too wide for a workgroup's registers, or too few for a GPU: 128 bytes a lane, or fewer.
 
     Small workgroups, so that some load and store while others wait.  None where too few of them run at once: of each
     stream at work one row may hold some that wait for others of it, so the GPU should hold many rows.
@@ -184,12 +187,25 @@ def _shared_schedule(
     lanes = 256 if size == 4 else 128
     at_once = multiprocessors * (RESIDENT // 2) // lanes  # with up to 64 registers a lane
     most = min(MAX_SPLITS, at_once // MANY_STREAMS)
-    least = -(-columns // (lanes * 32))
-    busy = min(most, BUSY_WORKGROUPS // rows, columns // (lanes * vector))
+    per_round = lanes * vector
+    least = -(-columns // (per_round * (128 // (vector * size))))
+    # so that few lanes have nothing to do in the last round
+    least = min(range(least, 2 * least), key=lambda n: -(-columns // (per_round * n)) * n, default=least)
+    busy = min(most, BUSY_WORKGROUPS // rows, columns // per_round)
     splits = max(least, busy)
     if not 2 <= splits <= most:
         return None
-    return SoftmaxSchedule(lanes, 1, vector, splits=splits, shifted=shifted)
+    in_memory = size < 4
+    return SoftmaxSchedule(
+        lanes,
+        1,
+        vector,
+        splits=splits,
+        shifted=shifted,
+        kept=not in_memory,
+        tile=in_memory,
+        unroll=2 if in_memory else 4,
+    )
 
 
 def _cpu_schedule(columns: int) -> SoftmaxSchedule:
@@ -229,7 +245,9 @@ def check_softmax(columns: int, schedule: SoftmaxSchedule) -> None:
         raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
     if columns % vector and not (schedule.shifted or schedule.staged):
         raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
-    if schedule.shifted and (lanes < SUBGROUP or not schedule.kept or columns < 2 * vector):
+    if schedule.shifted and (
+        lanes < SUBGROUP or not (schedule.kept or schedule.splits > 1) or columns < 2 * vector
+    ):
         raise ValueError(f"shifted rows are kept by 32 lanes or more, and two vectors long: {schedule}")
     if schedule.staged and (
         lanes > 1 or schedule.turns > 1 or not schedule.kept or columns * schedule.rows > MAX_TILE
@@ -239,14 +257,17 @@ def check_softmax(columns: int, schedule: SoftmaxSchedule) -> None:
         raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
     if (schedule.turns > 1 and (lanes > SUBGROUP or not schedule.kept)) or schedule.turns < 1:
         raise ValueError(f"several rows at once are those of up to 32 lanes, kept: {schedule}")
+    shares, in_memory = schedule.splits > 1, schedule.tile and not schedule.kept
     if not 1 <= schedule.splits <= MAX_SPLITS or (
-        schedule.splits > 1 and (lanes <= SUBGROUP or not schedule.kept or schedule.strided)
+        shares and (lanes <= SUBGROUP or not (schedule.kept or in_memory) or schedule.strided)
     ):
-        raise ValueError(f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, kept: {schedule}")
+        raise ValueError(
+            f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, kept or in a tile: {schedule}"
+        )
     if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
         raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
-    if schedule.tile and (schedule.kept or lanes != SUBGROUP or schedule.rows != 1):
+    if schedule.tile and (schedule.kept or (lanes != SUBGROUP and not shares) or schedule.rows != 1):
         raise ValueError(f"powers in a tile are those of one row, not kept, of 32 lanes: {schedule}")
     held = -(-columns // (lanes * vector * schedule.splits)) * vector * schedule.turns
-    if schedule.kept and held > MAX_KEPT:
+    if (schedule.kept or shares) and held > MAX_KEPT:
         raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")

@@ -40,7 +40,9 @@ STREAMED_CELLS = 1 << 15  # of a core, from which on a CPU streams rows
 CELLS_PER_THREAD = 1 << 16  # that are worth another thread of a CPU
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
-WORKGROUPS = 2 * 132  # that occupy an H200
+MULTIPROCESSORS = 132
+WORKGROUPS = 2 * MULTIPROCESSORS  # that occupy an H200
+LARGE_CELLS, HUGE_CELLS = 1 << 21, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     a subgroup where there are enough.
 
     A workgroup has 16 rows a lane at least before columns are split, since adding up parts takes some 2 us.  Then a
-    whole subgroup is side by side, for longer runs of a row.
+    whole subgroup is side by side, for longer runs of a row.  A large core whose blocks of columns occupy the GPU is
+    not split, by workgroups as large as can be.
     """
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     is_wide = outer >= 64 * WORKGROUPS
@@ -135,6 +138,8 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     schedule = StepSchedule(lanes, min(most, -(-inner // slots)), across, vector)
     if not owns_grid or _splits(schedule, inner, outer) < 2:
         return schedule
+    if inner * outer >= LARGE_CELLS and outer >= 0.9 * MULTIPROCESSORS * 8 * vector:
+        return StepSchedule(1024, 2, 8, vector)
     if outer >= SUBGROUP:
         while vector > 1 and SUBGROUP * vector > outer + SUBGROUP:
             vector //= 2
@@ -143,9 +148,11 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
 
 
 def _splits(schedule: StepSchedule, inner: int, outer: int) -> int:
-    """Workgroups for a block of columns of a GPU, of 16 rows a lane at least."""
+    """Workgroups for a block of columns of a GPU, of 16 rows a lane at least, or of 8 of narrow rows."""
     blocks = -(-outer // schedule.columns)
-    return min(MAX_SPLITS, WORKGROUPS // blocks, inner // (16 * (schedule.lanes // schedule.side)))
+    workgroups = WORKGROUPS * (2 if inner * outer >= HUGE_CELLS else 1)
+    rows = (16 if outer >= SUBGROUP else 8) * (schedule.lanes // schedule.side)
+    return min(MAX_SPLITS, workgroups // blocks, inner // rows)
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:

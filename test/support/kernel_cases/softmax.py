@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
+from vyre_opt.kernels.softmax_fixed import (
+    SoftmaxStepSchedule,
+    softmax_step_parts,
+    softmax_step_quotients,
+)
 from vyre_opt.kernels.softmax_fixed import softmax_step as build_step
 from vyre_opt.kernels.softmax_rows import softmax
 from vyre_opt.kernels.softmax_schedules import (
@@ -71,6 +75,19 @@ def softmax_cases() -> Iterator[KernelCase]:
             case = _case(columns, dtype, shifted, 0, f", shifted, over {splits} workgroups")
             yield replace(case, waits=splits > 1)
     yield from _clamped()
+    for columns, dtype, vector, is_shifted in (
+        (700, F32, 4, False),
+        (1001, F32, 4, True),
+        (4096, BF16, 8, False),
+        (1003, F16, 8, True),
+        (1003, BF16, 8, True),
+    ):
+        for splits, unroll in ((2, 1), (5, 2)):
+            parked = SoftmaxSchedule(
+                64, 1, vector, False, unroll, tile=True, splits=splits, shifted=is_shifted, clamped=True
+            )
+            case = _case(columns, dtype, parked, 0, f", in memory over {splits} workgroups")
+            yield replace(case, waits=True)
     for columns in (1, 5, 33, 700, 2500):
         for dtype in (F32, BF16):
             for lanes in (1, 32, 96):
@@ -84,6 +101,16 @@ def softmax_cases() -> Iterator[KernelCase]:
                 "math.softmax_step", f"{count} by {lanes}, grid {grid}", _step(count, lanes, grid)
             )
     yield KernelCase("math.softmax_step", "zeros", _step(40, 32, 1, most=1))
+    for count in (1, 33, 9000):
+        for lanes, grid in ((32, 3), (256, 2), (64, 70)):
+            yield KernelCase(
+                "math.softmax_step", f"parts of {count} by {lanes}, grid {grid}", _parts(count, lanes, grid)
+            )
+            yield KernelCase(
+                "math.softmax_step",
+                f"quotients of {count} by {lanes}, grid {grid}",
+                _quotients(count, lanes, grid),
+            )
 
 
 def _clamped() -> Iterator[KernelCase]:
@@ -181,6 +208,33 @@ def _use(
         expected.reshape(-1),
         bound.reshape(-1),
     )
+
+
+def _parts(count: int, lanes: int, grid: int) -> Any:
+    """Lane l of the grid adds the elements l, l + lanes of the grid, ..."""
+
+    def make() -> Use:
+        x = np.random.default_rng(count).integers(0, 1 << 32, count, dtype=np.uint32)
+        places = np.arange(count) // lanes % grid
+        expected = [sum(x[places == number].tolist()) for number in range(grid)]
+        return Use(
+            softmax_step_parts(lanes), [x, np.zeros(grid, np.uint64)], grid, np.array(expected, np.uint64)
+        )
+
+    return make
+
+
+def _quotients(count: int, lanes: int, grid: int) -> Any:
+    def make() -> Use:
+        rng = np.random.default_rng(count)
+        x = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+        parts = rng.integers(0, 1 << 40, 77, dtype=np.uint64)
+        expected = [value * 65536 // sum(parts.tolist()) for value in x.tolist()]
+        return Use(
+            softmax_step_quotients(lanes), [x, parts, np.zeros_like(x)], grid, np.array(expected, np.uint32)
+        )
+
+    return make
 
 
 def _step(count: int, lanes: int, grid: int, most: int = 1 << 32) -> Any:

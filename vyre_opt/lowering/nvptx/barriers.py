@@ -2,6 +2,10 @@
 
 A grid barrier is a cluster barrier where the whole grid is one cluster.  Elsewhere it waits on a
 counter in global memory (`%arrivals`), and the kernel needs a cooperative launch.
+
+None is of the kind `aligned`, which takes all lanes of a warp to arrive together.  Lanes that left a loop at
+different turns need not have met again, above all where an access in the loop may fault: with an aligned barrier
+some of them went on before the others had stored (ptxas 12.8 and 13.0, sm_90).
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
 
 
 def _workgroup_barrier(emitter: FunctionEmitter) -> None:
-    emitter.w.call("llvm.nvvm.barrier.cta.sync.aligned.all", "void", [("i32", "0")])
+    emitter.w.call("llvm.nvvm.barrier.cta.sync.all", "void", [("i32", "0")])
 
 
 ARRIVALS = "ptr addrspace(1)"
@@ -81,12 +85,12 @@ def _wait_for_cluster(emitter: FunctionEmitter) -> None:
     first, others, arrived = w.label("first"), w.label("others"), w.label("arrived")
     w.branch_if(w.emit(f"icmp ult i32 {linear_id(emitter)}, 32"), first, others)
     w.start(first)
-    w.call("llvm.nvvm.barrier.cluster.arrive.aligned", "void", [])
+    w.call("llvm.nvvm.barrier.cluster.arrive", "void", [])
     w.branch(arrived)
     w.start(others)
-    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed.aligned", "void", [])
+    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed", "void", [])
     w.fall_into(arrived)
-    w.call("llvm.nvvm.barrier.cluster.wait.aligned", "void", [])
+    w.call("llvm.nvvm.barrier.cluster.wait", "void", [])
 
 
 def _all_zero(emitter: FunctionEmitter, words: list[str]) -> str:
