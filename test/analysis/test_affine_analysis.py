@@ -95,7 +95,7 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
     [
         "%a = sub %lx, %c8 : u32 %x = mul %a, %lx : u32",
         "%a = sub %lx, %c8 : u32 %x = div %a, %c3 : u32",
-        "%x = popcount %lx : u32",
+        "%a = sub %lx, %c8 : u32 %x = mul_hi %a, %lx : u32",
     ],
 )
 def test_what_is_not_affine_has_no_form(body: str) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 import vyre_opt
 from vyre_opt import parse
-from vyre_opt.lowering.common.guards import ArithmeticGuards
+from vyre_opt.analysis.ranges import Ranges
+from vyre_opt.lowering.common.guards import needs_guard
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -56,7 +57,7 @@ def test_a_guard_stays_where_an_operand_may_be_undefined(dtype: str, lines: str,
     """Guards against a guard left out where it is needed, and one left in where ranges rule it out."""
     program = parse(TEXT.format(type=dtype, lines=lines)).programs["p"]
     op = next(op for op in program.body.ops if op.results and op.result.name == "r")
-    assert ArithmeticGuards(program, {"s": 3}).needed(op) is needed
+    assert needs_guard(op, Ranges(program, {"s": 3})) is needed
     text = lower([Unit(program)], gpu("sm_90")).text
     guard = "select" if op.name in ("div", "rem") else "and"
     written = text.count(f" = {guard} ") - sum(

@@ -173,7 +173,7 @@ REFUSED = {
     "atomic": "store %v, @h[%g] : u32 %o = atomic_add @h[%g], %c1 : u32 %x = load @h[%g] : u32",
     "data-dependent": "store %v, @h[%g] : u32 barrier workgroup %x = load @h[%v] : u32",
     "not-affine": """
-      %i = popcount %l : u32
+      %i = mul_hi %l, %g : u32
       store %v, @h[%i] : u32
       %x = load @h[%i] : u32""",
     "loop-carried": """

@@ -14,7 +14,7 @@ from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import AffineExpr, Digit, Range, Symbol, SymbolKind
 from .congruence import fits
-from .ranges import result_range
+from .ranges import MAX_INVOCATIONS, result_range
 
 __all__ = ["AffineAnalysis", "IdSplit", "LoopCounter", "Unknown"]
 
@@ -247,7 +247,7 @@ def _local_id(affine: AffineAnalysis, op: Op) -> AffineExpr:
 def _workgroup_id(affine: AffineAnalysis, op: Op) -> AffineExpr:
     axis = AXES.index(op.attrs["axis"])
     grid, lanes = affine.program.grid, affine.program.workgroup[axis]
-    count = grid[axis] if grid else (1 << 32) // lanes  # global ids are u32, so no grid has more
+    count = grid[axis] if grid else MAX_INVOCATIONS // lanes
     name = f"workgroup_id.{op.attrs['axis']}"
     return AffineExpr.of(Symbol(GROUP, name, (0, count - 1))) if count > 1 else AffineExpr(0)
 

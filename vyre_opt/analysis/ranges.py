@@ -1,14 +1,63 @@
-"""Bounds of an integer value from those of what it is computed from."""
+"""Bounds of integer values: those that the program declares, and those that follow from operands.
+
+local_id x of workgroup(64)     0 .. 63
+and %a, 15                      0 .. 15
+add %a, %b of u8, to 200 each   0 .. 255: it may wrap
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import arith
-from ..ir.program import Op, Value
+from ..ir.ops import AXES, SUBGROUP_SIZE
+from ..ir.program import Op, Program, Value
 from .affine import Range
 
-__all__ = ["result_range"]
+__all__ = ["MAX_INVOCATIONS", "Ranges", "bounds_of", "declared_range", "is_within", "result_range"]
+
+MAX_DEPTH = 12
+"""The most ops between a value and those that its range is computed from."""
+
+MAX_INVOCATIONS = 1 << 32
+"""Along an axis, since ids are u32."""
+
+
+class Ranges:
+    """The ranges of a program's values, computed on demand.  `specs`: values of specialization constants, where
+    they are fixed.  They hold for all lanes, whatever branches are around."""
+
+    def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
+        self.program = program
+        self.specs = specs or {}
+        self.known: dict[Value, Range] = {}
+
+    def of(self, value: Value, depth: int = MAX_DEPTH) -> Range:
+        """Smallest and largest value."""
+        cached = self.known.get(value)
+        if cached is None:
+            if not depth:  # not cached: on another path to the value more depth may be left
+                return arith.int_range(value.type)
+            cached = self.known[value] = self._compute(value, depth - 1)
+        return cached
+
+    def _compute(self, value: Value, depth: int) -> Range:
+        op = value.owner
+        if not isinstance(op, Op) or len(op.results) != 1 or op.regions:
+            return arith.int_range(value.type)
+        declared = declared_range(self.program, op, self.specs)
+        if declared is not None:
+            whole = arith.int_range(value.type)
+            return declared if is_within(declared, whole) else whole
+        return result_range(
+            op, {v: self.of(v, depth) for v in op.operands if v.type.is_int or v.type.is_bool}
+        )
+
+
+def declared_range(program: Program, op: Op, specs: Mapping[str, object]) -> Range | None:
+    """The range of an id, a size, a length or a constant by the program's declarations; None for other ops."""
+    rule = _DECLARED.get(op.name)
+    return rule(program, op, specs) if rule is not None else None
 
 
 def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
@@ -20,45 +69,141 @@ def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
     whole = arith.int_range(op.result.type)
     if not all(v.type.is_int or v.type.is_bool for v in op.operands):
         return whole
-    low, high = _of(op, [known.get(v) or arith.int_range(v.type) for v in op.operands]) or whole
-    return (low, high) if whole[0] <= low and high <= whole[1] else whole
+    span = bounds_of(op, [known.get(v) or arith.int_range(v.type) for v in op.operands])
+    return span if span is not None and is_within(span, whole) else whole
 
 
-def _of(op: Op, ranges: list[Range]) -> Range | None:
-    """Bounds of the result before wrapping, for operands in `ranges`; None where nothing is known."""
-    name = op.name
-    if name == "const":
+def bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
+    """Bounds of the result before it wraps, for operands in these ranges; None where nothing is known."""
+    if op.name == "const":
         return op.attrs["value"], op.attrs["value"]
-    if name == "cast":
-        return ranges[0]
-    if name == "select":
-        return _hull(ranges[1], ranges[2])
-    if name not in ("and", "or", "xor", "add", "sub", "mul", "min", "max", "shr", "rem", "div"):
-        return None
-    (a, b), (c, d) = ranges
-    if name == "add":
-        return a + c, b + d
-    if name == "sub":
-        return a - d, b - c
-    if name == "min":
-        return min(a, c), min(b, d)
-    if name == "max":
-        return max(a, c), max(b, d)
-    if a < 0 or c < 0:
-        return None  # the bounds below hold for operands that are not negative
-    if name == "and":
-        return 0, min(b, d)
-    if name in ("or", "xor"):
-        return 0, (1 << max(b.bit_length(), d.bit_length())) - 1
-    if name == "mul":
-        return a * c, b * d
-    if name == "rem":
-        return (0, min(b, d - 1)) if c > 0 else (0, b)
-    if name == "div":
-        return (a // d, b // c) if c > 0 else (0, b)  # x/0 = x
-    bits = op.results[0].type.bits or 1
-    return (a >> d, b >> c) if d < bits else (0, b)
+    if op.name in ("shr", "shl"):  # the amount is taken modulo the width
+        value, (least, most) = operands
+        bits = op.result.type.bits or 1
+        amount = (least % bits, least % bits) if least == most else (least, most)
+        return _SHIFTS[op.name](value, amount, bits)
+    rule = _RULES.get(op.name)
+    return rule(*operands) if rule is not None else None
+
+
+def is_within(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+# --- by declarations
+
+
+def _local_id(program: Program, op: Op, specs: Mapping[str, object]) -> Range:
+    return 0, program.workgroup[AXES.index(op.attrs["axis"])] - 1
+
+
+def _workgroup_id(program: Program, op: Op, specs: Mapping[str, object]) -> Range:
+    axis = AXES.index(op.attrs["axis"])
+    return 0, (program.grid[axis] if program.grid else MAX_INVOCATIONS // program.workgroup[axis]) - 1
+
+
+def _global_id(program: Program, op: Op, specs: Mapping[str, object]) -> Range:
+    size = program.workgroup[AXES.index(op.attrs["axis"])]
+    return 0, (_workgroup_id(program, op, specs)[1] + 1) * size - 1
+
+
+def _workgroup_size(program: Program, op: Op, specs: Mapping[str, object]) -> Range:
+    size = program.workgroup[AXES.index(op.attrs["axis"])]
+    return size, size
+
+
+def _len(program: Program, op: Op, specs: Mapping[str, object]) -> Range | None:
+    count = program.buffers[op.attrs["buffer"]].count
+    return None if count is None else (count, count)
+
+
+def _spec(program: Program, op: Op, specs: Mapping[str, object]) -> Range | None:
+    constant = specs.get(op.attrs["spec"])
+    return (constant, constant) if isinstance(constant, int) else None
+
+
+def _subgroup_id(program: Program, op: Op, specs: Mapping[str, object]) -> Range:
+    return 0, -(-program.lanes // SUBGROUP_SIZE) - 1
+
+
+_DECLARED: dict[str, Callable[[Program, Op, Mapping[str, object]], Range | None]] = {
+    "local_id": _local_id,
+    "workgroup_id": _workgroup_id,
+    "global_id": _global_id,
+    "workgroup_size": _workgroup_size,
+    "len": _len,
+    "spec": _spec,
+    "lane_id": lambda program, op, specs: (0, min(SUBGROUP_SIZE, program.lanes) - 1),
+    "subgroup_id": _subgroup_id,
+    "subgroup_size": lambda program, op, specs: (SUBGROUP_SIZE, SUBGROUP_SIZE),
+    "num_subgroups": lambda program, op, specs: (_subgroup_id(program, op, specs)[1] + 1,) * 2,
+}
+
+
+# --- by operands; x/0 = x, x%0 = 0.  What divides or works on bits is known of operands that are not negative
 
 
 def _hull(a: Range, b: Range) -> Range:
     return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _product(a: Range, b: Range) -> Range:
+    products = [x * y for x in a for y in b]
+    return min(products), max(products)
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    limits = [high for low, high in (a, b) if low >= 0]
+    return (0, min(limits)) if limits else None
+
+
+def _or(a: Range, b: Range) -> Range | None:
+    if min(a[0], b[0]) < 0:
+        return None
+    return 0, (1 << max(a[1].bit_length(), b[1].bit_length())) - 1
+
+
+def _rem(a: Range, b: Range) -> Range | None:
+    if min(a[0], b[0]) < 0:
+        return None
+    return 0, min(a[1], max(0, b[1] - 1))
+
+
+def _div(a: Range, b: Range) -> Range | None:
+    if min(a[0], b[0]) < 0:
+        return None
+    return (a[0] // b[1], a[1] // b[0]) if b[0] > 0 else (0, a[1])
+
+
+def _shr(a: Range, amount: Range, bits: int) -> Range | None:
+    if min(a[0], amount[0]) < 0:
+        return None
+    return (a[0] >> amount[1], a[1] >> amount[0]) if amount[1] < bits else (0, a[1])
+
+
+def _shl(a: Range, amount: Range, bits: int) -> Range | None:
+    if min(a[0], amount[0]) < 0 or amount[1] >= bits:
+        return None
+    return a[0] << amount[0], a[1] << amount[1]
+
+
+_SHIFTS: dict[str, Callable[[Range, Range, int], Range | None]] = {"shr": _shr, "shl": _shl}
+
+_RULES: dict[str, Callable[..., Range | None]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": _product,
+    "neg": lambda a: (-a[1], -a[0]),
+    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "select": lambda condition, a, b: _hull(a, b),
+    "cast": lambda a: a,
+    "and": _and,
+    "or": _or,
+    "xor": _or,
+    "rem": _rem,
+    "div": _div,
+    "popcount": lambda a: (0, 64),
+    "clz": lambda a: (0, 64),
+    "ctz": lambda a: (0, 64),
+}

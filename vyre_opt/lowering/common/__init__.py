@@ -9,6 +9,5 @@ conversions      casts, rounding to f16 and bf16, bits, and the types in memory
 guards           which divisions and shifts need guards against undefined results
 atomics          which atomics only read
 native_calls     calls of LLVM and of drivers during which signals are handled
-bounds           proofs that accesses are in bounds
 spec_values      the values of a program's specialization constants
 """

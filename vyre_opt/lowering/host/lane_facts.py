@@ -23,13 +23,13 @@ from math import prod
 from typing import Any
 
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
-from ...analysis.footprint import Footprints, MemoryAccess
-from ...ir import arith
+from ...analysis.bounds import BoundsProofs
+from ...analysis.footprint import Footprints
+from ...analysis.ranges import Ranges
 from ...ir.loops import bounds, inits
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level
-from ..common.guards import ArithmeticGuards
 
 __all__ = ["LaneFacts"]
 
@@ -40,17 +40,17 @@ _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "r
 class LaneFacts:
     """Strides and uniformity of the values of a flat program.
 
-    `proven`: the accesses that are in bounds for every invocation.  `guards`: which divisions and
-    shifts need guards.  `specs`: the encoded values of specialization constants.
+    `proven`: the accesses that are in bounds for every lane that makes them.  `ranges`: of values, in all lanes.
+    `specs`: the encoded values of specialization constants.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
-        self.guards = ArithmeticGuards(program, specs)
+        self.ranges = Ranges(program, specs)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.affine = footprints.affine
-        self.proven = {e.op for e in footprints.events if isinstance(e, MemoryAccess) and self._in_bounds(e)}
+        self.proven = BoundsProofs(program, specs).proven
         self.strides: dict[Value, int | None] = {}
         self.axis_strides = [_axis_stride(program, axis) for axis in range(3)]
         self._block(program.body)
@@ -75,15 +75,6 @@ class LaneFacts:
             return not all(self.is_uniform(b) for b in bounds(op) if isinstance(b, Value))
         end = op.regions[0].terminator
         return end is None or not self.is_uniform(end.operands[0])
-
-    def _in_bounds(self, access: MemoryAccess) -> bool:
-        """Whether the index is in bounds for all lanes of a workgroup, whatever control flow is around it."""
-        count = self.program.buffers[access.buffer].count
-        if count is None or not isinstance(access.index, AffineExpr):
-            return False
-        low, high = access.index.range()
-        # Beyond the index's type the expression is not the index, which wraps there
-        return 0 <= low and high <= min(count - access.width, arith.int_range(access.op.index.type)[1])
 
     # --- the walk
 

@@ -6,8 +6,8 @@
     every 2nd .. 4th    a wide load, then a shuffle     scatter
     anything            gather                          scatter
 
-A wide access needs one comparison, which says that all it may touch is in bounds and no lane's
-index wraps around its type.  Where that does not hold (at the end of a buffer), lanes are checked
+A wide access that is not proven in bounds needs one comparison, which says that all it may touch is in bounds
+and no lane's index wraps around its type.  Where that does not hold (at the end of a buffer), lanes are checked
 and moved one by one.
 """
 
@@ -21,7 +21,7 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR
 from . import runtime_functions as runtime
-from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
+from .function_builder import FLAGS, WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
 
 __all__ = ["MEMORY_OPS"]
@@ -72,6 +72,20 @@ def _widened(builder: FunctionBuilder, value: str, dtype: DataType, lanes: bool)
 
 def _base_index(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     return _widened(emitter.builder, emitter.scalar(access.index), access.index.type, False)
+
+
+def _run_start(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
+    """Where the run of all lanes starts, as i64: lane 0's index, or if lane 0 is not active, what that would be if it
+    did not wrap."""
+    dtype, base = access.index.type, emitter.scalar(access.index)
+    if emitter.mask is None or dtype.bits == 64 or emitter.facts.affine.exact(access.index) is not None:
+        return _base_index(emitter, access)
+    assert access.stride is not None
+    w, builder, lane = emitter.w, emitter.builder, emitter.first_active_lane()
+    ahead = w.emit(f"mul i64 {lane}, {access.stride}")
+    kind = SCALAR.type(dtype)
+    own = w.emit(f"add {kind} {base}, {w.emit(f'trunc i64 {ahead} to {kind}')}")
+    return w.emit(f"sub i64 {_widened(builder, own, dtype, False)}, {ahead}")
 
 
 def _lane_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
@@ -162,6 +176,8 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     w, builder = emitter.w, emitter.builder
     assert access.stride is not None
     indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
+    if access.proven:
+        return indices
     limit = _limit(builder, access, access.width)
     is_outside = runtime.is_outside(builder, access.op, indices, limit, emitter.active_bits())
     inside = w.label("inside")
@@ -206,8 +222,11 @@ def _scalar_stride(access: SubgroupAccess) -> int:
 def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
     w, builder = emitter.w, emitter.builder
     # `proven` speaks of active lanes and of the scalars that they use, and of no others
-    if access.proven and emitter.mask is None and scalar_stride == access.parts:
-        return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
+    if access.proven and scalar_stride == access.parts:
+        if emitter.mask is None:
+            return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
+        if _has_masked_moves(builder, access):
+            return [_load_masked(builder, access, _run_start(emitter, access), emitter.mask)]
     base = _base_index(emitter, access)
     in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
     wide, gathered, end = w.label("near"), w.label("far"), w.label("loaded")
@@ -237,6 +256,23 @@ def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scala
         mask = ", ".join(f"i32 {lane * scalar_stride + part}" for lane in range(SUBGROUP_SIZE))
         parts.append(w.emit(f"shufflevector {kind} {loaded}, {kind} poison, {WIDE.of('i32')} <{mask}>"))
     return parts
+
+
+def _has_masked_moves(builder: FunctionBuilder, access: SubgroupAccess) -> bool:
+    return access.parts == 1 and access.dtype.bits in builder.features.masked_moves
+
+
+def _load_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, mask: str) -> str:
+    """One load of the scalars of the lanes in `mask`, from the first lane's on; 0 in the others."""
+    wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
+    args = [("ptr", at), ("i32", str(access.align)), (FLAGS, mask), (wide, "zeroinitializer")]
+    return builder.w.call(f"llvm.masked.load.{WIDE.suffix(access.memory)}.p0", wide, args)
+
+
+def _store_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: str, mask: str) -> None:
+    wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
+    args = [(wide, raw), ("ptr", at), ("i32", str(access.align)), (FLAGS, mask)]
+    builder.w.call(f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0", "void", args)
 
 
 def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
@@ -291,24 +327,24 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
 
 def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
     w, builder = emitter.w, emitter.builder
+    mask = emitter.mask if _has_masked_moves(builder, access) else None
+    if access.proven and mask is not None:
+        _store_masked(builder, access, _run_start(emitter, access), raw[0], mask)
+        return
     base = _base_index(emitter, access)
     if access.proven and emitter.mask is None:
         _store_run(builder, access, base, raw)
         return
     in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
-    has_masked_store = access.parts == 1 and access.dtype.bits in builder.features.masked_moves
-    masked = emitter.mask is not None and has_masked_store
-    if emitter.mask is not None and not masked:
+    if emitter.mask is not None and mask is None:
         # Without a masked store only a full subgroup may write as a whole
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
         in_bounds = w.emit(f"and i1 {in_bounds}, {full}")
     near, far, end = w.label("near"), w.label("far"), w.label("stored")
     w.branch_if(in_bounds, near, far)
     w.start(near)
-    if masked:
-        wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
-        args = [(wide, raw[0]), ("ptr", at), ("i32", str(access.align)), (FLAGS, emitter.mask or ALL)]
-        w.call(f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0", "void", args)
+    if mask is not None:
+        _store_masked(builder, access, base, raw[0], mask)
     else:
         _store_run(builder, access, base, raw)
     w.branch(end)

@@ -15,6 +15,7 @@ from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
+from ..common.guards import needs_guard
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import WIDE, FunctionBuilder
 from .outline import cut_block, write_part
@@ -199,7 +200,7 @@ def _part(parts: Parts, number: str) -> str:
 def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     shape, dtype = emitter.shape(result), result.type.element
-    guarded = emitter.facts.guards.needed(op)
+    guarded = needs_guard(op, emitter.facts.ranges)
     target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
     apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, any_zero).apply
     operands = [emitter.get(value, shape) for value in op.operands]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.alignment import Alignment
+from ...analysis.ranges import Ranges
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
-from ..common.guards import ArithmeticGuards
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite
@@ -69,7 +69,7 @@ class KernelContext:
     proven: set[Op]
     bases: Mapping[Op, tuple[Value, int]]
     alignment: Alignment
-    guards: ArithmeticGuards
+    ranges: Ranges
     may_fault: bool
     is_cluster: bool
     buffers: dict[str, BufferRef] = field(default_factory=dict)

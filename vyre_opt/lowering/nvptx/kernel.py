@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from math import prod
 
 from ...analysis.alignment import Alignment
+from ...analysis.bounds import BoundsProofs
+from ...analysis.ranges import Ranges
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
-from ..common.bounds import BoundsProofs
-from ..common.guards import ArithmeticGuards
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
@@ -112,7 +112,7 @@ def _kernel(
         proven=proofs.proven,
         bases=proofs.bases,
         alignment=Alignment(program, specs),
-        guards=ArithmeticGuards(program, specs),
+        ranges=Ranges(program, specs),
         may_fault=_may_fault(program, funcs, bounds, proofs.proven),
         is_cluster=_is_cluster(program, target),
     )

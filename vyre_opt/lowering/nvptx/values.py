@@ -10,6 +10,7 @@ from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions, elementwise
+from ..common.guards import needs_guard
 from ..common.lane_shape import SCALAR, LaneShape
 from .function_emitter import Elements, FunctionEmitter
 
@@ -152,7 +153,7 @@ def _arithmetic(emitter: FunctionEmitter, op: Op) -> None:
     element = op.results[0].type.element
     start = len(emitter.w.lines)
     operands = [emitter.get(value) for value in op.operands]
-    guarded = emitter.context.guards.needed(op)
+    guarded = needs_guard(op, emitter.context.ranges)
     flushes = "afn" in op.attrs.get("fastmath", ())
     apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded, flushes=flushes).apply
     elements = [apply(op.name, parts) for parts in zip(*operands, strict=True)]

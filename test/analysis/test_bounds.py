@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
+from vyre_opt.analysis.bounds import BoundsProofs
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Op, Program, Value
 from vyre_opt.ir.types import DataType
-from vyre_opt.lowering.common.bounds import BoundsProofs
 from vyre_opt.runtime.dispatcher import Dispatcher, ProgramError, dispatcher
 
 HEAD = """vyre 1

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...analysis.affine import AffineExpr, Range, Symbol, SymbolKind
-from ...ir import arith
-from ...ir.loops import bounds
-from ...ir.ops import AXES, SUBGROUP_SIZE
-from ...ir.program import Block, Op, Program, Value
+from ..ir import arith
+from ..ir.loops import bounds
+from ..ir.ops import AXES
+from ..ir.program import Block, Op, Program, Value
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .ranges import MAX_INVOCATIONS, bounds_of, declared_range, is_within
 
 __all__ = ["BoundsProofs"]
 
@@ -50,6 +51,7 @@ class BoundsProofs:
         self.proven: set[Op] = set()
         self.bases: dict[Op, tuple[Value, int]] = {}
         self.exprs: dict[Value, AffineExpr] = {}
+        self.congruent_exprs: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
         self.aliases: dict[Value, Value] = {}
         self.facts: list[AffineExpr] = []
@@ -93,10 +95,17 @@ class BoundsProofs:
         self._block_with(body, self._facts_if(end.operands[0], True) if end is not None else [])
 
     def _counter_facts(self, loop: Op) -> list[AffineExpr]:
-        """lower <= counter < upper."""
-        counter = self.expr(loop.regions[0].args[0])
-        lower, upper, _ = (AffineExpr(b) if isinstance(b, int) else self.expr(b) for b in bounds(loop))
-        return [counter - lower, upper - counter - AffineExpr(1)]
+        """lower <= counter < upper; and the counter is lower + step * iteration, unless that might wrap."""
+        counter = loop.regions[0].args[0]
+        lower, upper, step = (AffineExpr(b) if isinstance(b, int) else self.expr(b) for b in bounds(loop))
+        if step.is_const and step.const > 0:
+            last = max(0, upper.range()[1] - 1 - lower.range()[0]) // step.const
+            iteration = _symbol(f"iteration(%{counter.name})", (0, last), counter)
+            expr = lower + AffineExpr.of(iteration).scaled(step.const)
+            if is_within(expr.range(), arith.int_range(counter.type)):
+                self.exprs[counter] = expr
+        expr = self.expr(counter)
+        return [expr - lower, upper - expr - AffineExpr(1)]
 
     def _facts_if(self, value: Value, holds: bool) -> list[AffineExpr]:
         """The facts that follow from the condition `value` being true or false."""
@@ -125,11 +134,23 @@ class BoundsProofs:
         value = self.aliases.get(value, value)
         expr = self.exprs.get(value)
         if expr is None:
-            expr = self._op_expr(value, self.expr)
-            if expr is None or not _is_within(expr.range(), arith.int_range(value.type)):
+            expr = self._congruent(value)
+            if not is_within(expr.range(), arith.int_range(value.type)):
                 expr = self._atom(value)
             self.exprs[value] = expr
         return expr
+
+    def _congruent(self, value: Value) -> AffineExpr:
+        """An expression that is equal to the value modulo 2^bits of its type: in `(%s + %l) - %s` the sum may wrap,
+        but the difference is `%l`."""
+        value = self.aliases.get(value, value)
+        known = self.congruent_exprs.get(value)
+        if known is None:
+            known = (
+                self._op_expr(value, self._congruent, self.expr) or self.exprs.get(value) or self._atom(value)
+            )
+            self.congruent_exprs[value] = known
+        return known
 
     def _expr_with_facts(self, value: Value, depth: int) -> AffineExpr:
         """The expression of a value under the current facts: `%i - 1` does not wrap where %i > 0."""
@@ -144,7 +165,11 @@ class BoundsProofs:
         # Facts help only where the op might wrap, so that its expression is a mere atom
         if not depth or not isinstance(op, Op) or expr != self._atom(value) or op.name not in _LINEAR:
             return expr
-        derived = self._op_expr(value, lambda operand: self._expr_with_facts(operand, depth - 1))
+
+        def with_facts(operand: Value) -> AffineExpr:
+            return self._expr_with_facts(operand, depth - 1)
+
+        derived = self._op_expr(value, with_facts, with_facts)
         if derived is None:
             return expr
         lowest, highest = arith.int_range(value.type)
@@ -152,8 +177,10 @@ class BoundsProofs:
         margins = (derived - AffineExpr(lowest), AffineExpr(highest) - derived)
         return derived if all(_prove(margin, facts, MAX_DEPTH) for margin in margins) else expr
 
-    def _op_expr(self, value: Value, expr: Callable[[Value], AffineExpr]) -> AffineExpr | None:
-        """The expression of an op's result from those of its operands, if it is linear and nothing wraps."""
+    def _op_expr(
+        self, value: Value, expr: Callable[[Value], AffineExpr], exact: Callable[[Value], AffineExpr]
+    ) -> AffineExpr | None:
+        """The expression of an op's result from those of its operands, if it is linear; it may wrap."""
         op = value.owner
         if not isinstance(op, Op) or not value.type.is_int:
             return None
@@ -172,7 +199,10 @@ class BoundsProofs:
         if name == "len":
             return self.length(op.attrs["buffer"], value.type.bits or 32)
         if name == "cast":
-            return expr(op.operands[0]) if op.operands[0].type.is_int else None
+            source = op.operands[0].type
+            # a value that has wrapped is another one in a wider type
+            widens = (source.bits or 0) < (value.type.bits or 0)
+            return (exact if widens else expr)(op.operands[0]) if source.is_int else None
         if name not in _LINEAR:
             return None
         a, b = (expr(operand) for operand in op.operands)
@@ -186,9 +216,8 @@ class BoundsProofs:
         return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
 
     def _id(self, name: str, axis: int) -> AffineExpr:
-        # An open grid has at most 2^32 invocations along an axis, since ids are u32
         size, grid = self.program.workgroup[axis], self.program.grid
-        groups = grid[axis] if grid else (1 << 32) // size
+        groups = grid[axis] if grid else MAX_INVOCATIONS // size
         highest = (size if name == "local_id" else groups) - 1
         if not highest:
             return AffineExpr(0)
@@ -211,17 +240,19 @@ class BoundsProofs:
         whole = arith.int_range(value.type)
         self.ranges[value] = whole  # for a value that depends on itself
         result = self._op_range(value) or whole
-        if not _is_within(result, whole):  # it may wrap
+        if not is_within(result, whole):  # it may wrap
             return whole
         self.ranges[value] = result
         return result
 
     def _op_range(self, value: Value) -> Range | None:
-        owner = value.owner
-        if not isinstance(owner, Op) or not all(v.type.is_int or v.type.is_bool for v in owner.operands):
+        op = value.owner
+        if not isinstance(op, Op) or op.regions or len(op.results) != 1:
             return None
-        rule = _RANGES.get(owner.name)
-        return rule(*(expr.range() for expr in self._operands(owner))) if rule is not None else None
+        if not all(v.type.is_int or v.type.is_bool for v in op.operands):
+            return None
+        operands = [self.expr(v).range() if v.type.is_int else (0, 1) for v in op.operands]
+        return declared_range(self.program, op, self.specs) or bounds_of(op, operands)
 
     def _operands(self, op: Op) -> list[AffineExpr]:
         """Expressions of the integer operands, the amount of a `shr` modulo the width if it is known."""
@@ -296,10 +327,6 @@ def _symbol(name: str, span: Range, identity: object) -> Symbol:
     return Symbol(SymbolKind.GROUP, name, span, identity=identity)
 
 
-def _is_within(inner: Range, outer: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
 def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:
     """Whether `goal` is never negative: by its range, or after subtracting a multiple of a fact.
 
@@ -318,52 +345,7 @@ def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:
     return False
 
 
-# --- ranges of results, and what else is true of them; x/0 = x, x%0 = 0
-
-
-def _and(a: Range, b: Range) -> Range | None:
-    limits = [high for low, high in (a, b) if low >= 0]
-    return (0, min(limits)) if limits else None
-
-
-def _or(a: Range, b: Range) -> Range | None:
-    if a[0] < 0 or b[0] < 0:
-        return None
-    return 0, (1 << max(a[1].bit_length(), b[1].bit_length())) - 1
-
-
-def _rem(a: Range, b: Range) -> Range | None:
-    if a[0] < 0 or b[0] < 0:
-        return None
-    return 0, min(a[1], max(0, b[1] - 1))
-
-
-def _div(a: Range, b: Range) -> Range | None:
-    if a[0] < 0 or b[0] < 0:
-        return None
-    return (a[0] // b[1], a[1] // b[0]) if b[0] > 0 else (0, a[1])
-
-
-def _shr(a: Range, b: Range) -> Range | None:
-    if a[0] < 0:
-        return None
-    return (0, a[1] >> b[0]) if b[0] == b[1] else (0, a[1])
-
-
-_RANGES: dict[str, Callable[..., Range | None]] = {
-    "and": _and, "or": _or, "xor": _or, "rem": _rem, "div": _div, "shr": _shr,
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "select": lambda a, b: (min(a[0], b[0]), max(a[1], b[1])),
-    "cast": lambda *a: a[0] if a else (0, 1),  # from a bool
-    "lane_id": lambda: (0, SUBGROUP_SIZE - 1),
-    "subgroup_id": lambda: (0, 31),
-    "subgroup_size": lambda: (SUBGROUP_SIZE, SUBGROUP_SIZE),
-    "num_subgroups": lambda: (1, 32),
-    "popcount": lambda a: (0, 64),
-    "clz": lambda a: (0, 64),
-    "ctz": lambda a: (0, 64),
-}  # fmt: skip
+# --- what is true of results; x/0 = x, x%0 = 0
 
 
 def _remainder(r: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
