@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants campaign fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants campaign certify fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ campaign: install  ## The slow tests, then random pipelines before and after pas
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
+	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
+
+certify: export PYTHONPATH := test
+certify: install  ## Decisions about random texts, proved by z3 (N=20000 takes hours on 2 cores)
+	$(BIN)/python -m support.certifying --texts $(N) --seed $(SEED)
 
 # The cases of a seed are always the same; the time decides how many of them are run.
 SECONDS ?= 60

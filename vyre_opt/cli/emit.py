@@ -18,7 +18,7 @@ __all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "pictures_before
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
-EMIT_FORMATS = ("vyre", *LOWERED, "json", *REPORTS)
+EMIT_FORMATS = ("vyre", *LOWERED, "json", *REPORTS, "smt2")
 
 
 def check_emit_format(

@@ -9,7 +9,9 @@ from ..ir.program import Module
 from .errors import write_stderr
 
 if TYPE_CHECKING:
-    from ..passes.manager import Observer
+    from collections.abc import Sequence
+
+    from ..passes.manager import Observer, Remark
     from ..passes.registry import Pass
     from .session import CompileOptions
 
@@ -37,7 +39,7 @@ class PrintIR:
         if running.name in self.options.print_ir_before:
             write_stderr(f"// IR before {running.name}\n{print_program(module, self.generic)}")
 
-    def after(self, running: Pass, module: Module, changed: bool) -> None:
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         if self.options.print_ir_after_all or running.name in self.options.print_ir_after:
             unchanged = "" if changed else " (no change)"
             write_stderr(f"// IR after {running.name}{unchanged}\n{print_program(module, self.generic)}")
@@ -55,7 +57,7 @@ class PrintChange:
         if self.previous is None or self.previous[0] is not module:
             self.previous = module, print_program(module, self.generic)
 
-    def after(self, running: Pass, module: Module, changed: bool) -> None:
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         if not changed:
             return
         from difflib import unified_diff

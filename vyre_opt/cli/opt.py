@@ -127,6 +127,11 @@ def check_target(name: str) -> str:
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
+@flag(
+    "--certify",
+    "Prove each decision of the passes and the lowering by z3, which trusts none of them.",
+    CHECKS,
+)
 @flag("--verify-diagnostics", "Check messages against `// expected-error @+1 {{...}}` comments.", CHECKS)
 @flag("--verify-roundtrip", "Check that the printed text reads back as the same bytes.", CHECKS)
 @flag("--split-input-file", "Treat the parts between lines `// -----` as files of their own.", CHECKS)

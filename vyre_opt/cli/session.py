@@ -7,6 +7,8 @@ text -> parse -> verify -> --spec -> passes -> emit -> text
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +17,12 @@ from ..ir.parser import parse_source
 from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
-from . import emit, errors, ir_printing
+from . import certify, emit, errors, ir_printing
 from .errors import ToolError
 from .reports import Stopwatch
 
 if TYPE_CHECKING:
+    from ..certify.certifier import Certifier
     from ..passes.manager import PassManager, Remark
     from ..passes.registry import Pass
 
@@ -53,6 +56,7 @@ class CompileOptions:
     remarks: tuple[str, ...] = ()
     dump_pass_pipeline: bool = False
     crash_reproducer: str | None = None
+    certify: bool = False
     color: bool = False
 
 
@@ -75,9 +79,12 @@ class Session:
         self.statistics: dict[tuple[str, str], int] = {}
         self.failed = False
         self.step = ""
+        self.certifier = certify.certifier() if options.certify or options.emit == "smt2" else None
         if manager is not None:
             # the tracker comes first, so that it names the pass if a printer fails
             manager.observers = [_StepTracker(self), *ir_printing.observers(options)]
+            if self.certifier is not None:
+                manager.observers.append(self.certifier)
 
     def compile(self, source: Source) -> str | None:
         """The emitted text of one source; None, with its diagnostics reported, if it has errors.
@@ -105,6 +112,8 @@ class Session:
         options, clock = self.options, self.clock
         self.step = "parsing"
         module = parse_source(source)
+        if self.certifier is not None:
+            self.certifier.decisions.clear()
         clock.lap("parse")
         self.step = "verifying"
         diagnostics += verify(module)
@@ -120,7 +129,11 @@ class Session:
         remarks: list[Remark] = []
         if self.manager is not None:
             remarks = self._run_passes(self.manager, module, diagnostics)
+        if self.certifier is not None:
+            self._certify(self.certifier, module, diagnostics)
         self.step = f"emitting {options.emit}"
+        if self.certifier is not None and options.emit == "smt2":
+            return "".join(decision.smt2() for decision in self.certifier.decisions)
         text = emit.emit(module, options, self.manager, remarks, self.statistics, before)
         clock.lap(f"emit {options.emit}")
         return text
@@ -139,6 +152,15 @@ class Session:
         ]
         self._roundtrip(module)
         return result.remarks
+
+    def _certify(self, certifier: Certifier, module: Module, diagnostics: list[Diagnostic]) -> None:
+        self.step = "certifying"
+        certify.add_lowering(certifier, module)
+        if self.options.certify:
+            started = time.perf_counter()
+            diagnostics += certify.certify(certifier.decisions)
+            errors.write_stderr(certify.summary(certifier.decisions, started))
+            self.clock.lap("certify")
 
     def _is_shown(self, pass_name: str) -> bool:
         """Whether --remarks names the pass."""
@@ -168,7 +190,7 @@ class _StepTracker:
     def before(self, running: Pass, module: Module) -> None:
         self.session.step = f"running pass {running.name}"
 
-    def after(self, running: Pass, module: Module, changed: bool) -> None:
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         pass
 
 

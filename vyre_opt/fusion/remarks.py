@@ -51,8 +51,10 @@ class FusionGroup:
         return [name for name, verdict in self.handoffs.items() if isinstance(verdict, TileProof)]
 
 
-def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program) -> None:
-    """Remark on what was joined, and what it saves."""
+def remark_joined(
+    sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program, at: Sequence[int]
+) -> None:
+    """Remark on what was joined, and what it saves.  `at`: the launches' numbers in the pipeline as it was."""
     launches = [node.launch.program for node in group.nodes]
     removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
     saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
@@ -68,7 +70,9 @@ def remark_joined(sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, prog
         "applied",
         message,
         group.nodes[0].launch.loc,
+        claim="join",
         pipeline=pipeline.name,
+        at=list(at),
         launches=launches,
         program=program.name,
         internal=removed,

@@ -8,7 +8,7 @@ from .pipeline import Launch, Pipeline, Repeat, Stage
 from .program import Block, Func, Module, Program, Value
 from .rewrite import clone
 
-__all__ = ["copy_for"]
+__all__ = ["copy_for", "copy_module"]
 
 
 def copy_for(module: Module, entry: Program | Pipeline) -> Module:
@@ -25,6 +25,17 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
                 copied.add(_program(item))
         elif item is entry:
             copied.add(_pipeline(item))
+    return copied
+
+
+def copy_module(module: Module) -> Module:
+    """A module with copies of all that is in this one."""
+    copied = Module(source=module.source)
+    for item in module.order:
+        copy = (
+            _func(item) if isinstance(item, Func) else _program(item) if isinstance(item, Program) else None
+        )
+        copied.add(copy or _pipeline(item))  # type: ignore[arg-type]
     return copied
 
 

@@ -78,6 +78,8 @@ class _Segment:
 
 class _Eliminator:
     def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: PassContext) -> None:
+        self.program = program.name
+        self.numbers = {op: number for number, op in enumerate(program.walk())}
         self.written = total.writes
         self.by_op = by_op
         self.ctx = ctx
@@ -103,7 +105,9 @@ class _Eliminator:
             for op in barriers:
                 if op in reasons:
                     message = f"the {op.attrs['scope']} barrier is removed: {reasons[op]}"
-                    self.ctx.remark("applied", message, op.loc, reason=reasons[op])
+                    claim = {"claim": "barrier", "program": self.program, "op": self.numbers[op]}
+                    removed = [self.numbers[other] for other in reasons]
+                    self.ctx.remark("applied", message, op.loc, reason=reasons[op], removed=removed, **claim)
             if reasons:
                 self.removed += len(reasons)
                 block.ops = [op for op in block.ops if op not in reasons]

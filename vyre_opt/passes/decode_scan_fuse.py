@@ -225,7 +225,12 @@ def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
         ctx.remark("refused", refusal.message, refusal.loc or buffer.loc, **facts)
         return
     saving = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"
-    facts |= {"storage_bytes": buffer.size_bytes, "tile_bytes": decision.bytes, "tile_count": decision.count}
+    facts |= {
+        "claim": "tile",
+        "storage_bytes": buffer.size_bytes,
+        "tile_bytes": decision.bytes,
+        "tile_count": decision.count,
+    }
     if decision.local is None:
         ctx.remark("applied", f"@{buffer.name}: {saving}; no op touches it", buffer.loc, **facts)
         return

@@ -102,11 +102,14 @@ class _Fuser:
         # keyed by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.joined: dict[Any, Program] = {}
+        self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.saved = 0
         self.internal = 0
 
     def pipeline(self, pipeline: Pipeline) -> None:
         uses = BufferUses(pipeline)
+        launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+        self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []
         for run in launch_runs(pipeline.stages):
             if (separator := run.separator) is not None:
@@ -229,7 +232,8 @@ class _Fuser:
             )
             self.joined[key] = program
             self.module.add_before_pipelines(program)
-        remark_joined(self.ctx, pipeline, group, program)
+        at = [self.numbers[id(node.launch)] for node in group.nodes]
+        remark_joined(self.ctx, pipeline, group, program, at)
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch

@@ -127,10 +127,10 @@ class PassFailure(Exception):
 
 
 class Observer(Protocol):
-    """Called around every pass."""
+    """Called around every pass.  `remarks`: those of the pass."""
 
     def before(self, running: Pass, module: Module) -> None: ...
-    def after(self, running: Pass, module: Module, changed: bool) -> None: ...
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class PassManager:
             if self.verify_each:
                 # after a pass the fingerprint is known, unless it was enough to count ops
                 size, before = _size_and_fingerprint(module, before)
-            started = time.perf_counter()
+            earlier, started = len(ctx.remarks), time.perf_counter()
             changed = running.run(module, ctx)
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
@@ -199,7 +199,7 @@ class PassManager:
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
             for observer in self.observers:
-                observer.after(running, module, changed)
+                observer.after(running, module, changed, ctx.remarks[earlier:])
         return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
 
 

@@ -108,6 +108,7 @@ class _Vectorizer:
         self.open: dict[_Base, _Group] = {}
         self.places: dict[object, tuple[Block, int]] = {}
         self.vectors = 0
+        self.numbers = {op: number for number, op in enumerate(program.walk())}
 
     # --- groups: what may move together ------------------------------------------------
 
@@ -236,6 +237,9 @@ class _Vectorizer:
             "applied",
             f"{count} {verb} of @{base.buffer} are one of vec<{len(accesses)} x {base.dtype}>",
             first.loc,
+            claim="vector",
+            program=self.program.name,
+            lanes_of=[[self.numbers[access.op] for access in same] for same in accesses],
             buffer=base.buffer,
             lanes=len(accesses),
             multiple=1 << min(self.linear.zeros(first.index), 63),

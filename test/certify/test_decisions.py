@@ -1,0 +1,332 @@
+"""The second prover: what is right is proved, what is wrong is refuted with a place, and what it cannot know it says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from support.certifying import certify_seeds, decisions_of
+from support.tools import run_tool
+
+from vyre_opt import parse
+from vyre_opt.analysis import coverage
+from vyre_opt.certify.barriers import removed_barrier
+from vyre_opt.certify.in_bounds import in_bounds, unguarded
+from vyre_opt.certify.joins import joined
+from vyre_opt.certify.obligations import Obligation, prove, smt2
+from vyre_opt.certify.tiles import tile
+from vyre_opt.certify.vectors import vector
+from vyre_opt.ir.pipeline import Launch
+from vyre_opt.ir.program import Op, Program
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = [
+    pytest.param(path, marks=pytest.mark.slow if path.stem in ("tensor_train", "base64_scan") else ())
+    for path in sorted((ROOT / "examples").glob("**/*.vyre"))
+]
+RECOMPUTES = {f"pipelines/{name}" for name in ("decode_scan", "halo_of_1", "halo_of_16")}
+"""Examples with elements that are computed again, of which nothing is proved yet."""
+
+HEAD = """vyre 1
+program @p workgroup(64) grid(4) {
+  buffer @in : u32[256] read binding(0)
+  buffer @h : u32[256] read_write
+  buffer @out : u32[256] write binding(1) live_out
+  %g = global_id x
+  %l = local_id x
+  %w = workgroup_id x
+  %c1 = const 1 : u32
+  %c3 = const 3 : u32
+  %c63 = const 63 : u32
+  %c64 = const 64 : u32
+  %base = mul %w, %c64 : u32
+"""
+
+
+def program(body: str) -> Program:
+    return parse(f"{HEAD}{body}\n}}\n").programs["p"]
+
+
+def ops(of: Program, name: str) -> list[Op]:
+    return [op for op in of.walk() if op.name == name]
+
+
+def statuses(obligations: list[Obligation]) -> set[str]:
+    return {prove(obligation).status for obligation in obligations}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT / "examples").as_posix())
+def test_decisions_about_examples_are_proved(path: Path) -> None:
+    decisions = decisions_of(path.read_text())
+    unknown = {d.what for d in decisions if d.status != "proved" and "halo" not in d.what}
+    assert not unknown
+    recomputes = [d for d in decisions if d.status != "proved"]
+    assert bool(recomputes) == (path.relative_to(ROOT / "examples").with_suffix("").as_posix() in RECOMPUTES)
+
+
+@pytest.mark.parametrize("seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.slow)])
+def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
+    result = certify_seeds(seeds)
+    assert not result.refuted
+    assert result.decisions > 20 * len(seeds)
+    assert len(result.unknown) < 0.03 * result.decisions
+
+
+BOUNDS = {
+    "a guard": ("%p = lt %g, %c64 : u32 if %p { %v = load @in[%g] : u32 }", "proved"),
+    "a mask": ("%i = and %g, %c63 : u32 %v = load @in[%i] : u32", "proved"),
+    "one too far": ("%i = add %g, %c1 : u32 %v = load @in[%i] : u32", "refuted"),
+    "a guard too wide": (
+        "%n = const 259 : u32 %j = mul %g, %c3 : u32 %p = lt %j, %n : u32 if %p { %v = load @in[%j] : u32 }",
+        "refuted",
+    ),
+    "less one where it is none": ("%i = sub %g, %c1 : u32 %v = load @in[%i] : u32", "refuted"),
+    "a counter": ("for %k = 0 to 256 step 3 { %v = load @in[%k] : u32 }", "proved"),
+    "a vector at the end": ("%v = load @in[%g] : vec<2 x u32>", "refuted"),
+    "an element as an index": ("%i = load @h[%g] : u32 %v = load @in[%i] : u32", "unknown"),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), BOUNDS.values(), ids=BOUNDS)
+def test_accesses_in_bounds(body: str, status: str) -> None:
+    of = program(body)
+    (claim,) = in_bounds(of, [ops(of, "load")[-1]])
+    answer = prove(claim)
+    assert answer.status == status
+    assert bool(answer.witness) == (status == "refuted")
+    assert bool(answer.reason) == (status == "unknown")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("%r = div %g, %c3 : u32", "proved"),
+        ("%r = div %g, %l : u32", "refuted"),
+        ("%r = shl %g, %c3 : u32", "proved"),
+        ("%r = shr %g, %l : u32", "refuted"),
+        ("%a = cast %g : u32 -> i32 %b = const -1 : i32 %r = div %a, %b : i32", "proved"),
+    ],
+)
+def test_ops_without_guards(line: str, status: str) -> None:
+    of = program(line)
+    (claim,) = unguarded(of, [op for op in of.walk() if op.results and op.result.name == "r"])
+    assert prove(claim).status == status
+
+
+TILES = {
+    "own element": ("store %g, @h[%g] : u32 %x = load @h[%g] : u32", "proved"),
+    "mirrored": (
+        "store %g, @h[%g] : u32 barrier workgroup %m = sub %c63, %l : u32 %i = add %base, %m : u32"
+        " %x = load @h[%i] : u32",
+        "proved",
+    ),
+    "mirrored without a barrier": (
+        "store %g, @h[%g] : u32 %m = sub %c63, %l : u32 %i = add %base, %m : u32 %x = load @h[%i] : u32",
+        "refuted",
+    ),
+    "the next workgroup's": (
+        "store %g, @h[%g] : u32 barrier workgroup %n = add %g, %c64 : u32 %c255 = const 255 : u32"
+        " %i = and %n, %c255 : u32 %x = load @h[%i] : u32",
+        "refuted",
+    ),
+    "only the even ones": (
+        "%two = const 2 : u32 %e = rem %l, %two : u32 %zero = const 0 : u32 %p = eq %e, %zero : u32"
+        " if %p { store %g, @h[%g] : u32 } barrier workgroup %x = load @h[%g] : u32",
+        "refuted",
+    ),
+    "by one lane": (
+        "%p = eq %l, %c3 : u32 if %p { for %k = 0 to 64 step 1 { %i = add %base, %k : u32"
+        " store %k, @h[%i] : u32 } } barrier workgroup %x = load @h[%g] : u32",
+        "proved",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), TILES.values(), ids=TILES)
+def test_tiles(body: str, status: str) -> None:
+    """The tile is that of 64 elements from the workgroup's base on, whether or not it may be one."""
+    text = f"{body} store %x, @out[%g] : u32"
+    before, after = program(text), program(text)
+    after.buffers["h"].count = 64
+    rebased(after)
+    claims = list(tile(before, after, "h"))
+    covered = [claim for claim in claims if "reads" in claim.what]
+    assert statuses(covered) == {status}
+    assert statuses([claim for claim in claims if "alike" in claim.what]) <= {"proved", "refuted"}
+
+
+def rebased(of: Program) -> None:
+    """Take the workgroup's base off the index of each access of @h."""
+    from vyre_opt.ir.ops import OPS
+    from vyre_opt.ir.program import Block, Value
+
+    base = next(op.result for op in of.walk() if op.results and op.result.name == "base")
+
+    def visit(block: Block) -> None:
+        for op in list(block.ops):
+            for inner in op.regions:
+                visit(inner)
+            if op.attrs.get("buffer") == "h":
+                place = Value("place", op.index.type)
+                block.ops.insert(block.ops.index(op), Op(OPS["sub"], (op.index, base), (place,), {}))
+                op.operands = (*op.operands[:-1], place)
+
+    visit(of.body)
+
+
+def test_a_tile_that_is_too_small() -> None:
+    text = "store %g, @h[%g] : u32 %x = load @h[%g] : u32 store %x, @out[%g] : u32"
+    before, after = program(text), program(text)
+    after.buffers["h"].count = 63
+    rebased(after)
+    assert statuses([c for c in tile(before, after, "h") if "lies in" in c.what]) == {"refuted"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("store %g, @h[%g] : u32 barrier workgroup %x = load @h[%g] : u32", "proved"),
+        ("store %g, @h[%g] : u32 barrier workgroup %i = xor %g, %c1 : u32 %x = load @h[%i] : u32", "refuted"),
+        (
+            "store %g, @h[%g] : u32 barrier workgroup barrier workgroup %i = xor %g, %c1 : u32 %x = load @h[%i] : u32",
+            "proved",
+        ),
+        ("for %k = 0 to 3 step 1 { store %g, @h[%g] : u32 barrier workgroup }", "refuted"),
+    ],
+)
+def test_removed_barriers(body: str, status: str) -> None:
+    of = program(body)
+    barrier = ops(of, "barrier")[0]
+    assert statuses(list(removed_barrier(of, barrier, [barrier]))) == {status}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("%i = mul %l, %two : u32", "%j = add %i, %c1 : u32", {"proved"}),
+        ("%i = mul %l, %c3 : u32", "%j = add %i, %c1 : u32", {"proved", "refuted"}),  # not aligned
+        ("%i = mul %l, %two : u32", "%j = add %i, %two : u32", {"proved", "refuted"}),  # no neighbour
+    ],
+)
+def test_vectors(first: str, second: str, expected: set[str]) -> None:
+    of = program(
+        f"%two = const 2 : u32 {first} {second} %a = load @in[%i] : u32 store %a, @h[%i] : u32 %b = load @in[%j] : u32"
+    )
+    loads = ops(of, "load")
+    assert statuses(list(vector(of, [[loads[0]], [loads[1]]]))) == expected
+
+
+def test_a_load_does_not_move_over_a_store_of_its_element() -> None:
+    of = program(
+        "%two = const 2 : u32 %i = mul %l, %two : u32 %j = add %i, %c1 : u32"
+        " %a = load @h[%i] : u32 store %a, @h[%j] : u32 %b = load @h[%j] : u32"
+    )
+    loads = ops(of, "load")
+    failed = [c.what for c in vector(of, [[loads[0]], [loads[1]]]) if prove(c).status != "proved"]
+    assert failed == ["this load may move past store @h: they are of different elements"]
+
+
+PIPELINE = """vyre 1
+program @a workgroup(4) {{
+  buffer @z : u32[2] read binding(0)
+  buffer @m : u32[16] write binding(1)
+  %w = workgroup_id x
+  %l = local_id x
+  %g = global_id x
+  %o = load @z[%w] : u32
+  %i = {index}
+  store %g, @m[%i] : u32
+}}
+program @b workgroup(4) {{
+  buffer @z : u32[2] {access} binding(0) {live}
+  %w = workgroup_id x
+  {change}
+}}
+program @c workgroup(4) {{
+  buffer @z : u32[2] read binding(0)
+  buffer @m : u32[16] read binding(1)
+  buffer @y : u32[8] write binding(2)
+  %w = workgroup_id x
+  %l = local_id x
+  %g = global_id x
+  %o = load @z[%w] : u32
+  %i = {index}
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32
+}}
+pipeline @main {{
+  buffer @z : u32[2] live_in live_out
+  buffer @m : u32[16]
+  buffer @y : u32[8] write
+  launch @a grid(2) (@z, @m)
+  launch @b grid(2) (@z)
+  launch @c grid(2) (@z, @m, @y)
+}}
+"""
+KEPT = {"access": "read", "live": "", "change": ""}
+CHANGED = {
+    "access": "read_write",
+    "live": "live_in live_out",
+    "change": "%n = load @z[%w] : u32 store %n, @z[%w] : u32",
+}
+
+
+@pytest.mark.parametrize(
+    ("index", "between", "expected"),
+    [
+        ("add %g, %w : u32", KEPT, {"proved"}),  # 5*w + l
+        (
+            "add %l, %g : u32",
+            KEPT,
+            {"refuted"},
+        ),  # 4*w + 2*l: the first of a workgroup are its neighbour's last
+        ("add %o, %l : u32", CHANGED, {"refuted"}),
+    ],
+)
+def test_joined_launches(index: str, between: dict[str, str], expected: set[str]) -> None:
+    """Without barriers: where launches meet, it is one lane."""
+    module = parse(PIPELINE.format(index=index, **between))
+    pipeline = module.pipelines["main"]
+    launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+    found = statuses(list(joined(module, pipeline, launches, (), ())))
+    assert found == expected
+
+
+def test_an_unsound_coverage_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index of u8 wraps; compared as an integer it seems to be another element."""
+    text = (ROOT / "test" / "conformance" / "soundness" / "narrow_index_wraps.vyre").read_text()
+    assert {d.status for d in decisions_of(text)} == {"proved"}
+    monkeypatch.setattr(coverage, "same_element", lambda a, b: True)
+    refuted = [d for d in decisions_of(text) if d.status == "refuted"]
+    assert refuted
+    (answer,) = [a for d in refuted for a in d.answers if a.status == "refuted"][:1]
+    assert {"first workgroup x", "second workgroup x", "first element"} <= answer.witness.keys()
+
+
+def run_opt(*args: str) -> CompletedProcess[str]:
+    return run_tool("vyre-opt", args, b"", None, os.environ)
+
+
+def test_the_tool() -> None:
+    good = ROOT / "examples" / "hex_sum.vyre"
+    ran = run_opt("-O", "--certify", str(good))
+    assert (ran.returncode, "proved" in ran.stderr, "error" in ran.stderr) == (0, True, False)
+    assert ran.stdout.startswith("vyre 1")
+    formulas = run_opt("-O", "--emit=smt2", str(good))
+    assert formulas.returncode == 0
+    assert formulas.stdout.count("(check-sat)") > 3
+    recomputes = run_opt("-O", "--certify", str(ROOT / "examples" / "pipelines" / "halo_of_1.vyre"))
+    assert recomputes.returncode == 1
+    assert "error: unknown: [launch_fusion]" in recomputes.stderr
+
+
+def test_formulas_for_other_solvers() -> None:
+    import z3
+
+    of = program("%i = add %g, %c1 : u32 %v = load @in[%i] : u32")
+    (claim,) = in_bounds(of, ops(of, "load"))
+    solver = z3.Solver()
+    solver.from_string(smt2(claim))
+    assert solver.check() == z3.sat, "it can be negated: the access is out of bounds"

@@ -1,0 +1,105 @@
+"""The accesses of a program to a buffer, and which of them come before which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ir.program import Op
+from .points import Nesting
+
+__all__ = ["Access", "accesses_of", "barrier_between", "is_before", "shared_loops"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load, store or atomic of `width` elements from the op's index on."""
+
+    op: Op
+    buffer: str
+    is_write: bool
+    is_atomic: bool
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.op.name} @{self.buffer}"
+
+
+def accesses_of(nesting: Nesting, buffer: str | None = None) -> list[Access]:
+    """The accesses of a buffer, or of all, in program order."""
+    found = []
+    for op in nesting.ops:
+        name = op.attrs.get("buffer")
+        if name is None or not op.operands or op.definition.kernel is not None or buffer not in (None, name):
+            continue
+        moved = op.operands[0] if op.name == "store" else op.results[0]
+        element = nesting.program.buffers[name].dtype
+        width = 1 if moved.type is element else moved.type.lanes // element.lanes
+        effects = op.definition.effects
+        found.append(Access(op, name, "write" in effects, "atomic" in effects, width))
+    return found
+
+
+def shared_loops(nesting: Nesting, a: Op, b: Op) -> tuple[Op, ...]:
+    """The loops around both ops."""
+    both = set(nesting.loops(a)) & set(nesting.loops(b))
+    return tuple(loop for loop in nesting.loops(a) if loop in both)
+
+
+def is_before(nesting: Nesting, first: Op, second: Op) -> bool:
+    """Whether a lane that comes to both, in equal iterations of the loops around both, comes to `first` first."""
+    return _tops(nesting, first, second) is not None
+
+
+def barrier_between(nesting: Nesting, first: Op, second: Op) -> bool:
+    """Whether a barrier of the workgroup lies between two ops of which `is_before` is true.
+
+    Barriers stand where all lanes of a workgroup come, so one behind `first` in its own block, or ahead of `second` in
+    its own, parts them too.
+    """
+    tops = _tops(nesting, first, second)
+    if tops is None:
+        return False
+    above, below = tops
+    block = nesting.block[above].ops
+    if any(map(_parts_workgroup, block[block.index(above) + 1 : block.index(below)])):
+        return True
+    behind = (op for at in _path(nesting, first, above) for op in _after(nesting, at))
+    ahead = (op for at in _path(nesting, second, below) for op in _ahead(nesting, at))
+    return any(map(_parts_workgroup, behind)) or any(map(_parts_workgroup, ahead))
+
+
+def _tops(nesting: Nesting, first: Op, second: Op) -> tuple[Op, Op] | None:
+    """The ops of the innermost common block that hold `first` and `second`, if the one with `first` stands before."""
+    a, b = nesting.around[first], nesting.around[second]
+    depth = 0
+    while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+        depth += 1
+    above = a[depth][0] if depth < len(a) else first
+    below = b[depth][0] if depth < len(b) else second
+    return (above, below) if nesting.number[above] < nesting.number[below] else None
+
+
+def _path(nesting: Nesting, op: Op, top: Op) -> Iterator[Op]:
+    """`op` and the ops around it, without `top`."""
+    if op is top:
+        return
+    yield op
+    for outer, _ in reversed(nesting.around[op]):
+        if outer is top:
+            return
+        yield outer
+
+
+def _after(nesting: Nesting, op: Op) -> Sequence[Op]:
+    block = nesting.block[op].ops
+    return block[block.index(op) + 1 :]
+
+
+def _ahead(nesting: Nesting, op: Op) -> Sequence[Op]:
+    block = nesting.block[op].ops
+    return block[: block.index(op)]
+
+
+def _parts_workgroup(op: Op) -> bool:
+    return op.name == "barrier" and op.attrs["scope"] != "subgroup"

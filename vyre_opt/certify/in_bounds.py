@@ -1,0 +1,82 @@
+"""The claim that an access lies within its buffer, and that a division or shift needs no guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import z3
+
+from ..ir.ops import AXES
+from ..ir.program import Op, Program
+from .accesses import accesses_of
+from .obligations import Obligation
+from .points import MAIN_GROUP, Group, Nesting, Point
+
+__all__ = ["in_bounds", "shown_at", "unguarded"]
+
+
+def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
+    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer."""
+    nesting = Nesting(program)
+    wanted = set(proven)
+    for access in accesses_of(nesting):
+        if access.op not in wanted:
+            continue
+        point = Point.any(nesting, Group(program), "lane")
+        index = point.integer(access.op.index).term
+        count = _length(point, access.buffer)
+        yield Obligation(
+            f"{access} is in bounds",
+            [access.op],
+            [point],
+            [point.reaches(access.op)],
+            z3.And(index >= 0, index + access.width <= count),
+            shown_at(point, index=index, length=count),
+        )
+
+
+def _length(point: Point, buffer: str) -> z3.ArithRef:
+    count = point.program.buffers[buffer].count
+    if count is not None:
+        return z3.IntVal(count)
+    return point.group.variable(("len", buffer), f"len.{buffer}", 0, (1 << 64) - 1).term
+
+
+def unguarded(program: Program, ops: Iterable[Op]) -> Iterator[Obligation]:
+    """For each division and shift among `ops`: no lane that may compute it has operands for which the machine's
+    instruction is undefined, active or not."""
+    nesting = Nesting(program)
+    for op in ops:
+        point = Point.any(nesting, Group(program), "lane")
+        second = point.integer(op.operands[1]).term
+        bits = op.result.type.bits or 1
+        if op.name in ("shl", "shr"):
+            claim = z3.And(second >= 0, second < bits)
+        else:
+            claim = second != 0
+            if op.result.type.is_signed:
+                first = point.integer(op.operands[0]).term
+                claim = z3.And(claim, z3.Or(second != -1, first != -(1 << (bits - 1))))
+        yield Obligation(
+            f"{op.name} needs no guard",
+            [op],
+            [point],
+            [point.lane_exists()],
+            claim,
+            shown_at(point, operand=second),
+        )
+
+
+def shown_at(point: Point, **terms: z3.ArithRef) -> dict[str, z3.ArithRef]:
+    """What a person needs to follow a refutation: the workgroup, the lane, the iterations, and `terms`."""
+    whose = "" if point.group.name == MAIN_GROUP else f"{point.name} "
+    shown = {}
+    for axis, name in enumerate(AXES):
+        if point.group.num_workgroups(axis).high > 1:
+            shown[f"{whose}workgroup {name}"] = point.group.workgroup_id(axis).term
+    for axis, name in enumerate(AXES):
+        if point.program.workgroup[axis] > 1:
+            shown[f"{point.name} {name}"] = point.local[axis]
+    for loop, iteration in point.iterations.items():
+        shown[f"{point.name} iteration of %{loop.regions[0].args[0].name}"] = iteration
+    return {**shown, **terms}

@@ -1,0 +1,144 @@
+"""Obligations: what has to be true for a decision to be right, and z3's answer whether it is.
+
+An obligation is proved if z3 finds that its assumptions and the negation of its claim cannot hold together.  It is
+refuted by values for which they do, unless these are of free variables, of which the program may know more than the
+terms say: then the answer is unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import z3
+from z3 import z3util
+
+from ..ir.program import Op
+from .points import MAIN_GROUP, Point
+
+__all__ = ["Answer", "Obligation", "prove", "smt2"]
+
+PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
+DEFAULT_SECONDS = 10.0
+QUICK_MILLISECONDS = 3000
+LEAST_WRAP = 1 << 8
+"""The modulus of the narrowest type."""
+
+
+@dataclass
+class Obligation:
+    """`claim` holds at `points`, where `given` does.
+
+    `what`: in words.  `ops`: those that it is about.  `shown`: terms that a refutation gives the values of, by name.
+    `enough`: claims from which `claim` follows, and which are quicker to prove.  `is_refuted`: whether values that
+    `claim` does not hold for refute what is meant, where it says more than that.
+    """
+
+    what: str
+    ops: Sequence[Op]
+    points: Sequence[Point]
+    given: Sequence[z3.BoolRef]
+    claim: z3.BoolRef
+    shown: dict[str, z3.ArithRef] = field(default_factory=dict)
+    enough: Sequence[z3.BoolRef] = ()
+    is_refuted: Callable[[z3.ModelRef], bool] = lambda model: True
+
+    def assumptions(self) -> list[z3.BoolRef]:
+        known = {fact.get_id(): fact for point in self.points for fact in point.assumptions()}
+        return [*known.values(), *self.given]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`status`: proved, refuted or unknown.  `witness`: values that refute it, by name.  `reason`: why unknown."""
+
+    obligation: Obligation
+    status: str
+    seconds: float
+    witness: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
+    """z3's answer within `seconds`."""
+    started = time.perf_counter()
+    for claim in (*obligation.enough, obligation.claim):
+        if _without_wraps(obligation, claim).check() == z3.unsat:
+            return Answer(obligation, PROVED, time.perf_counter() - started)
+    solver = _solver(obligation)
+    solver.set("timeout", int(seconds * 1000))
+    result = solver.check()
+    spent = time.perf_counter() - started
+    if result == z3.unsat:
+        return Answer(obligation, PROVED, spent)
+    if result == z3.unknown:
+        return Answer(obligation, UNKNOWN, spent, reason=f"z3 has no answer within {seconds:g} s")
+    free = _free_values(obligation)
+    if free:
+        return Answer(obligation, UNKNOWN, spent, reason=f"nothing is known of {', '.join(free)}")
+    if not obligation.is_refuted(solver.model()):
+        return Answer(
+            obligation, UNKNOWN, spent, reason="it holds where z3 tried it, by no witness that was put in"
+        )
+    return Answer(obligation, REFUTED, spent, _values(obligation, solver.model()))
+
+
+def smt2(obligation: Obligation) -> str:
+    """The obligation for other solvers: unsat means proved."""
+    text: str = _solver(obligation).to_smt2()
+    return f"; {obligation.what}\n{text}"
+
+
+def _solver(obligation: Obligation) -> z3.Solver:
+    solver = z3.Solver()
+    solver.add(*obligation.assumptions())
+    solver.add(z3.Not(obligation.claim))
+    return solver
+
+
+def _without_wraps(obligation: Obligation, claim: z3.BoolRef) -> z3.Solver:
+    """A solver in which what a workgroup has wrapped is any number: what holds for all is quickly proved for any."""
+    solver = z3.Solver()
+    solver.set("timeout", QUICK_MILLISECONDS)
+    parts = [*obligation.assumptions(), z3.Not(claim)]
+    bases: dict[z3.ExprRef, z3.ArithRef] = {}
+    for part in parts:
+        _find_bases(part, bases, set())
+    for part in parts:
+        solver.add(z3.substitute(part, *bases.items()))
+    solver.add(*(z3.And(base >= 0, base < term.arg(1)) for term, base in bases.items()))
+    return solver
+
+
+def _find_bases(term: z3.ExprRef, bases: dict[z3.ExprRef, z3.ArithRef], seen: set[int]) -> None:
+    """Add the innermost terms `x % 2^bits` of which all variables are a workgroup's, each with a variable."""
+    if term.get_id() in seen:
+        return
+    seen.add(term.get_id())
+    for child in term.children():
+        _find_bases(child, bases, seen)
+    if z3.is_mod(term) and z3.is_int_value(term.arg(1)) and term.arg(1).as_long() >= LEAST_WRAP:
+        names = {str(variable) for variable in z3util.get_vars(term)}
+        if all(name.startswith(f"{MAIN_GROUP}.") for name in names) and not _has_mod(term.arg(0)):
+            bases.setdefault(term, z3.Int(f"base.{len(bases)}"))
+
+
+def _has_mod(term: z3.ExprRef) -> bool:
+    return any(z3.is_mod(child) or _has_mod(child) for child in term.children()) or z3.is_mod(term)
+
+
+def _free_values(obligation: Obligation) -> list[str]:
+    """The values whose free variables the claim or what is given mentions."""
+    names = {str(v) for part in (obligation.claim, *obligation.given) for v in z3util.get_vars(part)}
+    free = {name: value for point in obligation.points for name, value in point.free.items()}
+    return sorted({f"%{free[name].name}" for name in names & free.keys()})
+
+
+def _values(obligation: Obligation, model: z3.ModelRef) -> dict[str, int]:
+    values = {}
+    for name, term in obligation.shown.items():
+        value = model.eval(term, model_completion=True)
+        if z3.is_int_value(value):
+            values[name] = value.as_long()
+    return values

@@ -1,0 +1,360 @@
+"""The claim that a buffer may be a tile of each workgroup: that of `decode_scan_fuse`.
+
+In the program before, every element that a lane reads was written by its own workgroup: earlier by the lane itself, or
+with a barrier between.  In the program after, accesses of one workgroup are at the same distance from where they were,
+so they meet exactly if they met before; and they lie in the tile.
+
+An access out of bounds is an error of the program, so none is assumed to be: neither at the lane in question, nor at
+the first lane and iteration, whose index bounds by how much others may wrap.
+
+The writer of an element is not searched for.  It is put in: the lane and the iterations that the index of a store
+gives by division, the largest coefficient first.
+
+    store @h[64*w + 4*l + k]     of element e:  l = (e - 64*w) / 4,  k = (e - 64*w) % 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import z3
+from z3 import z3util
+
+from ..ir.loops import bounds
+from ..ir.ops import AXES
+from ..ir.program import Dim3, Op, Program
+from .accesses import Access, accesses_of, barrier_between, is_before, shared_loops
+from .in_bounds import shown_at
+from .obligations import Obligation
+from .points import Group, Nesting, Point, type_range
+
+__all__ = ["tile"]
+
+SEARCH_MILLISECONDS = 2000
+
+
+def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
+    """The obligations of one buffer.  `before`, `after`: the program around the pass."""
+    old, new = Nesting(before), Nesting(after)
+    reads_and_writes = list(zip(accesses_of(old, buffer), accesses_of(new, buffer), strict=True))
+    for access, _ in reads_and_writes:
+        if not access.is_write:
+            yield _covered(old, access, [a for a, _ in reads_and_writes if a.is_write])
+    for pair in reads_and_writes:
+        yield _in_tile(old, new, *pair)
+        yield _rebased(old, new, reads_and_writes[0], pair)
+        if before.buffers[buffer].dtype is not after.buffers[buffer].dtype and pair[0].is_write:
+            yield _narrowed(old, pair[0], after)
+
+
+# --- each read is covered
+
+
+def _covered(nesting: Nesting, read: Access, writes: Sequence[Access]) -> Obligation:
+    group = Group(nesting.program)
+    point = Point.any(nesting, group, "reader")
+    part = z3.Int("part")
+    element = point.integer(read.op.index).term + part
+    points = [point]
+    same, others = list[z3.BoolRef](), list[z3.BoolRef]()
+    for number, write in enumerate(writes):
+        for writer in _writers(nesting, point, write, read, element, number):
+            points.append(writer)
+            by = same if writer.local == point.local else others
+            start = writer.integer(write.op.index).term
+            by.append(z3.And(writer.reaches(write.op), start <= element, element < start + write.width))
+    return Obligation(
+        f"what {read} reads, its workgroup has written",
+        [read.op, *(write.op for write in writes)],
+        points,
+        [
+            point.reaches(read.op),
+            *_no_fault(point, read),
+            *(fact for write in writes for fact in _first_inside(point, write)),
+            part >= 0,
+            part < read.width,
+        ],
+        z3.Or(same + others),
+        shown_at(point, element=element),
+        [z3.Or(others)] if others else [],
+        partial(_has_no_writer, nesting, point, read, writes, element),
+    )
+
+
+def _has_no_writer(
+    nesting: Nesting,
+    reader: Point,
+    read: Access,
+    writes: Sequence[Access],
+    element: z3.ArithRef,
+    model: z3.ModelRef,
+) -> bool:
+    """Whether at the reader of a model no lane at all has written the element."""
+    here = [
+        z3.Int(str(name)) == model[name]
+        for name in model.decls()
+        if name.arity() == 0 and z3.is_int_value(model[name])
+    ]
+    for number, write in enumerate(writes):
+        if write.is_atomic or not is_before(nesting, write.op, read.op):
+            continue
+        writer = Point.any(nesting, reader.group, f"any{number}")
+        shared = shared_loops(nesting, write.op, read.op)
+        equal = [
+            writer.iterations[loop] == reader.iterations[loop] for loop in shared if loop in writer.iterations
+        ]
+        if not barrier_between(nesting, write.op, read.op):
+            equal += [x == y for x, y in zip(writer.local, reader.local, strict=True)]
+        start = writer.integer(write.op.index).term
+        solver = z3.Solver()
+        solver.set("timeout", SEARCH_MILLISECONDS)
+        solver.add(writer.reaches(write.op), start <= element, element < start + write.width, *here, *equal)
+        solver.add(*writer.assumptions())
+        if solver.check() != z3.unsat:
+            return False
+    return True
+
+
+def _writers(
+    nesting: Nesting, reader: Point, write: Access, read: Access, element: z3.ArithRef, number: int
+) -> Iterator[Point]:
+    """The points that may have written an element by `write`: of the reading lane, and of another one."""
+    if write.is_atomic or not is_before(nesting, write.op, read.op):
+        return
+    shared = shared_loops(nesting, write.op, read.op)
+    yield _solved(nesting, reader, write, element, shared, f"same{number}", reader.local)
+    if barrier_between(nesting, write.op, read.op):
+        for place, lane in enumerate(_lanes_named(nesting, write.op)):
+            yield _solved(nesting, reader, write, element, shared, f"writer{number}.{place}", None, lane)
+
+
+def _lanes_named(nesting: Nesting, op: Op) -> list[Dim3]:
+    """Local ids that a lane may have where the index does not tell: 0, and what conditions around compare with, as an id
+    along an axis or as the linear one."""
+    width, height, depth = nesting.program.workgroup
+    lanes: dict[Dim3, None] = {(0, 0, 0): None}
+    for outer, _ in nesting.around[op]:
+        compare = outer.operands[0].owner if outer.name == "if" else None
+        for value in compare.operands if isinstance(compare, Op) else ():
+            owner = value.owner
+            if isinstance(owner, Op) and owner.name == "const" and value.type.is_int:
+                number = int(owner.attrs["value"])
+                linear = number % width, number // width % height, number // width // height % depth
+                lanes.update(dict.fromkeys((linear, (number, 0, 0), (0, number, 0), (0, 0, number))))
+    return [
+        lane for lane in lanes if all(0 <= x < y for x, y in zip(lane, (width, height, depth), strict=True))
+    ]
+
+
+def _solved(
+    nesting: Nesting,
+    reader: Point,
+    write: Access,
+    element: z3.ArithRef,
+    shared: Sequence[Op],
+    name: str,
+    local: Sequence[z3.ArithRef] | None,
+    otherwise: Dim3 = (0, 0, 0),
+) -> Point:
+    """The point at which `write` writes `element`, in the reader's iterations of the loops `shared`.
+
+    `local`: the local ids; if None, they are solved for, as the iterations of the other loops are.  `otherwise`: ids of
+    which the index says nothing.
+    """
+    unknowns = _Unknowns(nesting, write.op, shared, local is None)
+    at = Point(
+        nesting, reader.group, name, unknowns.local(local), {**reader.iterations, **unknowns.iterations}
+    )
+    index = at.integer(write.op.index).term
+    solution = unknowns.solve(index, element, otherwise)
+    lanes = [z3.substitute(term, *solution) for term in at.local]
+    iterations = {loop: z3.substitute(term, *solution) for loop, term in unknowns.iterations.items()}
+    if local is not None:
+        return reader.same_lane(name, shared, iterations)
+    return Point(nesting, reader.group, name, lanes, {**reader.iterations, **iterations})
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A variable, and how many values it has, from 0 on; None if that is not known."""
+
+    term: z3.ArithRef
+    count: int | None
+
+
+class _Unknowns:
+    """Variables for the ids and iterations at which an access is to be found."""
+
+    def __init__(self, nesting: Nesting, op: Op, shared: Sequence[Op], with_ids: bool) -> None:
+        own = [loop for loop in nesting.loops(op) if loop not in shared and loop.name == "for"]
+        self.iterations = {loop: z3.Int(f"?{nesting.number[loop]}") for loop in own}
+        self.ids = [z3.Int(f"?{axis}") for axis in AXES] if with_ids else []
+        counts = [*nesting.program.workgroup, *map(_trips, own)] if with_ids else list(map(_trips, own))
+        self.all = [
+            _Unknown(*pair) for pair in zip([*self.ids, *self.iterations.values()], counts, strict=True)
+        ]
+
+    def local(self, local: Sequence[z3.ArithRef] | None) -> Sequence[z3.ArithRef]:
+        return self.ids if local is None else local
+
+    def solve(
+        self, index: z3.ArithRef, element: z3.ArithRef, otherwise: Dim3
+    ) -> list[tuple[z3.ArithRef, z3.ArithRef]]:
+        """A term for each variable, so that `index` is `element` or a little below it, if it is a sum of multiples of
+        the variables, or of their bits, each less than the next larger multiple."""
+        parts, bits = [], []
+        for unknown in self.all:
+            split = _bits(unknown) if not self._is_linear(index, unknown) else []
+            parts += split or [unknown]
+            if split:
+                bits.append((unknown.term, z3.Sum([part.term * (1 << k) for k, part in enumerate(split)])))
+        index = z3.substitute(index, *bits)
+        zero = [(part.term, z3.IntVal(0)) for part in parts]
+        rest = element - z3.substitute(index, *zero)
+        solution = {**dict(zero), **dict(zip(self.ids, map(z3.IntVal, otherwise), strict=False))}
+        factors = {part: _step(index, parts, part, 1) for part in parts}
+        for part in parts:  # counted down from its last value where the index falls
+            if factors[part] < 0 and part.count is not None:
+                rest -= factors[part] * (part.count - 1)
+        for part in sorted(parts, key=lambda part: -abs(factors[part])):
+            factor = abs(factors[part])
+            if factor and (factors[part] > 0 or part.count is not None):
+                number = rest / factor
+                solution[part.term] = number if factors[part] > 0 else (part.count or 1) - 1 - number
+                rest = rest % factor
+        whole = [(term, z3.substitute(sum_of_bits, *solution.items())) for term, sum_of_bits in bits]
+        return [*solution.items(), *whole]
+
+    def _is_linear(self, index: z3.ArithRef, unknown: _Unknown) -> bool:
+        last = (unknown.count or 2) - 1
+        return last < 1 or _step(index, self.all, unknown, last) == last * _step(index, self.all, unknown, 1)
+
+
+def _step(index: z3.ArithRef, unknowns: Sequence[_Unknown], one: _Unknown, value: int) -> int:
+    """By how much the index grows where `one` goes from 0 to `value`, and all else is 0, so that nothing wraps."""
+    zero = [(unknown.term, z3.IntVal(0)) for unknown in unknowns]
+    here = [(term, z3.IntVal(value) if term is one.term else none) for term, none in zero]
+    step = z3.substitute(index, *here) - z3.substitute(index, *zero)
+    step = z3.simplify(z3.substitute(step, *((other, _zero_of(other)) for other in z3util.get_vars(step))))
+    return int(step.as_long()) if z3.is_int_value(step) else 0
+
+
+def _bits(unknown: _Unknown) -> list[_Unknown]:
+    """The bits of a variable whose count is a power of two, the lowest first; none for others."""
+    count = unknown.count or 0
+    if count < 2 or count & (count - 1):
+        return []
+    return [_Unknown(z3.Int(f"{unknown.term}.{k}"), 2) for k in range(count.bit_length() - 1)]
+
+
+def _trips(loop: Op) -> int | None:
+    """The iterations of a loop whose bounds are constants."""
+    lower, upper, step = bounds(loop)
+    if not (isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int)):
+        return None
+    return max(0, -(-(upper - lower) // step))
+
+
+def _zero_of(variable: z3.ExprRef) -> z3.ExprRef:
+    return z3.BoolVal(False) if z3.is_bool(variable) else z3.IntVal(0)
+
+
+def _no_fault(point: Point, access: Access) -> list[z3.BoolRef]:
+    """The access is in bounds here, and at the first lane and iteration."""
+    count = point.program.buffers[access.buffer].count
+    return [] if count is None else [_is_inside(point, access, count), *_first_inside(point, access)]
+
+
+def _first_inside(point: Point, access: Access) -> list[z3.BoolRef]:
+    """The access is in bounds at the first lane and iteration, if it is made there."""
+    count, zero = point.program.buffers[access.buffer].count, z3.IntVal(0)
+    lane, iterations = [zero] * len(AXES), dict.fromkeys(point.iterations, zero)
+    first = Point(point.nesting, point.group, "first", lane, iterations)
+    if count is None:
+        return []
+    fact = z3.Implies(first.reaches(access.op), _is_inside(first, access, count))
+    return [] if first.free else [fact]
+
+
+def _is_inside(point: Point, access: Access, count: int) -> z3.BoolRef:
+    index = point.integer(access.op.index).term
+    return z3.And(index >= 0, index + access.width <= count)
+
+
+# --- the tile
+
+
+def _pair(
+    old: Nesting, new: Nesting, group: Group, name: str, access: tuple[Access, Access]
+) -> tuple[Point, Point, z3.ArithRef, z3.ArithRef]:
+    """One lane before and after, and the index of an access at both."""
+    first = Point.any(old, group, name)
+    loops = zip(
+        (op for op in new.ops if op.name == "for"), (op for op in old.ops if op.name == "for"), strict=True
+    )
+    second = Point(new, group, name, first.local, {mine: first.iterations[its] for mine, its in loops})
+    indices = (point.integer(a.op.index).term for point, a in zip((first, second), access, strict=True))
+    return (first, second, *indices)
+
+
+def _in_tile(old: Nesting, new: Nesting, access: Access, moved: Access) -> Obligation:
+    first, second, _, index = _pair(old, new, Group(old.program), "lane", (access, moved))
+    count = new.program.buffers[moved.buffer].count or 0
+    return Obligation(
+        f"{moved} lies in its tile of {count}",
+        [access.op],
+        [first, second],
+        [first.reaches(access.op), *_no_fault(first, access)],
+        z3.And(index >= 0, index + moved.width <= count),
+        shown_at(first, place=index),
+    )
+
+
+def _rebased(
+    old: Nesting, new: Nesting, reference: tuple[Access, Access], access: tuple[Access, Access]
+) -> Obligation:
+    """All accesses of a workgroup moved by the same distance; modulo the type of their indices, where that tells them
+    apart."""
+    group = Group(old.program)
+    a, a_new, a_was, a_is = _pair(old, new, group, "one", reference)
+    b, b_new, b_was, b_is = _pair(old, new, group, "other", access)
+    unlike = (a_was - a_is) - (b_was - b_is)
+    old_bits = {each.op.index.type.bits or 1 for each in (reference[0], access[0])}
+    count = new.program.buffers[access[1].buffer].count or 0
+    alike = unlike == 0
+    if len(old_bits) == 1 and reference[0].width == access[0].width == 1 and count <= 1 << min(old_bits):
+        alike = z3.Or(alike, unlike % (1 << min(old_bits)) == 0)
+    return Obligation(
+        f"{access[0]} and {reference[0]} are moved alike",
+        [reference[0].op, access[0].op],
+        [a, a_new, b, b_new],
+        [
+            a.reaches(reference[0].op),
+            b.reaches(access[0].op),
+            *_no_fault(a, reference[0]),
+            *_no_fault(b, access[0]),
+        ],
+        alike,
+        {
+            **shown_at(a, **{"one element": a_was, "one place": a_is}),
+            **shown_at(b, **{"other element": b_was, "other place": b_is}),
+        },
+    )
+
+
+def _narrowed(nesting: Nesting, write: Access, after: Program) -> Obligation:
+    """What is stored fits the narrower type of the tile."""
+    point = Point.any(nesting, Group(nesting.program), "lane")
+    value = point.integer(write.op.operands[0]).term
+    narrow = after.buffers[write.buffer].dtype
+    low, high = type_range(narrow)
+    return Obligation(
+        f"what {write} stores fits {narrow}",
+        [write.op],
+        [point],
+        [point.reaches(write.op)],
+        z3.And(value >= low, value <= high),
+        shown_at(point, value=value),
+    )

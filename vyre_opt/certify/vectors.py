@@ -1,0 +1,79 @@
+"""The claim that accesses of single elements may be one of a vector: they are neighbours from a multiple of their number
+on, and may move to one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import z3
+
+from ..ir.program import Op, Program
+from .accesses import Access, accesses_of
+from .in_bounds import shown_at
+from .obligations import Obligation
+from .points import Group, Nesting, Point
+
+__all__ = ["vector"]
+
+
+def vector(program: Program, lanes: Sequence[Sequence[Op]]) -> Iterator[Obligation]:
+    """`lanes`: of each element of the vector, in order, the accesses that it stands for, all in one block."""
+    nesting = Nesting(program)
+    first = lanes[0][0]
+    point = Point.any(nesting, Group(program), "lane")
+    start = point.integer(first.index).term
+    given = [point.reaches(first)]
+    for number, same in enumerate(lanes):
+        for op in same:
+            yield Obligation(
+                f"this {op.name} is element {number} of the vector",
+                [op, first],
+                [point],
+                given,
+                point.integer(op.index).term == start + number,
+                shown_at(point, first=start, index=point.integer(op.index).term),
+            )
+    yield Obligation(
+        f"the vector starts at a multiple of {len(lanes)}",
+        [first],
+        [point],
+        given,
+        start % len(lanes) == 0,
+        shown_at(point, first=start),
+    )
+    yield from _moves(nesting, point, [op for same in lanes for op in same])
+
+
+def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Obligation]:
+    """Loads move up to the first of them, stores down to the last: over nothing that they may not pass."""
+    ops = nesting.block[members[0]].ops
+    places = {op: ops.index(op) for op in members}
+    is_store = members[0].name == "store"
+    buffer = members[0].attrs["buffer"]
+    every = {access.op: access for access in accesses_of(nesting)}
+    for op, place in places.items():
+        passed = ops[place + 1 : max(places.values())] if is_store else ops[min(places.values()) + 1 : place]
+        for other in (inner for top in passed for inner in top.walk() if inner not in places):
+            access = every.get(other)
+            if access is None:
+                if "write" in other.definition.effects or other.name in ("barrier", "trap", "call"):
+                    yield _fixed(op, other)
+            elif access.buffer == buffer and (is_store or access.is_write):
+                yield _distinct(point, op, other, access)
+
+
+def _fixed(op: Op, other: Op) -> Obligation:
+    return Obligation(f"this {op.name} may move past a {other.name}", [op, other], [], [], z3.BoolVal(False))
+
+
+def _distinct(point: Point, op: Op, other: Op, access: Access) -> Obligation:
+    """An access that is moved over another one of the same lane is of another element."""
+    p, q = point.integer(op.index).term, point.integer(other.index).term
+    return Obligation(
+        f"this {op.name} may move past {access}: they are of different elements",
+        [op, other],
+        [point],
+        [point.reaches(op), point.reaches(other)],
+        z3.Or(p + 1 <= q, q + access.width <= p),
+        shown_at(point, moved=p, passed=q),
+    )
