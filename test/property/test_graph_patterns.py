@@ -91,6 +91,8 @@ REACHED_BY_CONSTRUCTION = [
     (case_of("path_compression", "race", "path"), False, "each vertex is its own parent"),
     (case_of("exchange", "sync_scope", "ring"), False, "a workgroup has all vertices"),
     (case_of("exchange", "sync_scope", "wide_star"), True, "an edge leads to another workgroup"),
+    (case_of("exchange", "sync_scope", "halves_apart"), False, "no edge leads to the other workgroup"),
+    (case_of("exchange", "sync_none", "halves_apart"), True, "edges lead to other lanes"),
     (case_of("conditional_edge", "bounds_vertex", "whole_workgroup"), False, "no lane is left over"),
     (case_of("conditional_edge", "bounds_vertex", "ring"), True, "48 lanes are left over"),
     (case_of("push", "bounds_edge", "isolated_ends", order="first"), True, "the last vertex has no edge"),

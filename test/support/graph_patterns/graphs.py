@@ -84,5 +84,7 @@ GRAPHS: tuple[Graph, ...] = (
     _graph("self_loops", 8, [(i, i) for i in range(8)]),
     _graph("no_edges", 11, []),
     _graph("one_vertex", 1, []),
+    _graph("long_ring", 96, [*_path(96), (95, 0)]),
+    _graph("halves_apart", 128, [*_random(range(64), 90, 7), *_random(range(64, 128), 90, 8)]),
     _graph("whole_workgroup", 64, [*_path(64), *_random(range(64), 40, 6)]),
 )

@@ -23,7 +23,7 @@ from .variants import SUBGROUP, WORKGROUP, Variant
 __all__ = ["MID_COUNT", "OUTPUTS", "program_text"]
 
 MID_COUNT = 128
-"""Elements of @mid: more than any graph has vertices."""
+"""Elements of @mid: as many as the largest graph has vertices."""
 
 OUTPUTS = {
     "conditional_edge": ("best",),
