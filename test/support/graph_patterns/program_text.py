@@ -50,9 +50,10 @@ class ProgramText:
         return self.value(f"atomic_{op}<relaxed> @{buffer}[{index}], {value} : {dtype}", place)
 
     @contextmanager
-    def block(self, header: str, end: str = "}") -> Iterator[None]:
-        """What is written inside stands in a block."""
-        self.line(f"{header} {{")
+    def block(self, header: str | None, end: str = "}") -> Iterator[None]:
+        """What is written inside stands in a block; None: the last line has opened it."""
+        if header is not None:
+            self.line(f"{header} {{")
         self.depth += 1
         yield
         self.depth -= 1

@@ -125,6 +125,8 @@ def _counts(text: ProgramText, variant: Variant, vertex: str, neighbour: str) ->
 
 Visit = Callable[[str, str], None]
 """Writes what is done with an edge that counts: its place in @neighbours and its neighbour."""
+Use = Callable[[str], None]
+"""Writes what is done with a vertex's result."""
 
 
 def _each_edge(text: ProgramText, variant: Variant, vertex: str, visit: Visit) -> None:
@@ -151,20 +153,21 @@ def _until(
     with text.block(header, "} do {"):
         left = text.op("lt", number, visits)
         text.line(f"condition {text.op('and', left, more, 'bool')}")
-    text.depth += 1
-    edge, neighbour = _edge(text, variant, begin, end, number)
-    counts = _counts(text, variant, vertex, neighbour)
-    with text.when(counts):
-        visit(edge, neighbour)
-    text.line(f"yield {text.op('add', number, text.const(1))}, {text.value(f'not {counts} : bool')}")
-    text.depth -= 1
-    text.line("}")
+    with text.block(None):
+        edge, neighbour = _edge(text, variant, begin, end, number)
+        counts = _counts(text, variant, vertex, neighbour)
+        with text.when(counts):
+            visit(edge, neighbour)
+        text.line(f"yield {text.op('add', number, text.const(1))}, {text.value(f'not {counts} : bool')}")
 
 
 def _private(
     text: ProgramText, variant: Variant, vertex: str, op: str, term: Callable[[str], str]
 ) -> tuple[str, str, str]:
-    """Combines `term(neighbour)` over the lane's edges that count: the result, and the lane's share of edges."""
+    """Combines `term(neighbour)` over the lane's edges that count.
+
+    Gives the result, the number of the lane's first edge, and how many edges the vertex has.
+    """
     dtype = variant.dtype
     begin, end, visits = _extent(text, variant, vertex)
     first, step = _share(text, variant)
@@ -235,8 +238,8 @@ def _tiles(text: ProgramText, variant: Variant, value: str, op: str) -> None:
         text.line("barrier workgroup")
 
 
-def _use_total(text: ProgramText, variant: Variant, reduced: tuple[str, str], op: str, use: Visit) -> None:
-    """The group's first lane uses the result of `_reduced`: `use(total, "")`."""
+def _use_total(text: ProgramText, variant: Variant, reduced: tuple[str, str], op: str, use: Use) -> None:
+    """The group's first lane uses the result of `_reduced`: `use(total)`."""
     total, is_first = reduced
     with text.when(is_first):
         if variant.spread in ("tree", "tiles"):
@@ -244,7 +247,7 @@ def _use_total(text: ProgramText, variant: Variant, reduced: tuple[str, str], op
         if variant.spread == "tiles":
             other = text.load("carry.second", "carry", text.const(1), variant.dtype)
             total = text.op(op, total, other, variant.dtype)
-        use(total, "")
+        use(total)
     if variant.spread == "tiles" and variant.plant != "sync_last":
         text.line("barrier workgroup")
 
@@ -254,7 +257,7 @@ def _combine(
     variant: Variant,
     vertex: str,
     op: str,
-    use: Visit,
+    use: Use,
     term: Callable[[str], str] | None = None,
 ) -> None:
     """Combines a term of each edge that counts, @values[neighbour] if none is given, over the vertex's group."""
@@ -288,12 +291,12 @@ def _update(text: ProgramText, variant: Variant, buffer: str, index: str, op: st
 def _conditional_edge(text: ProgramText, variant: Variant) -> None:
     """The greatest value at the end of an edge that counts."""
 
-    def update(value: str, _: str) -> None:
+    def update(value: str) -> None:
         _update(text, variant, "best", text.const(0), "max", value)
 
     with _vertices(text, variant) as vertex:
         if variant.spread == "lane":
-            _each_edge(text, variant, vertex, lambda _, n: update(_value(text, variant, n), ""))
+            _each_edge(text, variant, vertex, lambda _, n: update(_value(text, variant, n)))
         else:
             _combine(text, variant, vertex, "max", update)
 
@@ -302,7 +305,7 @@ def _conditional_vertex(text: ProgramText, variant: Variant) -> None:
     """The number of edges that count, added up by the vertices that have one."""
     dtype = variant.dtype
 
-    def update(count: str, _: str) -> None:
+    def update(count: str) -> None:
         with text.when(text.op("gt", count, text.const(0, dtype), dtype)):
             _update(text, variant, "total", text.const(0), "add", count)
 
@@ -337,7 +340,7 @@ def _pull(text: ProgramText, variant: Variant) -> None:
     """Each vertex adds the values of its neighbours to its own output."""
     dtype = variant.dtype
 
-    def add_to_own(total: str, _: str) -> None:
+    def add_to_own(total: str) -> None:
         old = text.load("own.load", "out", vertex, dtype)
         text.store("own.store", "out", vertex, text.op("add", old, total, dtype), dtype)
 
@@ -351,7 +354,7 @@ def _pull(text: ProgramText, variant: Variant) -> None:
             # the mistake: each lane adds its own part
             total, first, visits = _private(text, variant, vertex, "add", lambda n: _value(text, variant, n))
             with text.when(text.op("lt", first, visits)):
-                add_to_own(total, "")
+                add_to_own(total)
 
 
 def _path(text: ProgramText, variant: Variant) -> None:
@@ -371,10 +374,8 @@ def _path(text: ProgramText, variant: Variant) -> None:
         header = f"{root}, {text.new_name()} = while iter({place} = {vertex} : u32, {parent} = {first} : u32)"
         with text.block(header, "} do {"):
             text.line(f"condition {text.op('lt', parent, place)}")
-        text.depth += 1
-        text.line(f"yield {parent}, {parent_of(parent, 'parent.next')}")
-        text.depth -= 1
-        text.line("}")
+        with text.block(None):
+            text.line(f"yield {parent}, {parent_of(parent, 'parent.next')}")
         if not plain:
             text.atomic("parent.store", "exchange", "parent", vertex, root)
         elif variant.plant == "race":
@@ -390,7 +391,7 @@ def _exchange(text: ProgramText, variant: Variant) -> None:
     """Every vertex hands twice its value to those that it is a neighbour of, which add up what they get."""
     dtype = variant.dtype
 
-    def keep(total: str, _: str) -> None:
+    def keep(total: str) -> None:
         text.store("own.store", "out", vertex, total, dtype)
 
     with _vertices(text, variant) as vertex:
