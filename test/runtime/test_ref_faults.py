@@ -245,6 +245,29 @@ def test_missing_barrier(faulty: Any, ref: Any) -> None:
     assert list(y) == [(i + 1) % 64 for i in range(64)] * 2
 
 
+def test_the_other_access_is_the_one_that_its_lane_made(faulty: Any) -> None:
+    """Lanes 0 and 1 read @b[0] by different ops, then lane 2 writes it: each reader is shown with its own op."""
+    text = """program @p workgroup(4) {
+      buffer @b : u32[1] read_write binding(0) live_in live_out
+      %l = local_id x
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %two = const 2 : u32
+      %is_first = eq %l, %FIRST : u32
+      if %is_first { %v = load @b[%zero] : u32 }
+      %is_second = eq %l, %SECOND : u32
+      if %is_second { %v = load @b[%zero] : u32 }
+      %is_third = eq %l, %two : u32
+      if %is_third { store %l, @b[%zero] : u32 }
+    }"""
+    for first, second, line in (("zero", "one", 9), ("one", "zero", 11)):
+        error = faulty("race", 13, text.replace("FIRST", first).replace("SECOND", second), [zeros(1)], 1)
+        (_, where), *_ = error.diagnostic.notes
+        assert "load @b by workgroup (0,0,0) local id (0,0,0)" in error.diagnostic.message
+        assert where is not None
+        assert where.line == line
+
+
 def test_a_subgroup_barrier_orders_only_its_subgroup(faulty: Any, ref: Any) -> None:
     """Lane 31 reads from the other subgroup: its access alone races."""
     error = faulty("race", 13, neighbours("barrier subgroup"), [zeros(64)], 1)

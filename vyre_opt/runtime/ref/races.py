@@ -10,8 +10,8 @@ ordered before an access by lane x if
 
 For each element there are three sets of earlier accesses that are not ordered before
 the latest one: plain reads, plain writes and atomics.  A set is kept as the least and
-the greatest id of its invocations and the time of the latest.  That loses nothing: invocation ids
-ascend by workgroup, then by subgroup, so if any two members are in different workgroups
+the greatest id of its invocations, each with its op, and the time of the latest.  That loses
+nothing: invocation ids ascend by workgroup, then by subgroup, so if any two members are in different workgroups
 (or subgroups), the two ends are; and an access by any invocation then collides with one
 of the ends.  Where a new access is ordered after the whole set it replaces the set.
 
@@ -75,7 +75,8 @@ class _Accesses:
         self.min_id = np.zeros(size, np.int64 if wide else np.int32)
         self.max_id = np.zeros(size, np.int64 if wide else np.int32)
         self.time = np.zeros(size, np.int32)  # 0: never
-        self.op = np.zeros(size, np.int32)
+        self.min_op = np.zeros(size, np.int32)
+        self.max_op = np.zeros(size, np.int32)
 
 
 _CONFLICTS = {"read": ("write", "atomic"), "write": ("read", "write", "atomic"), "atomic": ("read", "write")}
@@ -160,7 +161,7 @@ class Shadow:
         # Of several lanes at one offset the last assignment wins; the others then find that it is not theirs.
         own.min_id[offsets] = invocations
         own.time[offsets] = self.clock.now
-        own.op[offsets] = op
+        own.min_op[offsets] = own.max_op[offsets] = op
         written = own.min_id[offsets]
         clash = written != invocations
         if clash.any():  # two lanes of this very op write the same scalar
@@ -193,11 +194,14 @@ class Shadow:
         extends = self._unordered(own, frame, offsets, lanes, invocations)
         if extends is None:  # all sets are replaced
             own.min_id[offsets] = own.max_id[offsets] = invocations
+            own.min_op[offsets] = own.max_op[offsets] = op
         else:
-            own.min_id[offsets] = np.where(extends, np.minimum(own.min_id[offsets], invocations), invocations)
-            own.max_id[offsets] = np.where(extends, np.maximum(own.max_id[offsets], invocations), invocations)
+            # an end that stays keeps its op: another op's access by this lane says nothing of that one
+            low = ~extends | (invocations <= own.min_id[offsets])
+            high = ~extends | (invocations >= own.max_id[offsets])
+            own.min_id[offsets[low]], own.min_op[offsets[low]] = invocations[low], op
+            own.max_id[offsets[high]], own.max_op[offsets[high]] = invocations[high], op
         own.time[offsets] = self.clock.now
-        own.op[offsets] = op
 
 
 def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, index: int) -> Collision:
@@ -211,5 +215,9 @@ def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, i
         subgroup = local // SUBGROUP_SIZE != own_local // SUBGROUP_SIZE
         return row != own_row, subgroup, other != invocation
 
-    ends = int(earlier.min_id[element]), int(earlier.max_id[element])
-    return Collision(lane, element, max(ends, key=distance), int(earlier.op[element]))
+    ends = (
+        (int(earlier.min_id[element]), int(earlier.min_op[element])),
+        (int(earlier.max_id[element]), int(earlier.max_op[element])),
+    )
+    other, op = max(ends, key=lambda end: distance(end[0]))
+    return Collision(lane, element, other, op)
