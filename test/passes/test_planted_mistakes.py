@@ -148,6 +148,64 @@ def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
     stays_two(writer, reader, m=64, y=64)
 
 
+def test_the_narrower_of_two_types_that_wrap_decides() -> None:
+    """319 - g as a u8 is 63 - g, and so meets g - 2, which as a u32 may wrap as well."""
+    body = "  %in = ge %g, %c2 : u32 if %in { %i = sub %g, %c2 : u32 store %g, @m[%i] : u32 }"
+    writer = program("writer", 32, "m:both", body)
+    reader = program(
+        "reader",
+        32,
+        "m:read y:write",
+        """
+  %far = const 200 : u8
+  %more = const 119 : u8
+  %g8 = cast %g : u32 -> u8
+  %sum = add %far, %more : u8
+  %i = sub %sum, %g8 : u8
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    stays_two(writer, reader, m=64, y=64)
+
+
+def test_what_each_workgroup_agrees_on_differs_between_them() -> None:
+    """Workgroup w writes the 4 elements from @s[w] on and reads the 4 behind them: workgroup 1's, for workgroup 0."""
+    start = "  %start = load @s[%w] : u32 %i = add %start, %l : u32"
+    writer = program("writer", 4, "s:read m:both", start + " store %g, @m[%i] : u32")
+    reader = program(
+        "reader",
+        4,
+        "s:read m:read y:write",
+        start + " %behind = add %i, %c4 : u32 %v = load @m[%behind] : u32 store %v, @y[%g] : u32",
+    )
+    text = writer + reader + pipeline(2, {"s": 2, "m": 12, "y": 8}, "writer s m", "reader s m y")
+    is_same(text, s=[0, 4], m=numbers(12), y=numbers(8))
+    assert saved(text) == 0
+
+
+def test_a_fixed_digit_of_the_local_id_leaves_several_lanes() -> None:
+    """Every fourth lane writes an element, and every fourth reads another one's: a barrier lies between."""
+    head = """
+  %row = div %l, %c4 : u32
+  %column = rem %l, %c4 : u32
+  %base = mul %w, %c4 : u32
+  %takes_part = eq %column, %c0 : u32"""
+    body = "  if %takes_part { %i = add %base, %row : u32 store %g, @m[%i] : u32 }"
+    writer = program("writer", 16, "m:both", head + body)
+    body = """
+  %mirrored = sub %c3, %row : u32
+  if %takes_part {
+    %i = add %base, %mirrored : u32
+    %v = load @m[%i] : u32
+    %j = add %base, %row : u32
+    store %v, @y[%j] : u32
+  }"""
+    reader = program("reader", 16, "m:read y:both", head + body)
+    text = writer + reader + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
+    is_same(text, m=numbers(8), y=numbers(8))
+    assert saved(text) == 1
+
+
 def test_a_vector_meets_what_lies_behind_its_index() -> None:
     """Odd elements are written; pairs are read from even ones."""
     writer = program(
