@@ -1,7 +1,7 @@
-"""Programs that a plausible mistake in the proofs would get wrong, one for each planted mistake.
+"""Programs that a plausible mistake in the proofs would get wrong.
 
-`make mutants` plants each of them in a copy of the code and runs the test that it names here, which
-must fail.  Every program runs clean on the interpreter as it is written, and must do so after the
+`make mutants` plants such mistakes in a copy of the code (see test/mutants), and the tests here are among those that
+must fail then.  Every program runs clean on the interpreter as it is written, and must do so after the
 passes, with the same outputs: its checks report a race where a miscompile would be lucky.
 """
 
@@ -80,6 +80,51 @@ def stays_two(writer: str, reader: str, m: int, y: int) -> None:
 # --- hazards
 
 
+def test_what_a_round_of_a_repeat_hands_to_the_next_outlives_it() -> None:
+    """@last is read from the second round on; one program of both launches must not begin with another @last."""
+    use = program(
+        "use",
+        4,
+        "round:read last:read y:both",
+        """
+  %n = load @round[%g] : u32
+  %is_later = gt %n, %c0 : u32
+  if %is_later {
+    %v = load @last[%g] : u32
+    %o = load @y[%g] : u32
+    %s = add %o, %v : u32
+    store %s, @y[%g] : u32
+  }""",
+    )
+    make = program(
+        "make",
+        4,
+        "round:both last:write",
+        """
+  %n = load @round[%g] : u32
+  %next = add %n, %c1 : u32
+  store %next, @round[%g] : u32
+  %v = mul %next, %c3 : u32
+  store %v, @last[%g] : u32""",
+    )
+    text = (
+        use
+        + make
+        + """pipeline @main {
+  buffer @round : u32[8] live_in
+  buffer @last : u32[8]
+  buffer @y : u32[8] live_in live_out
+  repeat 3 {
+    launch @use grid(2) (@round, @last, @y)
+    launch @make grid(2) (@round, @last)
+  }
+}
+"""
+    )
+    is_same(text, round=np.zeros(8), y=numbers(8))
+    assert saved(text) == 1
+
+
 COPY = program(
     "copy",
     64,
@@ -107,6 +152,17 @@ OVERWRITE = program(
   %low = lt %w, %c2 : u32
   if %low { store %g, @m[%i] : u32 }""",
 )
+
+
+def test_what_a_pipeline_declares_write_is_given_back() -> None:
+    """@m passes from one launch to the next within workgroups, and is an output all the same."""
+    writer = program("writer", 4, "m:write", "  store %g, @m[%g] : u32")
+    reader = program("reader", 4, "m:read y:write", "  %v = load @m[%g] : u32 store %v, @y[%g] : u32")
+    stages = "  launch @writer grid(2) (@m)\n  launch @reader grid(2) (@m, @y)\n"
+    text = writer + reader + f"pipeline @main {{\n  buffer @m : u32[8] write\n  buffer @y : u32[8] write\n{stages}}}\n"
+    assert set(run("vyre 1\n" + text, {}, target="ref")) == {"m", "y"}
+    is_same(text)
+    assert saved(text) == 1
 
 
 def test_workgroups_whose_indices_wrap_meet() -> None:

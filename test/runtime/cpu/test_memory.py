@@ -228,6 +228,21 @@ def test_out_of_bounds_is_reported(faults: Any, index: str, access: str) -> None
     assert "length 100" in str(error)
 
 
+def test_a_vector_that_begins_at_the_last_element_is_reported(faults: Any) -> None:
+    """The buffer's length stands in the program, so that all but the last lane's access is proven."""
+    text = """program @p workgroup(32) {
+      buffer @x : u32[32] read binding(0)
+      buffer @y : u32[32] write binding(1)
+      %l = local_id x
+      %v = load @x[%l] : vec<2 x u32>
+      %a = extract %v[1] : vec<2 x u32>
+      store %a, @y[%l] : u32
+    }"""
+    error = faults(text, [np.zeros(32, np.uint32), np.zeros(32, np.uint32)], 1)
+    assert error.kind == "bounds"
+    assert "elements 31 to 32, length 32" in str(error)
+
+
 def test_lanes_that_do_not_take_part_may_be_out_of_bounds(agree: Any) -> None:
     text = """program @p workgroup(64) {
       buffer @x : u8[?] read_write binding(0) live_in live_out
