@@ -170,6 +170,13 @@ def fold(row: OpDef, dtype: DataType, args: list[int]) -> int:
     return int(value) if row.format == "compare" else arith.wrap(int(value), dtype)
 
 
+def way_of(dtype: DataType) -> str:
+    """The types of one way are lowered by the same lines, so that the quick suite needs one of each."""
+    if dtype.is_float:
+        return dtype.name if dtype.bits == 16 else "wide float"
+    return "bool" if dtype.is_bool else "signed" if dtype.is_signed else "unsigned"
+
+
 EXACT = [
     (row, dtype)
     for row in OPS.values()
@@ -181,7 +188,9 @@ EXACT = [
 
 @pytest.mark.parametrize("shape", quick(SHAPES[::-1]), ids=["vector", "scalar"])
 @pytest.mark.parametrize(
-    ("row", "dtype"), quick(EXACT, lambda pair: pair[0].name, 3), ids=[f"{r.name}-{t}" for r, t in EXACT]
+    ("row", "dtype"),
+    quick(EXACT, lambda pair: (pair[0].name, way_of(pair[1]))),
+    ids=[f"{r.name}-{t}" for r, t in EXACT],
 )
 def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
     values = edges(dtype)
@@ -211,7 +220,7 @@ ALL = [*INTS, *FLOATS, DataType.BOOL]
 
 @pytest.mark.parametrize("shape", quick(SHAPES[::-1]), ids=["vector", "scalar"])
 @pytest.mark.parametrize("source", ALL, ids=str)
-@pytest.mark.parametrize("target", quick(ALL, keep=4), ids=str)
+@pytest.mark.parametrize("target", quick(ALL, way_of), ids=str)
 def test_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) -> None:
     values = edges(source)
     if source.bits == 64 and not source.is_float:  # near ties of every precision
@@ -270,7 +279,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("shape", "target"), WAYS)
-@pytest.mark.parametrize("dtype", quick(FLOATS, keep=2), ids=str)
+@pytest.mark.parametrize("dtype", quick(FLOATS[::-1], keep=2), ids=str)  # half precision rounds slips away
 @pytest.mark.parametrize("name", REFERENCE)
 def test_approximate_ops_keep_their_bound(
     jit: Any, name: str, dtype: DataType, shape: LaneShape, target: str

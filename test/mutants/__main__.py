@@ -13,7 +13,9 @@ import click
 
 from vyre_opt.runtime.cpu.threads import available
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # Python was told to run the folder, and knows no package yet
+sys.path.insert(
+    0, str(Path(__file__).parents[1])
+)  # Python was told to run the folder, and knows no package yet
 
 from mutants.page import LAST_RUN, page
 from mutants.planting import Outcome, outcomes

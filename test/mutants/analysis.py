@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mutant import Mutant
+from .mutant import Mutant, lit
 
 __all__ = ["MUTANTS"]
 
@@ -13,6 +13,9 @@ FUSION_SOUNDNESS = "test/passes/test_fusion_soundness.py"
 ALIGNMENT = "test/analysis/test_alignment.py"
 VECTORIZE_ACCESS = "test/passes/test_vectorize_access.py"
 ELEMENTS = "test/analysis/test_elements.py"
+FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
+LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
+WHOLE_WRITES = "test/analysis/test_whole_writes.py"
 
 MUTANTS = (
     Mutant(
@@ -213,6 +216,13 @@ MUTANTS = (
         f"{PLANTED_MISTAKES}::test_an_element_is_narrowed_only_to_a_type_that_holds_it",
     ),
     Mutant(
+        "negative values fit an unsigned type",
+        "vyre_opt/analysis/narrowing.py",
+        "and low >= 0 and high < 1 << bits",
+        "and high < 1 << bits",
+        f"{DECODE_SCAN_FUSE}::test_narrow_values_make_a_narrow_tile",
+    ),
+    Mutant(
         "loads are one value whatever a launch between writes",
         "vyre_opt/ir/equal_values.py",
         "self.versions.update(self.renewed[op])",
@@ -365,5 +375,61 @@ MUTANTS = (
         "if buffer.live_out or buffer.access is AccessMode.WRITE:",
         "if buffer.live_out:",
         f"{PLANTED_MISTAKES}::test_what_a_pipeline_declares_write_is_given_back",
+    ),
+    Mutant(
+        "a kernel stage reads what it writes",
+        "vyre_opt/analysis/launch_flow.py",
+        "(name, role.access is not AccessMode.WRITE, role.access is not AccessMode.READ)",
+        "(name, role.access is not AccessMode.READ, role.access is not AccessMode.WRITE)",
+        FUSION_PRESSURE,
+    ),
+    Mutant(
+        "a buffer that other stages use too stays within its launches",
+        "vyre_opt/analysis/launch_flow.py",
+        " or any(id(stage) not in own for stage in self.stages[name])",
+        "",
+        f"{LAUNCH_FUSION}::test_kind",
+    ),
+    Mutant(
+        "the largest of the bounds decides what is written whole",
+        "vyre_opt/analysis/whole_writes.py",
+        "return count <= min([MAX_ELEMENTS, *ends])",
+        "return count <= max([0, *ends])",
+        f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
+    ),
+    Mutant(
+        "elements are written beyond the last invocation",
+        "vyre_opt/analysis/whole_writes.py",
+        "ends.append(self.invocations * workgroups)",
+        "pass",
+        f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
+    ),
+    Mutant(
+        "a condition inside a loop over the elements holds in every round",
+        "vyre_opt/analysis/whole_writes.py",
+        'elif op.name == "if" and loop is None:',
+        'elif op.name == "if":',
+        f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
+    ),
+    Mutant(
+        "an `if` without `else` orders what was before it",
+        "vyre_opt/analysis/unordered.py",
+        "paths = self.after if len(self.after) > 1 else [self.before, *self.after]",
+        "paths = self.after",
+        lit("passes/verify_barrier"),
+    ),
+    Mutant(
+        "a store of one round and a load of the next are in order",
+        "vyre_opt/analysis/unordered.py",
+        "if start not in repeated:",
+        "if False:",
+        lit("passes/verify_barrier"),
+    ),
+    Mutant(
+        "conditions of single lanes exclude each other for the group",
+        "vyre_opt/analysis/unordered.py",
+        " if guard.level <= Level.WORKGROUP}",
+        "}",
+        lit("passes/verify_barrier"),
     ),
 )

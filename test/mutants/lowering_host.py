@@ -9,6 +9,7 @@ __all__ = ["MUTANTS"]
 CPU_MEMORY = "test/runtime/cpu/test_memory.py"
 CPU_GROUPS = "test/runtime/cpu/test_groups.py"
 HOST = "test/lowering/test_host.py"
+LIVE_VALUES = "test/lowering/test_live_values.py"
 
 MUTANTS = (
     Mutant(
@@ -83,6 +84,13 @@ MUTANTS = (
         equivalent="a segment with assignments holds the initial values of a loop, and the loop itself comes next in the list, so the last segment of a list never has any.",
     ),
     Mutant(
+        "a `while` with a barrier begins without its initial values",
+        "vyre_opt/lowering/host/barrier_split.py",
+        'carried = op.results if op.name != "if" else ()',
+        'carried = op.results if op.name == "for" else ()',
+        f"{CPU_GROUPS}::test_values_live_across_barriers",
+    ),
+    Mutant(
         "assignments read no values from other segments",
         "vyre_opt/lowering/host/barrier_split.py",
         "seen.update(dict.fromkeys(source for _, source in self.assigns))",
@@ -136,6 +144,132 @@ MUTANTS = (
         "vyre_opt/lowering/host/lane_facts.py",
         "if not op.definition.is_pure:\n            return None",
         "if False:\n            return None",
+        f"{CPU_MEMORY}::test_atomics",
+    ),
+    Mutant(
+        "any mask of low and high bits is a remainder",
+        "vyre_opt/lowering/host/lane_facts.py",
+        'if op.name == "and" and divisor & (divisor - 1):',
+        "if False:",
+        f"{HOST}::test_strides",
+    ),
+    Mutant(
+        "constant shuffles up and down change places",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        '"up": lane - amount, "down": lane + amount',
+        '"up": lane + amount, "down": lane - amount',
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "a sum of -0.0 over a partial subgroup is 0.0",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        '{"add": -0.0',
+        '{"add": 0.0',
+        f"{CPU_GROUPS}::test_reduce_and_scan",
+    ),
+    Mutant(
+        "a scan takes one lane too few from below",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "SUBGROUP_SIZE if k < distance else k - distance",
+        "SUBGROUP_SIZE if k <= distance else k - distance",
+        f"{CPU_GROUPS}::test_reduce_and_scan",
+    ),
+    Mutant(
+        "a shuffle by nearly 2^32 finds a lane",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "inside = w.emit(f\"and {WIDE.of('i1')} {inside}, {near}\")",
+        "pass",
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "lanes that take no part vote",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "flags = emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0]))",
+        "flags = emitter.lane(op.operands[0])",
         f"{CPU_GROUPS}::test_lanes_that_a_short_subgroup_lacks_never_take_part",
+    ),
+    Mutant(
+        "a float product is combined as a tree",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        'and op.attrs["combine"] in ("add", "mul")',
+        'and op.attrs["combine"] == "add"',
+        f"{CPU_GROUPS}::test_reduce_and_scan",
+    ),
+    Mutant(
+        "a shuffle reads lanes that are absent",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "inside = w.emit(f\"and {WIDE.of('i1')} {inside}, {present}\")",
+        "pass",
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "the sides of a diverging branch change places",
+        "vyre_opt/lowering/host/control.py",
+        "builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)",
+        "builder.mask_and(outer, condition) if number else builder.mask_and_not(outer, condition)",
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+    ),
+    Mutant(
+        "the second side writes the lanes of the first",
+        "vyre_opt/lowering/host/control.py",
+        "slot.store_in(mask if number else None, emitter.lanes(value))",
+        "slot.store_in(None, emitter.lanes(value))",
+        f"{CPU_GROUPS}::test_values_live_across_barriers",
+    ),
+    Mutant(
+        "a last round that is not whole is left out",
+        "vyre_opt/lowering/host/control.py",
+        "count = w.emit(f\"add {kind} {w.emit(f'udiv {kind} {last}, {step}')}, {one}\")",
+        'count = w.emit(f"udiv {kind} {count}, {step}")',
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+    ),
+    Mutant(
+        "a step of 0 is a step",
+        "vyre_opt/lowering/host/control.py",
+        'elementwise.compare(w, shape, "le", self.dtype, step_value, zero)',
+        'elementwise.compare(w, shape, "lt", self.dtype, step_value, zero)',
+        f"{CPU_MEMORY}::test_trap_and_step",
+    ),
+    Mutant(
+        "a lane that left a loop goes on changing",
+        "vyre_opt/lowering/host/control.py",
+        "slot.store_in(mask if self.diverges else None, parts)",
+        "slot.store_in(None, parts)",
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+    ),
+    Mutant(
+        "a lane that left a while comes back",
+        "vyre_opt/lowering/host/control.py",
+        "builder.store(FLAGS, mask or ALL, mask_slot)",
+        "builder.store(FLAGS, outer or ALL, mask_slot) if outer else None",
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+    ),
+    Mutant(
+        "a value's place is free while its last use runs",
+        "vyre_opt/lowering/host/live_values.py",
+        "taken[0][0] < self.starts[value]",
+        "taken[0][0] <= self.starts[value]",
+        f"{LIVE_VALUES}::test_results_and_frames",
+    ),
+    Mutant(
+        "a value from outside a loop dies at its last use in it",
+        "vyre_opt/lowering/host/live_values.py",
+        "self.ends[value] = last\n",
+        "pass\n",
+        f"{LIVE_VALUES}::test_results_and_frames",
+    ),
+    Mutant(
+        "a loop's bounds die where it begins",
+        "vyre_opt/lowering/host/live_values.py",
+        "if op.regions:  # a loop",
+        "if False:  # a loop",
+        f"{LIVE_VALUES}::test_results_and_frames",
+    ),
+    Mutant(
+        "a value is live for no op after its first",
+        "vyre_opt/lowering/host/live_values.py",
+        "changes[self.ends[value] + 1] -= size",
+        "changes[self.starts[value] + 1] -= size",
+        f"{LIVE_VALUES}::test_what_is_carried_around_a_loop_is_refused_at_the_loop",
     ),
 )

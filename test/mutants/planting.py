@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,8 +51,8 @@ class WorkingCopy:
                 shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy2(ROOT / part, folder)
-        self._python("-m", "compileall", "-q", "vyre_opt", "test")
-        imported = self._python("-c", "import vyre_opt; print(vyre_opt.__file__)").stdout
+        self._start("-m", "compileall", "-q", "vyre_opt", "test").communicate()
+        imported, _ = self._start("-c", "import vyre_opt; print(vyre_opt.__file__)").communicate()
         if not imported.startswith(str(folder)):
             raise SystemExit(f"the copy is not what runs, but {imported.strip()}")
 
@@ -70,15 +71,15 @@ class WorkingCopy:
 
     def fails(self, tests: Sequence[str]) -> bool:
         """Whether a test fails, ends the process, or does not end.  A test that cannot be run is an error."""
-        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        ran = self._start("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
         try:
-            ran = self._python(*command, timeout=LIMIT_S)
+            printed, _ = ran.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
+            os.killpg(ran.pid, signal.SIGKILL)  # with the tools that the test runs
+            ran.communicate()
             return True
         if ran.returncode > 1:
-            raise SystemExit(
-                f"{', '.join(tests)}: pytest ended with {ran.returncode}\n{ran.stdout}{ran.stderr}"
-            )
+            raise SystemExit(f"{', '.join(tests)}: pytest ended with {ran.returncode}\n{printed}")
         return ran.returncode != 0  # negative where a signal ended it
 
     @contextmanager
@@ -94,10 +95,11 @@ class WorkingCopy:
             source.write_text(text, encoding="utf-8")
             os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    def _python(self, *arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments], env=self.environment, cwd=self.folder, capture_output=True, text=True,
-            check=False, timeout=timeout,
+    def _start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Python in the copy, in a process group of its own; stdout and stderr are one."""
+        return subprocess.Popen(
+            [sys.executable, *arguments], env=self.environment, cwd=self.folder, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vyre_opt import PassManager, parse, run
+from vyre_opt.runtime.dispatcher import ProgramError
 
 JOIN = "launch_fusion,decode_scan_fuse"
 
@@ -152,6 +154,14 @@ OVERWRITE = program(
   %low = lt %w, %c2 : u32
   if %low { store %g, @m[%i] : u32 }""",
 )
+
+
+def test_a_store_behind_a_barrier_of_its_own_launch_is_one_of_that_launch() -> None:
+    """The first launch has a barrier before it writes what the second reads in the other workgroup."""
+    writer = program("writer", 4, "m:both", "  barrier workgroup\n  store %g, @m[%g] : u32")
+    body = "  %v = load @m[%theirs] : u32 store %v, @y[%g] : u32"
+    reader = program("reader", 4, "m:read y:write", body)
+    stays_two(writer, reader, m=8, y=8)
 
 
 def test_what_a_pipeline_declares_write_is_given_back() -> None:
@@ -673,6 +683,30 @@ def test_a_load_that_a_loop_may_not_reach_stays_in_it() -> None:
   }
   store %sum, @y[%l] : u32"""
     same_program(one_program(buffers, body), "licm", x=numbers(4), n=[0])
+
+
+def test_a_load_behind_a_loop_that_may_stop_the_program_stays_there() -> None:
+    """The inner loop traps, so that element 9 of 4 behind it is never loaded."""
+    buffers = """  buffer @x : u32[4] read binding(0)
+  buffer @y : u32[4] write binding(1)
+"""
+    body = """
+  %far = const 9 : u32
+  %sum = for %k = 0 to 2 step 1 iter(%a = %c0 : u32) {
+    for %n = 0 to 2 step 1 {
+      %stops = eq %n, %c1 : u32
+      if %stops { trap "stopped" }
+    }
+    %v = load @x[%far] : u32
+    %next = add %a, %v : u32
+    yield %next
+  }
+  store %sum, @y[%l] : u32"""
+    text = one_program(buffers, body)
+    for passes in ("", "licm"):
+        with pytest.raises(ProgramError) as stopped:
+            run(text, {"x": numbers(4)}, 1, target="ref", passes=passes or None)
+        assert stopped.value.kind == "trap"
 
 
 def test_a_xor_is_aligned_as_the_less_aligned_of_its_operands() -> None:
