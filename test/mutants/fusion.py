@@ -70,14 +70,14 @@ MUTANTS = (
         "vyre_opt/fusion/pair_legality.py",
         'before = sum(op.name == "barrier" for op in self.members[0].program.body.ops)',
         "before = 0",
-        f"{LAUNCH_SOUNDNESS}::test_random_pipelines",
+        f"{PLANTED_MISTAKES}::test_a_store_behind_a_barrier_of_its_own_launch_is_one_of_that_launch",
     ),
     Mutant(
         "what covers an access is looked for in its own launch",
         "vyre_opt/fusion/pair_legality.py",
         "self.events[1 - part], self.events[part]",
         "self.events[part], self.events[1 - part]",
-        f"{LAUNCH_SOUNDNESS}::test_random_pipelines",
+        f"{LAUNCH_FUSION}::test_kind",
     ),
     Mutant(
         "atomics are joined as loads and stores are",
@@ -126,7 +126,7 @@ MUTANTS = (
         "vyre_opt/fusion/group_legality.py",
         " + sum(tiles)",
         "",
-        f"{LAUNCH_FUSION}::test_budget_of_workgroup_memory",
+        f"{PLANTED_MISTAKES}::test_the_tiles_of_all_halos_are_within_the_budget",
     ),
     Mutant(
         "a launch overwrites what a halo is computed from again",
@@ -140,21 +140,14 @@ MUTANTS = (
         "vyre_opt/fusion/halo_plan.py",
         "return low, high + access.width - 1",
         "return low, high",
-        f"{LAUNCH_FUSION}::test_kind",
+        f"{PLANTED_MISTAKES}::test_a_halo_has_all_elements_of_a_vector",
     ),
     Mutant(
         "any stride of the workgroups is that of their lanes",
         "vyre_opt/fusion/halo_plan.py",
         " or stride != moves or None in access.loops",
         " or None in access.loops",
-        f"{LAUNCH_FUSION}::test_kind",
-    ),
-    Mutant(
-        "whether a store happens may depend on data",
-        "vyre_opt/fusion/halo_plan.py",
-        'conditional = guarded or op.name == "while" or any(v in data for v in deciding)',
-        'conditional = guarded or op.name == "while"',
-        f"{LAUNCH_FUSION}::test_kind",
+        f"{PLANTED_MISTAKES}::test_a_halo_is_of_invocations_and_not_of_rows_far_apart",
     ),
     Mutant(
         "a producer with memory of its own is run again",
@@ -196,7 +189,7 @@ MUTANTS = (
         "vyre_opt/fusion/halo_recompute.py",
         'part = "rem" if name == "lane_id" else "div"',
         'part = "div" if name == "lane_id" else "rem"',
-        f"{LAUNCH_FUSION}::test_kind",
+        f"{PLANTED_MISTAKES}::test_an_invocation_of_a_halo_has_its_own_ids",
     ),
     Mutant(
         "the local id of an invocation is its workgroup",
@@ -210,7 +203,7 @@ MUTANTS = (
         "vyre_opt/fusion/halo_recompute.py",
         "_rename_ids(block.ops, ids, replaced)",
         "pass",
-        f"{LAUNCH_FUSION}::test_kind",
+        f"{PLANTED_MISTAKES}::test_an_invocation_of_a_halo_has_its_own_ids",
     ),
     Mutant(
         "a counter's lower bound is added instead of taken off",
@@ -231,7 +224,7 @@ MUTANTS = (
         "vyre_opt/fusion/workgroup_tile.py",
         " - AffineExpr(local.extent.low)",
         "",
-        lit("passes/decode_scan_fuse"),
+        f"{DECODE_SCAN_FUSE}::test_a_tile_begins_at_the_first_element_that_is_touched",
     ),
     Mutant(
         "`len` of a tile is that of the tile",

@@ -10,6 +10,7 @@ CPU_MEMORY = "test/runtime/cpu/test_memory.py"
 CPU_GROUPS = "test/runtime/cpu/test_groups.py"
 HOST = "test/lowering/test_host.py"
 LIVE_VALUES = "test/lowering/test_live_values.py"
+CPU_LANES = "test/runtime/cpu/test_lanes.py"
 
 MUTANTS = (
     Mutant(
@@ -144,14 +145,7 @@ MUTANTS = (
         "vyre_opt/lowering/host/lane_facts.py",
         "if not op.definition.is_pure:\n            return None",
         "if False:\n            return None",
-        f"{CPU_MEMORY}::test_atomics",
-    ),
-    Mutant(
-        "any mask of low and high bits is a remainder",
-        "vyre_opt/lowering/host/lane_facts.py",
-        'if op.name == "and" and divisor & (divisor - 1):',
-        "if False:",
-        f"{HOST}::test_strides",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "constant shuffles up and down change places",
@@ -165,7 +159,7 @@ MUTANTS = (
         "vyre_opt/lowering/host/subgroup_ops.py",
         '{"add": -0.0',
         '{"add": 0.0',
-        f"{CPU_GROUPS}::test_reduce_and_scan",
+        f"{CPU_LANES}::test_absent_lanes_leave_the_sign_of_a_zero",
     ),
     Mutant(
         "a scan takes one lane too few from below",
@@ -179,14 +173,14 @@ MUTANTS = (
         "vyre_opt/lowering/host/subgroup_ops.py",
         "inside = w.emit(f\"and {WIDE.of('i1')} {inside}, {near}\")",
         "pass",
-        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "lanes that take no part vote",
         "vyre_opt/lowering/host/subgroup_ops.py",
         "flags = emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0]))",
         "flags = emitter.lane(op.operands[0])",
-        f"{CPU_GROUPS}::test_lanes_that_a_short_subgroup_lacks_never_take_part",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "a float product is combined as a tree",
@@ -207,21 +201,21 @@ MUTANTS = (
         "vyre_opt/lowering/host/control.py",
         "builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)",
         "builder.mask_and(outer, condition) if number else builder.mask_and_not(outer, condition)",
-        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "the second side writes the lanes of the first",
         "vyre_opt/lowering/host/control.py",
         "slot.store_in(mask if number else None, emitter.lanes(value))",
         "slot.store_in(None, emitter.lanes(value))",
-        f"{CPU_GROUPS}::test_values_live_across_barriers",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "a last round that is not whole is left out",
         "vyre_opt/lowering/host/control.py",
         "count = w.emit(f\"add {kind} {w.emit(f'udiv {kind} {last}, {step}')}, {one}\")",
         'count = w.emit(f"udiv {kind} {count}, {step}")',
-        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "a step of 0 is a step",
@@ -235,41 +229,34 @@ MUTANTS = (
         "vyre_opt/lowering/host/control.py",
         "slot.store_in(mask if self.diverges else None, parts)",
         "slot.store_in(None, parts)",
-        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "a lane that left a while comes back",
         "vyre_opt/lowering/host/control.py",
         "builder.store(FLAGS, mask or ALL, mask_slot)",
         "builder.store(FLAGS, outer or ALL, mask_slot) if outer else None",
-        f"{CPU_GROUPS}::test_control_flow_around_barriers",
-    ),
-    Mutant(
-        "a value's place is free while its last use runs",
-        "vyre_opt/lowering/host/live_values.py",
-        "taken[0][0] < self.starts[value]",
-        "taken[0][0] <= self.starts[value]",
-        f"{LIVE_VALUES}::test_results_and_frames",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
         "a value from outside a loop dies at its last use in it",
         "vyre_opt/lowering/host/live_values.py",
         "self.ends[value] = last\n",
         "pass\n",
-        f"{LIVE_VALUES}::test_results_and_frames",
+        f"{LIVE_VALUES}::test_what_a_loop_uses_in_each_round_keeps_its_place",
     ),
     Mutant(
         "a loop's bounds die where it begins",
         "vyre_opt/lowering/host/live_values.py",
         "if op.regions:  # a loop",
         "if False:  # a loop",
-        f"{LIVE_VALUES}::test_results_and_frames",
+        f"{LIVE_VALUES}::test_what_a_loop_uses_in_each_round_keeps_its_place",
     ),
     Mutant(
         "a value is live for no op after its first",
         "vyre_opt/lowering/host/live_values.py",
         "changes[self.ends[value] + 1] -= size",
         "changes[self.starts[value] + 1] -= size",
-        f"{LIVE_VALUES}::test_what_is_carried_around_a_loop_is_refused_at_the_loop",
+        f"{LIVE_VALUES}::test_results_and_frames",
     ),
 )

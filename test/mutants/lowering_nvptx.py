@@ -6,7 +6,6 @@ from .mutant import Mutant, lit
 
 __all__ = ["MUTANTS"]
 
-
 MUTANTS = (
     Mutant(
         "an index equal to the count is in bounds",

@@ -331,6 +331,22 @@ def test_a_gigabyte_becomes_a_tile() -> None:
     assert module.programs["p"].buffers["h"].size_bytes == 256
 
 
+def test_a_tile_begins_at_the_first_element_that_is_touched() -> None:
+    body = """
+      %i = add %g, %c32 : u32
+      %j = add %rev, %c32 : u32
+      store %v, @h[%i] : u32
+      barrier workgroup
+      %x = load @h[%j] : u32"""
+    text = program(body, count="192")
+    module, _ = fuse(text)
+    assert module.programs["p"].buffers["h"].count == 64
+    inputs = [np.arange(128, dtype=np.uint32), np.zeros(128, np.uint32)]
+    (expected,) = dispatcher("ref").dispatch(parse(text).programs["p"], inputs, (2, 1, 1))
+    (after,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
+    np.testing.assert_array_equal(after, expected)
+
+
 def test_the_budget_is_of_the_whole_program() -> None:
     """Workgroup buffers that exist count; buffers are served in order."""
     text = """vyre 1

@@ -345,6 +345,132 @@ def test_a_written_vector_reaches_beyond_its_range() -> None:
     stays_two(writer, reader, m=16, y=8)
 
 
+# --- halos: what neighbours make is computed again
+
+
+def with_halo(lanes: int, m: int, producer: str, consumer: str) -> str:
+    """Two launches of two workgroups, the first of which makes the @m that the second reads, and nobody else sees."""
+    return (
+        program("producer", lanes, "x:read m:write", producer)
+        + program("consumer", lanes, "m:read y:write", consumer)
+        + f"""pipeline @main {{
+  buffer @x : u32[{2 * lanes}] live_in
+  buffer @m : u32[{m}]
+  buffer @y : u32[{2 * lanes}] live_out
+  launch @producer grid(2) (@x, @m)
+  launch @consumer grid(2) (@m, @y)
+}}
+"""
+    )
+
+
+def test_a_halo_has_all_elements_of_a_vector() -> None:
+    text = with_halo(
+        64,
+        128,
+        "  %v = load @x[%g] : u32 store %v, @m[%g] : u32",
+        """
+  %last = const 127 : u32
+  %in = lt %g, %last : u32
+  %v = if %in -> u32 {
+    %pair = load @m[%g] : vec<2 x u32>
+    %next = extract %pair[1] : vec<2 x u32>
+    yield %next
+  } else { yield %c0 }
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 1
+
+
+def test_a_halo_is_of_invocations_and_not_of_rows_far_apart() -> None:
+    """Workgroup w makes the elements from 128*w on; the second one reads them as those behind its own 64."""
+    text = with_halo(
+        64,
+        256,
+        """
+  %stride = const 128 : u32
+  %base = mul %w, %stride : u32
+  %i = add %base, %l : u32
+  %v = load @x[%g] : u32
+  store %v, @m[%i] : u32""",
+        """
+  %half = const 64 : u32
+  %i = add %g, %half : u32
+  %is_second = eq %w, %c1 : u32
+  %v = if %is_second -> u32 {
+    %made = load @m[%i] : u32
+    yield %made
+  } else { yield %c0 }
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 0
+
+
+@pytest.mark.parametrize("around", ["{}", "%some = gt %lanes, %c0 : u32 if %some {{ {} }}"])
+def test_an_invocation_of_a_halo_has_its_own_ids(around: str) -> None:
+    ids = """
+  %lane = lane_id
+  %subgroup = subgroup_id
+  %id = global_id x
+  %hundred = const 100 : u32
+  %scaled = mul %subgroup, %hundred : u32
+  %in_group = add %scaled, %lane : u32
+  %far = mul %id, %hundred : u32
+  %ids = add %far, %in_group : u32
+  store %ids, @m[%g] : u32"""
+    text = with_halo(
+        64,
+        128,
+        "  %lanes = len @x " + around.format(ids),
+        """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 1
+
+
+def test_the_tiles_of_all_halos_are_within_the_budget() -> None:
+    """Either tile of 65 elements fits 400 bytes; both do not."""
+    text = "".join(
+        program(f"make{k}", 64, "x:read m:write", "  %v = load @x[%g] : u32 store %v, @m[%g] : u32")
+        + program(
+            f"use{k}",
+            64,
+            "m:read y:write",
+            """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+        )
+        for k in "ab"
+    )
+    text += """pipeline @main {
+  buffer @x : u32[128] live_in
+  buffer @ma : u32[128]
+  buffer @mb : u32[128]
+  buffer @ya : u32[128] live_out
+  buffer @yb : u32[128] live_out
+  launch @makea grid(2) (@x, @ma)
+  launch @makeb grid(2) (@x, @mb)
+  launch @usea grid(2) (@ma, @ya)
+  launch @useb grid(2) (@mb, @yb)
+}
+"""
+    for budget, joined in ((400, 2), (600, 3)):
+        passes = f"launch_fusion{{budget={budget}}}"
+        is_same(text, passes, x=numbers(128))
+        result = PassManager(passes).run(parse("vyre 1\n" + text))
+        assert result.statistics["launch_fusion", "launches saved"] == joined
+
+
 # --- coverage: rows of 16 elements, those that their own workgroup does not write are the other's
 
 
