@@ -408,6 +408,23 @@ def test_narrow_values_make_a_narrow_tile() -> None:
     np.testing.assert_array_equal(results[0], results[2])
 
 
+def test_negative_values_keep_their_type() -> None:
+    """l - 5 is below 64, but not above zero."""
+    body = """
+      %signed = cast %l : u32 -> i32
+      %five = const 5 : i32
+      %d = sub %signed, %five : i32
+      store %d, @h[%g] : i32
+      %y = load @h[%g] : i32
+      %x = cast %y : i32 -> u32"""
+    text = program(body, dtype="i32")
+    module, _ = fuse(text)
+    assert module.programs["p"].buffers["h"].dtype.name == "i32"
+    inputs = [np.zeros(128, np.uint32), np.zeros(128, np.uint32)]
+    (after,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
+    np.testing.assert_array_equal(after.view(np.int32), np.arange(128) % 64 - 5)
+
+
 def test_len_of_a_promoted_buffer_stays_what_it_was() -> None:
     text = program("store %v, @h[%g] : u32 %y = load @h[%g] : u32 %n = len @h %x = add %y, %n : u32")
     module, _ = fuse(text)

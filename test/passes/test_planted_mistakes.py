@@ -156,6 +156,54 @@ OVERWRITE = program(
 )
 
 
+def test_workgroup_memory_of_one_name_and_two_sizes_is_two() -> None:
+    """Each launch has a @t of its own: four elements in the first, two in the second."""
+    mirror = """
+  %mirrored = sub %c3, %l : u32
+  store %g, @t[%l] : u32
+  barrier workgroup
+  %v = load @t[%mirrored] : u32
+  store %v, @m[%g] : u32"""
+    half = """
+  %v = load @m[%g] : u32
+  %place = rem %l, %c2 : u32
+  %is_low = lt %l, %c2 : u32
+  if %is_low { store %v, @t[%place] : u32 }
+  barrier workgroup
+  %low = load @t[%place] : u32
+  store %low, @y[%g] : u32"""
+    own = "  buffer @t : u32[{}] workgroup\n  %g ="
+    first = program("writer", 4, "m:both", mirror).replace("  %g =", own.format(4), 1)
+    second = program("reader", 4, "m:read y:both", half).replace("  %g =", own.format(2), 1)
+    text = first + second + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
+    is_same(text, m=numbers(8), y=numbers(8))
+    assert saved(text) == 1
+
+
+def test_the_later_of_two_writes_stays() -> None:
+    """Both launches write all of @m, each workgroup of the second what the other one of the first did."""
+    first = program("writer", 4, "m:both", "  store %g, @m[%g] : u32")
+    second = program("reader", 4, "m:both y:write", "  store %l, @m[%theirs] : u32 store %g, @y[%g] : u32")
+    stays_two(first, second, m=8, y=8)
+
+
+def test_grids_of_other_depths_are_two() -> None:
+    """The second launch has twice as many workgroups, along y."""
+    first = program("writer", 4, "m:both", "  store %g, @m[%g] : u32")
+    body = """
+  %row = workgroup_id y
+  %eight = const 8 : u32
+  %start = mul %row, %eight : u32
+  %i = add %start, %g : u32
+  %v = load @m[%g] : u32
+  store %v, @y[%i] : u32"""
+    second = program("reader", 4, "m:read y:both", body)
+    text = first + second + pipeline(2, {"m": 8, "y": 16}, "writer m", "reader m y")
+    text = text.replace("@reader grid(2)", "@reader grid(2, 2)")
+    is_same(text, m=numbers(8), y=numbers(16))
+    assert saved(text) == 0
+
+
 def test_a_store_behind_a_barrier_of_its_own_launch_is_one_of_that_launch() -> None:
     """The first launch has a barrier before it writes what the second reads in the other workgroup."""
     writer = program("writer", 4, "m:both", "  barrier workgroup\n  store %g, @m[%g] : u32")
@@ -169,7 +217,11 @@ def test_what_a_pipeline_declares_write_is_given_back() -> None:
     writer = program("writer", 4, "m:write", "  store %g, @m[%g] : u32")
     reader = program("reader", 4, "m:read y:write", "  %v = load @m[%g] : u32 store %v, @y[%g] : u32")
     stages = "  launch @writer grid(2) (@m)\n  launch @reader grid(2) (@m, @y)\n"
-    text = writer + reader + f"pipeline @main {{\n  buffer @m : u32[8] write\n  buffer @y : u32[8] write\n{stages}}}\n"
+    text = (
+        writer
+        + reader
+        + f"pipeline @main {{\n  buffer @m : u32[8] write\n  buffer @y : u32[8] write\n{stages}}}\n"
+    )
     assert set(run("vyre 1\n" + text, {}, target="ref")) == {"m", "y"}
     is_same(text)
     assert saved(text) == 1
@@ -381,6 +433,25 @@ def test_a_halo_has_all_elements_of_a_vector() -> None:
     )
     is_same(text, x=numbers(128))
     assert saved(text) == 1
+
+
+def test_what_the_host_sees_is_made_once_and_written() -> None:
+    """Without the host, workgroups would make their neighbours' elements again, each in a tile of its own."""
+    text = with_halo(
+        64,
+        128,
+        "  %v = load @x[%g] : u32 store %v, @m[%g] : u32",
+        """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    assert saved(text) == 1
+    seen = text.replace("buffer @m : u32[128]", "buffer @m : u32[128] live_out")
+    is_same(seen, x=numbers(128))
+    assert saved(seen) == 0
 
 
 def test_a_halo_is_of_invocations_and_not_of_rows_far_apart() -> None:

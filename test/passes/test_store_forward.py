@@ -18,6 +18,12 @@ BODIES = {
       store %a, @y[%i] : u32
       store %b, @y[%same] : u32
       %v = load @y[%i] : u32""",
+    "an index whose element is known already may be any element": """
+      store %a, @y[%i] : u32
+      %known = load @y[%same] : u32
+      %sum = add %known, %b : u32
+      store %sum, @y[%same] : u32
+      %v = load @y[%i] : u32""",
     "a vector that begins before the element": """
       %before = sub %i, %one : u32
       %pair = splat %b : vec<2 x u32>

@@ -158,9 +158,13 @@ def test_what_seems_to_be_a_neighbour_is_loaded_from_its_own_place(indices: str)
     }}"""
     module = parse(text)
     x = np.arange(400, dtype=np.uint32)
-    (before,) = dispatcher("ref").dispatch(module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module)
+    (before,) = dispatcher("ref").dispatch(
+        module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module
+    )
     PassManager("vectorize_access").run(module)
-    (after,) = dispatcher("ref").dispatch(module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module)
+    (after,) = dispatcher("ref").dispatch(
+        module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module
+    )
     np.testing.assert_array_equal(after, before)
 
 
