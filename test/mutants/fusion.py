@@ -35,7 +35,7 @@ MUTANTS = (
         "vyre_opt/fusion/pair_legality.py",
         ', ("waw", waw_hazard)):',
         "):",
-        f"{LAUNCH_SOUNDNESS}::test_nearly_joinable",
+        f"{PLANTED_MISTAKES}::test_the_later_of_two_writes_stays",
     ),
     Mutant(
         "lanes that read what others write need no barrier",
@@ -52,13 +52,6 @@ MUTANTS = (
         f"{LAUNCH_FUSION}::test_specs_must_agree",
     ),
     Mutant(
-        "a buffer has two lengths in one program",
-        "vyre_opt/fusion/pair_legality.py",
-        "if None not in (formal.count, other.count) and formal.count != other.count:",
-        "if False:",
-        f"{LAUNCH_SOUNDNESS}::test_nearly_joinable",
-    ),
-    Mutant(
         "a buffer may be passed twice",
         "vyre_opt/fusion/pair_legality.py",
         "member.buffers.count(name) > 1",
@@ -73,13 +66,6 @@ MUTANTS = (
         f"{PLANTED_MISTAKES}::test_a_store_behind_a_barrier_of_its_own_launch_is_one_of_that_launch",
     ),
     Mutant(
-        "what covers an access is looked for in its own launch",
-        "vyre_opt/fusion/pair_legality.py",
-        "self.events[1 - part], self.events[part]",
-        "self.events[part], self.events[1 - part]",
-        f"{LAUNCH_FUSION}::test_kind",
-    ),
-    Mutant(
         "atomics are joined as loads and stores are",
         "vyre_opt/fusion/pair_legality.py",
         "if access.is_atomic:",
@@ -91,7 +77,7 @@ MUTANTS = (
         "vyre_opt/fusion/pair_legality.py",
         "if first == second:",
         "if first[0] == second[0]:",
-        f"{LAUNCH_SOUNDNESS}::test_nearly_joinable",
+        f"{PLANTED_MISTAKES}::test_grids_of_other_depths_are_two",
     ),
     Mutant(
         "a launch between two others is not looked for",
@@ -105,7 +91,7 @@ MUTANTS = (
         "vyre_opt/fusion/group_legality.py",
         "if visibility is not None:",
         "if False:",
-        f"{LAUNCH_SOUNDNESS}::test_random_pipelines",
+        f"{PLANTED_MISTAKES}::test_what_the_host_sees_is_made_once_and_written",
     ),
     Mutant(
         "a group that rewrites a halo's inputs may begin before the writer",
@@ -252,7 +238,7 @@ MUTANTS = (
         "vyre_opt/fusion/join.py",
         "fresh_name(buffer.name, program.buffers))",
         "buffer.name)",
-        f"{LAUNCH_FUSION}::test_kind",
+        f"{PLANTED_MISTAKES}::test_workgroup_memory_of_one_name_and_two_sizes_is_two",
     ),
     Mutant(
         "a hand-off that the host sees is elided",
@@ -273,7 +259,7 @@ MUTANTS = (
         "vyre_opt/fusion/liveness_plan.py",
         "if stages[last].layout_hash != stages[last - 1].layout_hash:",
         "if False:",
-        f"{PARTITION}::test_best_of_all_partitions",
+        f"{LIVENESS_PLAN}::test_stages_of_different_layouts_stay_apart",
     ),
     Mutant(
         "a span is counted at all cuts behind it",
@@ -287,7 +273,8 @@ MUTANTS = (
         "vyre_opt/fusion/partition.py",
         "if first >= self.level[-1]:",
         "if first > self.level[-1]:",
-        f"{PARTITION}::test_long_spans",
+        PARTITION,
+        equivalent="to add to all candidates up to the last is to add to all of them, which is what the offset does.",
     ),
     Mutant(
         "of equal plans the shortest leading groups are taken",

@@ -144,13 +144,6 @@ MUTANTS = (
         f"{ELEMENTWISE}::test_cast",
     ),
     Mutant(
-        "ln 2 is split where its product is not exact",
-        "vyre_opt/lowering/common/math_functions.py",
-        "*_split_ln2(14)",
-        "*_split_ln2(24)",
-        f"{ELEMENTWISE}::test_approximate_ops_keep_their_bound",
-    ),
-    Mutant(
         "exp of f64 has a term less",
         "vyre_opt/lowering/common/math_functions.py",
         "exp_terms=14",

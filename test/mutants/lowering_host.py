@@ -85,11 +85,11 @@ MUTANTS = (
         equivalent="a segment with assignments holds the initial values of a loop, and the loop itself comes next in the list, so the last segment of a list never has any.",
     ),
     Mutant(
-        "a `while` with a barrier begins without its initial values",
+        "a `for` with a barrier begins without its initial values",
         "vyre_opt/lowering/host/barrier_split.py",
         'carried = op.results if op.name != "if" else ()',
-        'carried = op.results if op.name == "for" else ()',
-        f"{CPU_GROUPS}::test_values_live_across_barriers",
+        'carried = op.results if op.name == "while" else ()',
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
     ),
     Mutant(
         "assignments read no values from other segments",

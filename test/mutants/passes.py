@@ -11,6 +11,7 @@ ORDINARY = "test/passes/test_ordinary.py"
 DECODE_SCAN_FUSE = "test/passes/test_decode_scan_fuse.py"
 STORE_FORWARD = "test/passes/test_store_forward.py"
 VECTORIZE_ACCESS = "test/passes/test_vectorize_access.py"
+UNROLL = "test/passes/test_unroll.py"
 
 MUTANTS = (
     Mutant(
@@ -193,34 +194,34 @@ MUTANTS = (
         "vyre_opt/passes/unroll.py",
         "constant(lower + trip * step, counter.type",
         "constant(lower + trip, counter.type",
-        lit("passes/unroll"),
+        f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(
         "the rest of a loop begins as if the loop began at 0",
         "vyre_opt/passes/unroll.py",
         "(upper, False) if whole == trips * step else (lower + whole, True)",
         "(upper, False) if whole == trips * step else (whole, True)",
-        lit("passes/unroll"),
+        f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(
         "a copy inside a turn is off by its step",
         "vyre_opt/passes/unroll.py",
         'constant(trip * step, counter.type, "offset", loop)',
         'constant(trip, counter.type, "offset", loop)',
-        lit("passes/unroll"),
+        f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(
         "whole turns end above the bound",
         "vyre_opt/passes/unroll.py",
         'return binary("sub", end, rest), True',
         'return binary("add", end, rest), True',
-        lit("passes/unroll"),
+        f"{UNROLL}::test_all_rounds_run_once_and_in_order",
     ),
     Mutant(
         "the distance of signed bounds always fits",
         "vyre_opt/passes/unroll.py",
         "if trip_count(loop) is None and counter.is_signed:",
         "if False:",
-        lit("passes/unroll"),
+        f"{UNROLL}::test_bounds_whose_distance_may_not_fit_keep_their_loop",
     ),
 )

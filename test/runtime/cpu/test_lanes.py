@@ -38,17 +38,14 @@ BODIES = {
         %m = add %n, %one : u32
         yield %s, %m
       }""",
-    "a while that a lane would enter again": """
-      %v, %rounds = while iter(%a = %x : u32, %n = %zero : u32) {
-        %last = rem %a, %c3 : u32
-        %goes_on = ne %last, %zero : u32
-        %early = lt %n, %c40 : u32
-        %more = and %goes_on, %early : bool
+    "a while whose condition counts the lanes that ask": """
+      %v = while iter(%n = %zero : u32) {
+        %asked = atomic_add @count[%zero], %one : u32
+        %more = lt %n, %l : u32
         condition %more
       } do {
-        %s = add %a, %one : u32
         %m = add %n, %one : u32
-        yield %s, %m
+        yield %m
       }""",
     "a number that an atomic hands out": "%v = atomic_add @count[%zero], %one : u32",
     "a vote that absent lanes would win": """
