@@ -21,7 +21,7 @@ check: lint types test  ## All that must pass before a commit
 test: install  ## Run the tests, lit tests included, but for the slow ones (three minutes on 2 cores)
 	$(BIN)/pytest -n auto
 
-mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (MINUTES on 2 cores)
+mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
 	$(BIN)/python test/mutants
 	$(BIN)/python test/mutants --page > docs/mutants.md
 

@@ -81,7 +81,7 @@ MUTANTS = (
         f"{ELEMENTWISE}::test_exact_ops",
     ),
     Mutant(
-        "the least number is the identity of max's opposite",
+        "the identities of min and max change places",
         "vyre_opt/lowering/common/elementwise.py",
         '"min": math.inf, "max": -math.inf',
         '"min": -math.inf, "max": math.inf',
@@ -144,7 +144,7 @@ MUTANTS = (
         f"{ELEMENTWISE}::test_cast",
     ),
     Mutant(
-        "exp of f64 has a term less",
+        "exp of f64 has four terms less",
         "vyre_opt/lowering/common/math_functions.py",
         "exp_terms=14",
         "exp_terms=10",
