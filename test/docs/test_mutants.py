@@ -19,7 +19,9 @@ def test_a_mistake_has_its_place_and_its_test(root: Path, mutant: Mutant) -> Non
     compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
     path, _, name = mutant.test.partition("::")
     function, _, parameter = name.partition("[")
-    assert f"def {function}" in (root / path).read_text(encoding="utf-8")  # a file alone stands for all its tests
+    assert f"def {function}" in (root / path).read_text(
+        encoding="utf-8"
+    )  # a file alone stands for all its tests
     if path == "test/test_lit.py":
         assert (root / "test/lit" / parameter.removesuffix("]")).is_file()
 
