@@ -21,8 +21,9 @@ check: lint types test  ## All that must pass before a commit
 test: install  ## Run the tests, lit tests included, but for the slow ones (three minutes on 2 cores)
 	$(BIN)/pytest -n auto
 
-mutants: install  ## Plant mistakes in the proofs, one by one, and see that tests notice them (a minute)
-	$(BIN)/python test/mutants.py
+mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
+	$(BIN)/python test/mutants
+	$(BIN)/python test/mutants --page > docs/mutants.md
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
@@ -60,6 +61,7 @@ types: install  ## Check the types
 docs: install  ## Make the generated pages of docs/
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
+	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed

@@ -1,47 +1,54 @@
-"""The list of planted mistakes: each has its place in the code, its test, and its row in docs/footprints.md."""
+"""The planted mistakes: each has its place in the code, its test, and its row in docs/mutants.md."""
 
 from __future__ import annotations
 
-import importlib.util
-import re
-import sys
+from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from mutants.mutant import Mutant
+from mutants.page import page
+from mutants.planting import Outcome, WorkingCopy
+from mutants.tables import MUTANTS
 
 
-@pytest.fixture
-def mutants(root: Path) -> ModuleType:
-    """test/mutants.py, which is a tool and no test."""
-    spec = importlib.util.spec_from_file_location("mutants", root / "test" / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.title)
+def test_a_mistake_has_its_place_and_its_test(root: Path, mutant: Mutant) -> None:
+    text = (root / mutant.path).read_text(encoding="utf-8")
+    assert text.count(mutant.old) == 1
+    compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
+    path, _, name = mutant.test.partition("::")
+    function, _, parameter = name.partition("[")
+    assert f"def {function}" in (root / path).read_text(
+        encoding="utf-8"
+    )  # a file alone stands for all its tests
+    if path == "test/test_lit.py":
+        assert (root / "test/lit" / parameter.removesuffix("]")).is_file()
 
 
-def test_every_mistake_has_its_place_and_its_test(root: Path, mutants: ModuleType) -> None:
-    for mutant in mutants.MUTANTS:
-        text = (root / mutant.path).read_text(encoding="utf-8")
-        assert text.count(mutant.old) == 1, mutant.title
-        path, _, name = mutant.test.partition("::")
-        assert f"def {name}(" in (root / path).read_text(encoding="utf-8"), mutant.title
+def test_titles_tell_them_apart() -> None:
+    assert [title for title, count in Counter(mutant.title for mutant in MUTANTS).items() if count > 1] == []
 
 
-def test_the_page_lists_them(root: Path, mutants: ModuleType) -> None:
-    page = (root / "docs" / "footprints.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.*) \| `(.*\.py)` \| `(\w+)` \|$", page, re.MULTILINE)
-    expected = [
-        (m.title, m.path.removeprefix("vyre_opt/"), m.test.partition("::")[2]) for m in mutants.MUTANTS
-    ]
-    assert rows == expected
+def test_few_are_equivalent() -> None:
+    """A mistake that no test can notice is of little use here."""
+    assert sum(bool(mutant.equivalent) for mutant in MUTANTS) <= len(MUTANTS) * 0.05
+
+
+def test_the_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/mutants.md").read_text(encoding="utf-8")
+    assert written == page(), "run: python test/mutants --page > docs/mutants.md"
 
 
 @pytest.mark.slow
-def test_a_mistake_is_noticed(mutants: ModuleType) -> None:
-    """One of them, planted and run; `make mutants` does all."""
-    (mutant,) = [m for m in mutants.MUTANTS if "transient" in m.title]
-    assert mutants.notices(mutant)
+def test_a_copy_tells_what_became_of_a_mistake(tmp_path: Path) -> None:
+    """A real one, one that changes nothing, each said to be a mistake and said to be none; and the copy is whole again."""
+    copy = WorkingCopy(tmp_path)
+    (mistake,) = [m for m in MUTANTS if "transient" in m.title]
+    harmless = mistake._replace(new=mistake.old + "  # the same")
+    words = "nothing differs"
+    assert copy.outcome(mistake) is Outcome.NOTICED
+    assert copy.outcome(harmless) is Outcome.MISSED
+    assert copy.outcome(harmless._replace(equivalent=words)) is Outcome.EQUIVALENT
+    assert copy.outcome(mistake._replace(equivalent=words)) is Outcome.NOT_EQUIVALENT
+    copy.check_tests([mistake.test])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -123,6 +124,13 @@ def test_a_hand_off_is_elided_unless_the_host_sees_it() -> None:
     seen = plan_pipeline_fusion(DECODE_SCAN, SIZES, 200, host_visible={"hits", "mid"})
     assert (seen.launch_count, seen.avoided_intermediate_bytes) == (1, 0)
     assert bytes_moved(DECODE_SCAN, SIZES, seen, host_visible={"hits", "mid"}) == 172
+
+
+def test_stages_of_different_layouts_stay_apart() -> None:
+    other = [DECODE_SCAN[0], replace(DECODE_SCAN[1], layout_hash=1)]
+    assert plan_pipeline_fusion(other, SIZES, 200).launch_count == 2
+    after_the_host = [DECODE_SCAN[0], replace(DECODE_SCAN[1], requires_host_materialization=True)]
+    assert plan_pipeline_fusion(after_the_host, SIZES, 200).launch_count == 2
 
 
 def test_neighbours_without_a_shared_buffer_save_no_bytes() -> None:

@@ -205,6 +205,49 @@ def test_some_programs_with_all_values_in_memory(memory: None) -> None:
     check(random_cases(range(2)))
 
 
+LOOPS = {
+    "a value from outside, used in each round": """
+      %v = for %k = 0 to 3 step 1 iter(%sum = %x : u32) {
+        %t = add %sum, %a : u32
+        %u = mul %t, %three : u32
+        %w = add %u, %t : u32
+        yield %w
+      }""",
+    "bounds of each lane": """
+      %lower = rem %x, %three : u32
+      %upper = add %lower, %six : u32
+      %v = for %k = %lower to %upper step 2 iter(%sum = %x : u32) {
+        %t = add %sum, %k : u32
+        %u = mul %t, %three : u32
+        %w = add %u, %t : u32
+        yield %w
+      }""",
+}
+
+
+@pytest.mark.parametrize("body", LOOPS.values(), ids=LOOPS)
+def test_what_a_loop_uses_in_each_round_keeps_its_place(memory: None, body: str) -> None:
+    """What the body computes has places in memory of its own, though it is computed behind the last use."""
+    text = f"""vyre 1
+    program @p workgroup(64) {{
+      buffer @x : u32[64] read binding(0)
+      buffer @y : u32[64] write binding(1)
+      %l = local_id x
+      %three = const 3 : u32
+      %six = const 6 : u32
+      %x = load @x[%l] : u32
+      %a = mul %x, %x : u32
+      {body}
+      store %v, @y[%l] : u32
+    }}"""
+    program = parsed(text)
+    x = np.random.default_rng(1).integers(0, 1000, 64, dtype=np.uint32)
+    inputs = [x, np.zeros(64, np.uint32)]
+    (expected,) = dispatcher("ref").dispatch(program, inputs, 1)
+    (actual,) = CpuDispatcher(cache=False, opt=1).dispatch(program, inputs, 1)
+    np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.slow
 def test_every_op_and_random_programs_with_all_values_in_memory(memory: None) -> None:
     check(list(op_programs())[::3])

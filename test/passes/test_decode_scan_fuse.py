@@ -72,6 +72,13 @@ PROMOTED = {
       barrier workgroup
       %q = lt %rev, %c100 : u32
       %x = if %q -> u32 { %y = load @h[%rev] : u32 yield %y } else { yield %c1 }""",
+    "one bound, with the index on either side of it": """
+      %c100 = const 100 : u32
+      %p = gt %c100, %g : u32
+      if %p { store %v, @h[%g] : u32 }
+      barrier workgroup
+      %q = lt %rev, %c100 : u32
+      %x = if %q -> u32 { %y = load @h[%rev] : u32 yield %y } else { yield %c1 }""",
     "a scan of the tile": """
       store %v, @h[%g] : u32
       barrier workgroup
@@ -231,11 +238,77 @@ def test_refuses_what_the_host_sees(code: str, flags: str) -> None:
       %x = load @h[%g] : u32""",
             id="the other side of a conjunction",
         ),
+        pytest.param(
+            """
+      %p = lt %l, %c32 : u32
+      if %p { store %v, @h[%g] : u32 }
+      %q = eq %w, %c0 : u32
+      %either = or %p, %q : bool
+      %x = if %either -> u32 { %y = load @h[%g] : u32 yield %y } else { yield %c1 }""",
+            id="one side of a disjunction",
+        ),
+        pytest.param(
+            """
+      %p = lt %l, %c32 : u32
+      %n = not %p : bool
+      if %n { store %v, @h[%g] : u32 }
+      %x = if %p -> u32 { %y = load @h[%g] : u32 yield %y } else { yield %c1 }""",
+            id="a negated condition",
+        ),
+        pytest.param(
+            """
+      %c2 = const 2 : u32
+      %c4 = const 4 : u32
+      %c16 = const 16 : u32
+      %first = mul %l, %c4 : u32
+      %i = add %base, %first : u32
+      %quarter = lt %l, %c16 : u32
+      %p = gt %i, %c2 : u32
+      %both = and %quarter, %p : bool
+      if %both { %s = splat %v : vec<4 x u32> store %s, @h[%i] : vec<4 x u32> }
+      barrier workgroup
+      %q = gt %g, %c2 : u32
+      %x = if %q -> u32 { %y = load @h[%g] : u32 yield %y } else { yield %c1 }""",
+            id="a condition on the first element of a vector",
+        ),
+        pytest.param(
+            """
+      %c16 = const 16 : u32
+      %p = lt %l, %c16 : u32
+      if %p { store %v, @h[%g] : u32 }
+      %l8 = cast %l : u32 -> u8
+      %eight = const 8 : u8
+      %half = const 128 : u8
+      %wrapped = mul %l8, %eight : u8
+      %q = lt %wrapped, %half : u8
+      %x = if %q -> u32 { %y = load @h[%g] : u32 yield %y } else { yield %c1 }""",
+            id="a condition on a value that wraps",
+        ),
     ],
 )
 def test_refuses_a_write_that_may_not_happen(body: str) -> None:
     """A write under a condition covers nothing that is read without it."""
     assert reason(fuse(program(body))[1]) in ("partial-write", "uncovered")
+
+
+def test_a_barrier_of_a_subgroup_orders_nothing_in_the_workgroup() -> None:
+    body = "store %v, @h[%g] : u32 barrier subgroup %x = load @h[%rev] : u32"
+    assert reason(fuse(program(body))[1]) == "no-barrier"
+
+
+@pytest.mark.parametrize(("distance", "overlaps"), [(0, False), (1, True)])
+def test_one_element_that_two_workgroups_store_is_a_race(distance: int, overlaps: bool) -> None:
+    """Each lane stores its element and one further on: the last lane's may be the next workgroup's first."""
+    body = f"""
+      %d = const {distance} : u32
+      %next = add %g, %d : u32
+      store %l, @h[%next] : u32
+      barrier workgroup
+      store %v, @h[%g] : u32
+      %x = load @h[%g] : u32"""
+    _, result = fuse(program(body, count="129"))
+    notes = [r.certificate["reason"] for r in result.remarks if r.kind == "note"]
+    assert notes == (["unordered-stores"] if overlaps else [])
 
 
 def test_a_barrier_in_a_branch_orders_nothing_outside_it() -> None:
@@ -256,6 +329,22 @@ def test_a_gigabyte_becomes_a_tile() -> None:
     module, result = fuse(text)
     assert reason(result) == "applied"
     assert module.programs["p"].buffers["h"].size_bytes == 256
+
+
+def test_a_tile_begins_at_the_first_element_that_is_touched() -> None:
+    body = """
+      %i = add %g, %c32 : u32
+      %j = add %rev, %c32 : u32
+      store %v, @h[%i] : u32
+      barrier workgroup
+      %x = load @h[%j] : u32"""
+    text = program(body, count="192")
+    module, _ = fuse(text)
+    assert module.programs["p"].buffers["h"].count == 64
+    inputs = [np.arange(128, dtype=np.uint32), np.zeros(128, np.uint32)]
+    (expected,) = dispatcher("ref").dispatch(parse(text).programs["p"], inputs, (2, 1, 1))
+    (after,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
+    np.testing.assert_array_equal(after, expected)
 
 
 def test_the_budget_is_of_the_whole_program() -> None:
@@ -317,6 +406,23 @@ def test_narrow_values_make_a_narrow_tile() -> None:
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_negative_values_keep_their_type() -> None:
+    """l - 5 is below 64, but not above zero."""
+    body = """
+      %signed = cast %l : u32 -> i32
+      %five = const 5 : i32
+      %d = sub %signed, %five : i32
+      store %d, @h[%g] : i32
+      %y = load @h[%g] : i32
+      %x = cast %y : i32 -> u32"""
+    text = program(body, dtype="i32")
+    module, _ = fuse(text)
+    assert module.programs["p"].buffers["h"].dtype.name == "i32"
+    inputs = [np.zeros(128, np.uint32), np.zeros(128, np.uint32)]
+    (after,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
+    np.testing.assert_array_equal(after.view(np.int32), np.arange(128) % 64 - 5)
 
 
 def test_len_of_a_promoted_buffer_stays_what_it_was() -> None:

@@ -70,6 +70,33 @@ def test_decision_is_exact_at_the_threshold(ranks: list[int]) -> None:
         assert {note["fuse"] for note in run(chain(ranks), threshold=repr(threshold))} == {fuse}
 
 
+ADD = """program @add workgroup(64) {
+  buffer @h : u32[?] read_write binding(0) live_in live_out
+  %g = global_id x
+  %v = load @h[%g] : u32
+  %s = add %v, %g : u32
+  store %s, @h[%g] : u32
+}
+"""
+HAND_OFF = "launch @add grid(1) (@h)\nlaunch @copy grid(1) (@h, @y)\n"
+
+
+@pytest.mark.parametrize(
+    ("stages", "moved"),
+    [
+        (HAND_OFF, 2 * 256),
+        (HAND_OFF + "host_read @y\nlaunch @copy grid(1) (@h, @y)\n", 256),
+        (f"repeat 2 {{ {HAND_OFF} }}", 256),
+    ],
+    ids=["nobody else", "a later stage", "the next round of a repeat"],
+)
+def test_a_hand_off_that_others_read_too_is_written_all_the_same(stages: str, moved: int) -> None:
+    """Then joining saves only the read of its 64 elements."""
+    buffers = "buffer @h : u32[64]\nbuffer @y : u32[64] write live_out\n"
+    notes_of = run(parse(f"{COPY}{ADD}pipeline @main {{\n{buffers}{stages}}}\n"))
+    assert notes_of[0]["bytes"] == moved
+
+
 def test_pressure_beyond_a_note_is_a_power_of_two_below_it() -> None:
     """The digits of n ranks in n notes would be a text of n^2."""
     assert {note["pressure"] for note in run(chain([1 << 16] * 5), dispatcher="closed")} == {"at least 2^80"}

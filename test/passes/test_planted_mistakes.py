@@ -1,7 +1,7 @@
-"""Programs that a plausible mistake in the proofs would get wrong, one for each planted mistake.
+"""Programs that a plausible mistake in the proofs would get wrong.
 
-`make mutants` plants each of them in a copy of the code and runs the test that it names here, which
-must fail.  Every program runs clean on the interpreter as it is written, and must do so after the
+`make mutants` plants such mistakes in a copy of the code (see test/mutants), and the tests here are among those that
+must fail then.  Every program runs clean on the interpreter as it is written, and must do so after the
 passes, with the same outputs: its checks report a race where a miscompile would be lucky.
 """
 
@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vyre_opt import PassManager, parse, run
+from vyre_opt.runtime.dispatcher import ProgramError
 
 JOIN = "launch_fusion,decode_scan_fuse"
 
@@ -80,6 +82,51 @@ def stays_two(writer: str, reader: str, m: int, y: int) -> None:
 # --- hazards
 
 
+def test_what_a_round_of_a_repeat_hands_to_the_next_outlives_it() -> None:
+    """@last is read from the second round on; one program of both launches must not begin with another @last."""
+    use = program(
+        "use",
+        4,
+        "round:read last:read y:both",
+        """
+  %n = load @round[%g] : u32
+  %is_later = gt %n, %c0 : u32
+  if %is_later {
+    %v = load @last[%g] : u32
+    %o = load @y[%g] : u32
+    %s = add %o, %v : u32
+    store %s, @y[%g] : u32
+  }""",
+    )
+    make = program(
+        "make",
+        4,
+        "round:both last:write",
+        """
+  %n = load @round[%g] : u32
+  %next = add %n, %c1 : u32
+  store %next, @round[%g] : u32
+  %v = mul %next, %c3 : u32
+  store %v, @last[%g] : u32""",
+    )
+    text = (
+        use
+        + make
+        + """pipeline @main {
+  buffer @round : u32[8] live_in
+  buffer @last : u32[8]
+  buffer @y : u32[8] live_in live_out
+  repeat 3 {
+    launch @use grid(2) (@round, @last, @y)
+    launch @make grid(2) (@round, @last)
+  }
+}
+"""
+    )
+    is_same(text, round=np.zeros(8), y=numbers(8))
+    assert saved(text) == 1
+
+
 COPY = program(
     "copy",
     64,
@@ -107,6 +154,77 @@ OVERWRITE = program(
   %low = lt %w, %c2 : u32
   if %low { store %g, @m[%i] : u32 }""",
 )
+
+
+def test_workgroup_memory_of_one_name_and_two_sizes_is_two() -> None:
+    """Each launch has a @t of its own: four elements in the first, two in the second."""
+    mirror = """
+  %mirrored = sub %c3, %l : u32
+  store %g, @t[%l] : u32
+  barrier workgroup
+  %v = load @t[%mirrored] : u32
+  store %v, @m[%g] : u32"""
+    half = """
+  %v = load @m[%g] : u32
+  %place = rem %l, %c2 : u32
+  %is_low = lt %l, %c2 : u32
+  if %is_low { store %v, @t[%place] : u32 }
+  barrier workgroup
+  %low = load @t[%place] : u32
+  store %low, @y[%g] : u32"""
+    own = "  buffer @t : u32[{}] workgroup\n  %g ="
+    first = program("writer", 4, "m:both", mirror).replace("  %g =", own.format(4), 1)
+    second = program("reader", 4, "m:read y:both", half).replace("  %g =", own.format(2), 1)
+    text = first + second + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
+    is_same(text, m=numbers(8), y=numbers(8))
+    assert saved(text) == 1
+
+
+def test_the_later_of_two_writes_stays() -> None:
+    """Both launches write all of @m, each workgroup of the second what the other one of the first did."""
+    first = program("writer", 4, "m:both", "  store %g, @m[%g] : u32")
+    second = program("reader", 4, "m:both y:write", "  store %l, @m[%theirs] : u32 store %g, @y[%g] : u32")
+    stays_two(first, second, m=8, y=8)
+
+
+def test_grids_of_other_depths_are_two() -> None:
+    """The second launch has twice as many workgroups, along y."""
+    first = program("writer", 4, "m:both", "  store %g, @m[%g] : u32")
+    body = """
+  %row = workgroup_id y
+  %eight = const 8 : u32
+  %start = mul %row, %eight : u32
+  %i = add %start, %g : u32
+  %v = load @m[%g] : u32
+  store %v, @y[%i] : u32"""
+    second = program("reader", 4, "m:read y:both", body)
+    text = first + second + pipeline(2, {"m": 8, "y": 16}, "writer m", "reader m y")
+    text = text.replace("@reader grid(2)", "@reader grid(2, 2)")
+    is_same(text, m=numbers(8), y=numbers(16))
+    assert saved(text) == 0
+
+
+def test_a_store_behind_a_barrier_of_its_own_launch_is_one_of_that_launch() -> None:
+    """The first launch has a barrier before it writes what the second reads in the other workgroup."""
+    writer = program("writer", 4, "m:both", "  barrier workgroup\n  store %g, @m[%g] : u32")
+    body = "  %v = load @m[%theirs] : u32 store %v, @y[%g] : u32"
+    reader = program("reader", 4, "m:read y:write", body)
+    stays_two(writer, reader, m=8, y=8)
+
+
+def test_what_a_pipeline_declares_write_is_given_back() -> None:
+    """@m passes from one launch to the next within workgroups, and is an output all the same."""
+    writer = program("writer", 4, "m:write", "  store %g, @m[%g] : u32")
+    reader = program("reader", 4, "m:read y:write", "  %v = load @m[%g] : u32 store %v, @y[%g] : u32")
+    stages = "  launch @writer grid(2) (@m)\n  launch @reader grid(2) (@m, @y)\n"
+    text = (
+        writer
+        + reader
+        + f"pipeline @main {{\n  buffer @m : u32[8] write\n  buffer @y : u32[8] write\n{stages}}}\n"
+    )
+    assert set(run("vyre 1\n" + text, {}, target="ref")) == {"m", "y"}
+    is_same(text)
+    assert saved(text) == 1
 
 
 def test_workgroups_whose_indices_wrap_meet() -> None:
@@ -146,6 +264,64 @@ def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
   store %v, @y[%g] : u32""",
     )
     stays_two(writer, reader, m=64, y=64)
+
+
+def test_the_narrower_of_two_types_that_wrap_decides() -> None:
+    """319 - g as a u8 is 63 - g, and so meets g - 2, which as a u32 may wrap as well."""
+    body = "  %in = ge %g, %c2 : u32 if %in { %i = sub %g, %c2 : u32 store %g, @m[%i] : u32 }"
+    writer = program("writer", 32, "m:both", body)
+    reader = program(
+        "reader",
+        32,
+        "m:read y:write",
+        """
+  %far = const 200 : u8
+  %more = const 119 : u8
+  %g8 = cast %g : u32 -> u8
+  %sum = add %far, %more : u8
+  %i = sub %sum, %g8 : u8
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    stays_two(writer, reader, m=64, y=64)
+
+
+def test_what_each_workgroup_agrees_on_differs_between_them() -> None:
+    """Workgroup w writes the 4 elements from @s[w] on and reads the 4 behind them: workgroup 1's, for workgroup 0."""
+    start = "  %start = load @s[%w] : u32 %i = add %start, %l : u32"
+    writer = program("writer", 4, "s:read m:both", start + " store %g, @m[%i] : u32")
+    reader = program(
+        "reader",
+        4,
+        "s:read m:read y:write",
+        start + " %behind = add %i, %c4 : u32 %v = load @m[%behind] : u32 store %v, @y[%g] : u32",
+    )
+    text = writer + reader + pipeline(2, {"s": 2, "m": 12, "y": 8}, "writer s m", "reader s m y")
+    is_same(text, s=[0, 4], m=numbers(12), y=numbers(8))
+    assert saved(text) == 0
+
+
+def test_a_fixed_digit_of_the_local_id_leaves_several_lanes() -> None:
+    """Every fourth lane writes an element, and every fourth reads another one's: a barrier lies between."""
+    head = """
+  %row = div %l, %c4 : u32
+  %column = rem %l, %c4 : u32
+  %base = mul %w, %c4 : u32
+  %takes_part = eq %column, %c0 : u32"""
+    body = "  if %takes_part { %i = add %base, %row : u32 store %g, @m[%i] : u32 }"
+    writer = program("writer", 16, "m:both", head + body)
+    body = """
+  %mirrored = sub %c3, %row : u32
+  if %takes_part {
+    %i = add %base, %mirrored : u32
+    %v = load @m[%i] : u32
+    %j = add %base, %row : u32
+    store %v, @y[%j] : u32
+  }"""
+    reader = program("reader", 16, "m:read y:both", head + body)
+    text = writer + reader + pipeline(2, {"m": 8, "y": 8}, "writer m", "reader m y")
+    is_same(text, m=numbers(8), y=numbers(8))
+    assert saved(text) == 1
 
 
 def test_a_vector_meets_what_lies_behind_its_index() -> None:
@@ -219,6 +395,151 @@ def test_a_written_vector_reaches_beyond_its_range() -> None:
   store %v, @y[%g] : u32""",
     )
     stays_two(writer, reader, m=16, y=8)
+
+
+# --- halos: what neighbours make is computed again
+
+
+def with_halo(lanes: int, m: int, producer: str, consumer: str) -> str:
+    """Two launches of two workgroups, the first of which makes the @m that the second reads, and nobody else sees."""
+    return (
+        program("producer", lanes, "x:read m:write", producer)
+        + program("consumer", lanes, "m:read y:write", consumer)
+        + f"""pipeline @main {{
+  buffer @x : u32[{2 * lanes}] live_in
+  buffer @m : u32[{m}]
+  buffer @y : u32[{2 * lanes}] live_out
+  launch @producer grid(2) (@x, @m)
+  launch @consumer grid(2) (@m, @y)
+}}
+"""
+    )
+
+
+def test_a_halo_has_all_elements_of_a_vector() -> None:
+    text = with_halo(
+        64,
+        128,
+        "  %v = load @x[%g] : u32 store %v, @m[%g] : u32",
+        """
+  %last = const 127 : u32
+  %in = lt %g, %last : u32
+  %v = if %in -> u32 {
+    %pair = load @m[%g] : vec<2 x u32>
+    %next = extract %pair[1] : vec<2 x u32>
+    yield %next
+  } else { yield %c0 }
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 1
+
+
+def test_what_the_host_sees_is_made_once_and_written() -> None:
+    """Without the host, workgroups would make their neighbours' elements again, each in a tile of its own."""
+    text = with_halo(
+        64,
+        128,
+        "  %v = load @x[%g] : u32 store %v, @m[%g] : u32",
+        """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    assert saved(text) == 1
+    seen = text.replace("buffer @m : u32[128]", "buffer @m : u32[128] live_out")
+    is_same(seen, x=numbers(128))
+    assert saved(seen) == 0
+
+
+def test_a_halo_is_of_invocations_and_not_of_rows_far_apart() -> None:
+    """Workgroup w makes the elements from 128*w on; the second one reads them as those behind its own 64."""
+    text = with_halo(
+        64,
+        256,
+        """
+  %stride = const 128 : u32
+  %base = mul %w, %stride : u32
+  %i = add %base, %l : u32
+  %v = load @x[%g] : u32
+  store %v, @m[%i] : u32""",
+        """
+  %half = const 64 : u32
+  %i = add %g, %half : u32
+  %is_second = eq %w, %c1 : u32
+  %v = if %is_second -> u32 {
+    %made = load @m[%i] : u32
+    yield %made
+  } else { yield %c0 }
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 0
+
+
+@pytest.mark.parametrize("around", ["{}", "%some = gt %lanes, %c0 : u32 if %some {{ {} }}"])
+def test_an_invocation_of_a_halo_has_its_own_ids(around: str) -> None:
+    ids = """
+  %lane = lane_id
+  %subgroup = subgroup_id
+  %id = global_id x
+  %hundred = const 100 : u32
+  %scaled = mul %subgroup, %hundred : u32
+  %in_group = add %scaled, %lane : u32
+  %far = mul %id, %hundred : u32
+  %ids = add %far, %in_group : u32
+  store %ids, @m[%g] : u32"""
+    text = with_halo(
+        64,
+        128,
+        "  %lanes = len @x " + around.format(ids),
+        """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+    )
+    is_same(text, x=numbers(128))
+    assert saved(text) == 1
+
+
+def test_the_tiles_of_all_halos_are_within_the_budget() -> None:
+    """Either tile of 65 elements fits 400 bytes; both do not."""
+    text = "".join(
+        program(f"make{k}", 64, "x:read m:write", "  %v = load @x[%g] : u32 store %v, @m[%g] : u32")
+        + program(
+            f"use{k}",
+            64,
+            "m:read y:write",
+            """
+  %last = const 127 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %v = load @m[%i] : u32
+  store %v, @y[%g] : u32""",
+        )
+        for k in "ab"
+    )
+    text += """pipeline @main {
+  buffer @x : u32[128] live_in
+  buffer @ma : u32[128]
+  buffer @mb : u32[128]
+  buffer @ya : u32[128] live_out
+  buffer @yb : u32[128] live_out
+  launch @makea grid(2) (@x, @ma)
+  launch @makeb grid(2) (@x, @mb)
+  launch @usea grid(2) (@ma, @ya)
+  launch @useb grid(2) (@mb, @yb)
+}
+"""
+    for budget, joined in ((400, 2), (600, 3)):
+        passes = f"launch_fusion{{budget={budget}}}"
+        is_same(text, passes, x=numbers(128))
+        result = PassManager(passes).run(parse("vyre 1\n" + text))
+        assert result.statistics["launch_fusion", "launches saved"] == joined
 
 
 # --- coverage: rows of 16 elements, those that their own workgroup does not write are the other's
@@ -559,6 +880,30 @@ def test_a_load_that_a_loop_may_not_reach_stays_in_it() -> None:
   }
   store %sum, @y[%l] : u32"""
     same_program(one_program(buffers, body), "licm", x=numbers(4), n=[0])
+
+
+def test_a_load_behind_a_loop_that_may_stop_the_program_stays_there() -> None:
+    """The inner loop traps, so that element 9 of 4 behind it is never loaded."""
+    buffers = """  buffer @x : u32[4] read binding(0)
+  buffer @y : u32[4] write binding(1)
+"""
+    body = """
+  %far = const 9 : u32
+  %sum = for %k = 0 to 2 step 1 iter(%a = %c0 : u32) {
+    for %n = 0 to 2 step 1 {
+      %stops = eq %n, %c1 : u32
+      if %stops { trap "stopped" }
+    }
+    %v = load @x[%far] : u32
+    %next = add %a, %v : u32
+    yield %next
+  }
+  store %sum, @y[%l] : u32"""
+    text = one_program(buffers, body)
+    for passes in ("", "licm"):
+        with pytest.raises(ProgramError) as stopped:
+            run(text, {"x": numbers(4)}, 1, target="ref", passes=passes or None)
+        assert stopped.value.kind == "trap"
 
 
 def test_a_xor_is_aligned_as_the_less_aligned_of_its_operands() -> None:

@@ -109,6 +109,65 @@ def outputs(target: str, program: Program, module: Module, seed: int) -> list[np
     return dispatcher(target).dispatch(program, inputs, 1, module=module)
 
 
+SEEMING_NEIGHBOURS = {
+    "a sum that wraps before it is widened": """
+      %l8 = cast %l : u32 -> u8
+      %four = const 4 : u8
+      %six = const 6 : u8
+      %quadruple = mul %l8, %four : u8
+      %sum = add %quadruple, %six : u8
+      %i = cast %sum : u8 -> u16
+      %wide = cast %quadruple : u8 -> u16
+      %seven = const 7 : u16
+      %j = add %wide, %seven : u16""",
+    "an or that is no sum": """
+      %four = const 4 : u32
+      %five = const 5 : u32
+      %quadruple = mul %l, %four : u32
+      %i = add %quadruple, %four : u32
+      %j = or %quadruple, %five : u32""",
+    "a negative number that is widened": """
+      %l16 = cast %l : u32 -> i16
+      %two = const 2 : i16
+      %most = const 254 : i16
+      %one = const 1 : i16
+      %minus = const -1 : i8
+      %double = mul %l16, %two : i16
+      %up = add %double, %two : i16
+      %i = add %up, %most : i16
+      %wide = cast %minus : i8 -> i16
+      %j = add %up, %wide : i16""",
+}
+
+
+@pytest.mark.parametrize("indices", SEEMING_NEIGHBOURS.values(), ids=SEEMING_NEIGHBOURS)
+def test_what_seems_to_be_a_neighbour_is_loaded_from_its_own_place(indices: str) -> None:
+    """%j is %i + 1 only if one forgets how its type wraps, carries or extends."""
+    text = f"""vyre 1
+    program @p workgroup(64) {{
+      buffer @x : u32[400] read binding(0)
+      buffer @y : u32[64] write binding(1)
+      %l = local_id x
+      {indices}
+      %a = load @x[%i] : u32
+      %b = load @x[%j] : u32
+      %c1000 = const 1000 : u32
+      %scaled = mul %a, %c1000 : u32
+      %both = add %scaled, %b : u32
+      store %both, @y[%l] : u32
+    }}"""
+    module = parse(text)
+    x = np.arange(400, dtype=np.uint32)
+    (before,) = dispatcher("ref").dispatch(
+        module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module
+    )
+    PassManager("vectorize_access").run(module)
+    (after,) = dispatcher("ref").dispatch(
+        module.programs["p"], [x, np.zeros(64, np.uint32)], 1, module=module
+    )
+    np.testing.assert_array_equal(after, before)
+
+
 @pytest.mark.parametrize("start", quick(range(0, 240, 10)))
 def test_random_accesses(start: int) -> None:
     """Same outputs, no race, nothing out of bounds or unwritten; and most programs do get vectors."""

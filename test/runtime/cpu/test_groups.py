@@ -205,7 +205,7 @@ def test_shuffles_and_ballot(agree: Any, lanes: int) -> None:
     cases = [
         f"subgroup_shuffle<{mode}> %x, {amount} : u32"
         for mode in ("idx", "up", "down", "xor")
-        for amount in ("%zero", "%three", "%forty", "%w", "%l", "%x")
+        for amount in ("%zero", "%three", "%sixteen", "%forty", "%w", "%l", "%x")
     ]
     outputs = "\n".join(
         f"buffer @y{n} : u32[?] write binding({n}) live_out" for n in range(1, len(cases) + 2)
@@ -220,6 +220,7 @@ def test_shuffles_and_ballot(agree: Any, lanes: int) -> None:
       %w = workgroup_id x
       %zero = const 0 : u32
       %three = const 3 : u32
+      %sixteen = const 16 : u32
       %forty = const 40 : u32
       %x = load @x[%g] : u32
       {body}

@@ -228,6 +228,21 @@ def test_out_of_bounds_is_reported(faults: Any, index: str, access: str) -> None
     assert "length 100" in str(error)
 
 
+def test_a_vector_that_begins_at_the_last_element_is_reported(faults: Any) -> None:
+    """The buffer's length stands in the program, so that all but the last lane's access is proven."""
+    text = """program @p workgroup(32) {
+      buffer @x : u32[32] read binding(0)
+      buffer @y : u32[32] write binding(1)
+      %l = local_id x
+      %v = load @x[%l] : vec<2 x u32>
+      %a = extract %v[1] : vec<2 x u32>
+      store %a, @y[%l] : u32
+    }"""
+    error = faults(text, [np.zeros(32, np.uint32), np.zeros(32, np.uint32)], 1)
+    assert error.kind == "bounds"
+    assert "elements 31 to 32, length 32" in str(error)
+
+
 def test_lanes_that_do_not_take_part_may_be_out_of_bounds(agree: Any) -> None:
     text = """program @p workgroup(64) {
       buffer @x : u8[?] read_write binding(0) live_in live_out
@@ -242,6 +257,30 @@ def test_lanes_that_do_not_take_part_may_be_out_of_bounds(agree: Any) -> None:
     }"""
     for count in (0, 1, 31, 32, 33, 63, 64):
         agree(text, [np.arange(count, dtype=np.uint8)], 1)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["bool", "u8", "u32", "f16"])
+def test_lanes_that_do_not_take_part_store_nothing(agree: Any, dtype: str, width: int) -> None:
+    """Every third lane stores at its own place, all within bounds; the places between stay as they were."""
+    moved = dtype if width == 1 else f"vec<{width} x {dtype}>"
+    text = f"""program @p workgroup(64) {{
+      buffer @x : {dtype}[?] read binding(0)
+      buffer @y : {dtype}[?] read_write binding(1) live_in live_out
+      %g = global_id x
+      %width = const {width} : u32
+      %i = mul %g, %width : u32
+      %three = const 3 : u32
+      %zero = const 0 : u32
+      %v = load @x[%i] : {moved}
+      %r = rem %g, %three : u32
+      %takes_part = eq %r, %zero : u32
+      if %takes_part {{ store %v, @y[%i] : {moved} }}
+    }}"""
+    stored = np.float16 if dtype == "f16" else np.dtype(dtype.replace("u", "uint"))
+    old, new = np.zeros(64 * width, stored), np.ones(64 * width, stored)
+    (y,) = agree(text, [new, old], 1)
+    assert y.sum() == 22 * width
 
 
 def test_nothing_outside_is_written() -> None:

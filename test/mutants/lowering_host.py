@@ -1,0 +1,262 @@
+"""Mistakes in the code for the CPU."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+CPU_MEMORY = "test/runtime/cpu/test_memory.py"
+CPU_GROUPS = "test/runtime/cpu/test_groups.py"
+HOST = "test/lowering/test_host.py"
+LIVE_VALUES = "test/lowering/test_live_values.py"
+CPU_LANES = "test/runtime/cpu/test_lanes.py"
+
+MUTANTS = (
+    Mutant(
+        "an index may be one beyond the last",
+        "vyre_opt/lowering/host/memory.py",
+        "str(max(0, int(access.length) - reach + 1))",
+        "str(max(0, int(access.length) - reach + 2))",
+        f"{CPU_MEMORY}::test_out_of_bounds_is_reported",
+    ),
+    Mutant(
+        "a wide access reaches one lane less",
+        "vyre_opt/lowering/host/memory.py",
+        "reach = access.stride * SUBGROUP_SIZE",
+        "reach = access.stride * (SUBGROUP_SIZE - 1)",
+        f"{CPU_MEMORY}::test_nothing_outside_is_written",
+    ),
+    Mutant(
+        "an index of a narrow type does not wrap between lanes",
+        "vyre_opt/lowering/host/memory.py",
+        "if bits >= 63 or (access.length.isdigit() and int(access.length) <= 1 << bits):",
+        "if True:",
+        f"{CPU_MEMORY}::test_an_index_that_wraps_between_lanes",
+    ),
+    Mutant(
+        "the parts of a vector are stored part by part",
+        "vyre_opt/lowering/host/memory.py",
+        "for lane in range(SUBGROUP_SIZE) for part in range(access.parts)]",
+        "for part in range(access.parts) for lane in range(SUBGROUP_SIZE)]",
+        f"{CPU_MEMORY}::test_vectors_of_any_width",
+    ),
+    Mutant(
+        "a shuffled load takes each lane's first scalar",
+        "vyre_opt/lowering/host/memory.py",
+        "i32 {lane * scalar_stride + part}",
+        "i32 {lane * scalar_stride}",
+        f"{CPU_MEMORY}::test_vectors_of_any_width",
+    ),
+    Mutant(
+        "lanes that take no part are checked too",
+        "vyre_opt/lowering/host/memory.py",
+        'outside = builder.mask_and(emitter.mask, w.emit(f"icmp uge {wide} {indices}, {limit}"))',
+        'outside = w.emit(f"icmp uge {wide} {indices}, {limit}")',
+        f"{CPU_MEMORY}::test_every_pattern",
+    ),
+    Mutant(
+        "lanes that take no part are stored too",
+        "vyre_opt/lowering/host/memory.py",
+        "if emitter.mask is not None and not masked:",
+        "if False:",
+        f"{CPU_MEMORY}::test_lanes_that_do_not_take_part_store_nothing",
+    ),
+    Mutant(
+        "a negative index is widened with zeros",
+        "vyre_opt/lowering/host/memory.py",
+        'verb = "sext" if dtype.is_signed else "zext"',
+        'verb = "zext"',
+        f"{CPU_MEMORY}::test_out_of_bounds_is_reported",
+    ),
+    Mutant(
+        "what a split branches on is not stored",
+        "vyre_opt/lowering/host/barrier_split.py",
+        "stored.update(control_operands(item.op))",
+        "pass",
+        f"{CPU_GROUPS}::test_values_live_across_barriers",
+    ),
+    Mutant(
+        "later assignments of a segment take the place of earlier ones",
+        "vyre_opt/lowering/host/barrier_split.py",
+        " and not items[-1].assigns:",
+        ":",
+        CPU_GROUPS,
+        equivalent="a segment with assignments holds the initial values of a loop, and the loop itself comes next in the list, so the last segment of a list never has any.",
+    ),
+    Mutant(
+        "a `for` with a barrier begins without its initial values",
+        "vyre_opt/lowering/host/barrier_split.py",
+        'carried = op.results if op.name != "if" else ()',
+        'carried = op.results if op.name == "while" else ()',
+        f"{CPU_GROUPS}::test_control_flow_around_barriers",
+    ),
+    Mutant(
+        "assignments read no values from other segments",
+        "vyre_opt/lowering/host/barrier_split.py",
+        "seen.update(dict.fromkeys(source for _, source in self.assigns))",
+        "pass",
+        f"{CPU_GROUPS}::test_values_live_across_barriers",
+    ),
+    Mutant(
+        "the stride of a difference is that of a sum",
+        "vyre_opt/lowering/host/lane_facts.py",
+        'return strides[0] + strides[1] if name == "add" else strides[0] - strides[1]',
+        "return strides[0] + strides[1]",
+        f"{HOST}::test_strides",
+    ),
+    Mutant(
+        "a shuffle from the first lane that is absent is uniform",
+        "vyre_opt/lowering/host/lane_facts.py",
+        'bool(lane.attrs["value"] < last)',
+        'bool(lane.attrs["value"] <= last)',
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "a loop's value keeps the stride that it begins with",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "stride if stride == self.stride(value) else None for stride, value in pairs",
+        "stride for stride, value in pairs",
+        f"{HOST}::test_counters_and_carried_values_keep_their_stride",
+    ),
+    Mutant(
+        "the rows of any workgroup begin at whole subgroups",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "extent % SUBGROUP_SIZE == 0 or extent == program.lanes",
+        "extent > 0",
+        f"{HOST}::test_strides",
+    ),
+    Mutant(
+        "a widened value does not wrap",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "return stride if small and self.affine.exact(op.operands[0]) is not None else None",
+        "return stride if small else None",
+        f"{HOST}::test_strides",
+    ),
+    Mutant(
+        "a vector at the last element is proven in bounds",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "min(count - access.width,",
+        "min(count - 1,",
+        f"{CPU_MEMORY}::test_a_vector_that_begins_at_the_last_element_is_reported",
+    ),
+    Mutant(
+        "all lanes of an atomic get one old value",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "if not op.definition.is_pure:\n            return None",
+        "if False:\n            return None",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "constant shuffles up and down change places",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        '"up": lane - amount, "down": lane + amount',
+        '"up": lane + amount, "down": lane - amount',
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "a sum of -0.0 over a partial subgroup is 0.0",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        '{"add": -0.0',
+        '{"add": 0.0',
+        f"{CPU_LANES}::test_absent_lanes_leave_the_sign_of_a_zero",
+    ),
+    Mutant(
+        "a scan takes one lane too few from below",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "SUBGROUP_SIZE if k < distance else k - distance",
+        "SUBGROUP_SIZE if k <= distance else k - distance",
+        f"{CPU_GROUPS}::test_reduce_and_scan",
+    ),
+    Mutant(
+        "a shuffle by nearly 2^32 finds a lane",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "inside = w.emit(f\"and {WIDE.of('i1')} {inside}, {near}\")",
+        "pass",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "lanes that take no part vote",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "flags = emitter.builder.mask_and(emitter.mask, emitter.lane(op.operands[0]))",
+        "flags = emitter.lane(op.operands[0])",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "a float product is combined as a tree",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        'and op.attrs["combine"] in ("add", "mul")',
+        'and op.attrs["combine"] == "add"',
+        f"{CPU_GROUPS}::test_reduce_and_scan",
+    ),
+    Mutant(
+        "a shuffle reads lanes that are absent",
+        "vyre_opt/lowering/host/subgroup_ops.py",
+        "inside = w.emit(f\"and {WIDE.of('i1')} {inside}, {present}\")",
+        "pass",
+        f"{CPU_GROUPS}::test_shuffles_and_ballot",
+    ),
+    Mutant(
+        "the sides of a diverging branch change places",
+        "vyre_opt/lowering/host/control.py",
+        "builder.mask_and_not(outer, condition) if number else builder.mask_and(outer, condition)",
+        "builder.mask_and(outer, condition) if number else builder.mask_and_not(outer, condition)",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "the second side writes the lanes of the first",
+        "vyre_opt/lowering/host/control.py",
+        "slot.store_in(mask if number else None, emitter.lanes(value))",
+        "slot.store_in(None, emitter.lanes(value))",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "a last round that is not whole is left out",
+        "vyre_opt/lowering/host/control.py",
+        "count = w.emit(f\"add {kind} {w.emit(f'udiv {kind} {last}, {step}')}, {one}\")",
+        'count = w.emit(f"udiv {kind} {count}, {step}")',
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "a step of 0 is a step",
+        "vyre_opt/lowering/host/control.py",
+        'elementwise.compare(w, shape, "le", self.dtype, step_value, zero)',
+        'elementwise.compare(w, shape, "lt", self.dtype, step_value, zero)',
+        f"{CPU_MEMORY}::test_trap_and_step",
+    ),
+    Mutant(
+        "a lane that left a loop goes on changing",
+        "vyre_opt/lowering/host/control.py",
+        "slot.store_in(mask if self.diverges else None, parts)",
+        "slot.store_in(None, parts)",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "a lane that left a while comes back",
+        "vyre_opt/lowering/host/control.py",
+        "builder.store(FLAGS, mask or ALL, mask_slot)",
+        "builder.store(FLAGS, outer or ALL, mask_slot) if outer else None",
+        f"{CPU_LANES}::test_each_lane_has_its_own_result",
+    ),
+    Mutant(
+        "a value from outside a loop dies at its last use in it",
+        "vyre_opt/lowering/host/live_values.py",
+        "self.ends[value] = last\n",
+        "pass\n",
+        f"{LIVE_VALUES}::test_what_a_loop_uses_in_each_round_keeps_its_place",
+    ),
+    Mutant(
+        "a loop's bounds die where it begins",
+        "vyre_opt/lowering/host/live_values.py",
+        "if op.regions:  # a loop",
+        "if False:  # a loop",
+        f"{LIVE_VALUES}::test_what_a_loop_uses_in_each_round_keeps_its_place",
+    ),
+    Mutant(
+        "a value is live for no op after its first",
+        "vyre_opt/lowering/host/live_values.py",
+        "changes[self.ends[value] + 1] -= size",
+        "changes[self.starts[value] + 1] -= size",
+        f"{LIVE_VALUES}::test_results_and_frames",
+    ),
+)
