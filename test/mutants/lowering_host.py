@@ -58,9 +58,16 @@ MUTANTS = (
     Mutant(
         "lanes that take no part are stored too",
         "vyre_opt/lowering/host/memory.py",
-        "if emitter.mask is not None and not masked:",
+        "if emitter.mask is not None and mask is None:",
         "if False:",
         f"{CPU_MEMORY}::test_lanes_that_do_not_take_part_store_nothing",
+    ),
+    Mutant(
+        "a run of lanes starts at lane 0's index, though it has wrapped",
+        "vyre_opt/lowering/host/memory.py",
+        'return w.emit(f"sub i64 {_widened(builder, own, dtype, False)}, {ahead}")',
+        "return _base_index(emitter, access)",
+        f"{CPU_MEMORY}::test_a_run_whose_first_lane_takes_no_part",
     ),
     Mutant(
         "a negative index is widened with zeros",
@@ -135,9 +142,9 @@ MUTANTS = (
     ),
     Mutant(
         "a vector at the last element is proven in bounds",
-        "vyre_opt/lowering/host/lane_facts.py",
-        "min(count - access.width,",
-        "min(count - 1,",
+        "vyre_opt/analysis/bounds.py",
+        "count - AffineExpr(width) - expr",
+        "count - AffineExpr(1) - expr",
         f"{CPU_MEMORY}::test_a_vector_that_begins_at_the_last_element_is_reported",
     ),
     Mutant(

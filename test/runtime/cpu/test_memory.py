@@ -283,6 +283,26 @@ def test_lanes_that_do_not_take_part_store_nothing(agree: Any, dtype: str, width
     assert y.sum() == 22 * width
 
 
+@pytest.mark.parametrize("dtype", ["u32", "i32", "u16", "u64"])
+@pytest.mark.parametrize("behind", [1, 5, 31])
+def test_a_run_whose_first_lane_takes_no_part(agree: Any, dtype: str, behind: int) -> None:
+    """Its index has wrapped where those of the lanes that load and store are proven in bounds."""
+    text = f"""program @p workgroup(64) grid(1) {{
+      buffer @x : u32[64] read binding(0)
+      buffer @y : u32[64] read_write binding(1) live_in live_out
+      %l = local_id x
+      %i = cast %l : u32 -> {dtype}
+      %behind = const {behind} : {dtype}
+      %in = ge %i, %behind : {dtype}
+      if %in {{
+        %from = sub %i, %behind : {dtype}
+        %v = load @x[%from] : u32
+        store %v, @y[%from] : u32
+      }}
+    }}"""
+    agree(text, [np.arange(100, 164, dtype=np.uint32), np.zeros(64, np.uint32)], 1)
+
+
 def test_nothing_outside_is_written() -> None:
     """The lanes in bounds beside one that is not write nothing either."""
     (program,) = parse("""vyre 1
