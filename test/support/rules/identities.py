@@ -1,0 +1,152 @@
+"""Proofs of the rewrite rules: where one fires, the op before and the value after are the same for all inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import z3
+
+from vyre_opt.certify import op_terms
+from vyre_opt.ir.identities import RULES, Site
+from vyre_opt.ir.identities.rules import Rule
+from vyre_opt.ir.program import Op, Value
+from vyre_opt.ir.types import DataType
+
+from .graphs import Lanes, Node, build, shape, terms
+from .identity_patterns import patterns
+from .proving import PROVED, REFUTED, Outcome, prove
+from .values import SCALARS
+
+__all__ = ["Firing", "RuleProof", "firings", "prove_rules", "rule_names"]
+
+BATCH = 64
+"""Claims that are asked at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A rule that has rewritten a pattern: `before` and `after` have the patterns' leaves in common."""
+
+    rule: str
+    type: DataType
+    before: Value
+    after: Value
+    leaves: tuple[Value, ...]
+
+    @property
+    def constants(self) -> list[Value]:
+        """The constants of the pattern."""
+        return [v for v in self.leaves if isinstance(v.owner, Op)]
+
+    @property
+    def shape(self) -> str:
+        """What it does, whatever the constants are."""
+        names = {v: f"k{number}:{v.type}" for number, v in enumerate(self.constants)}
+        return f"{shape(self.before, names)} = {shape(self.after, names)}"
+
+    @property
+    def makes_constants(self) -> bool:
+        return "new" in self.shape
+
+    def claim(self, any_constant: bool = False) -> z3.BoolRef:
+        """That both are the same; for any values of the pattern's constants too, if asked for."""
+        symbols: dict[Value, Lanes] = {}
+        for number, value in enumerate(self.constants if any_constant else ()):
+            symbols[value] = (op_terms.variable(f"k{number}", value.type.element),)
+        lanes = zip(terms(self.before, symbols), terms(self.after, symbols), strict=True)
+        return z3.And([op_terms.same(a, b, self.before.type.element) for a, b in lanes])
+
+
+@dataclass(slots=True)
+class RuleProof:
+    """What is proved of a rule: by type name, the verdict, and the seconds of all."""
+
+    rule: str
+    types: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    counterexamples: list[str] = field(default_factory=list)
+
+    def add(self, dtype: str, outcome: Outcome, what: str) -> None:
+        self.seconds += outcome.seconds
+        worst = max(self.types.get(dtype, PROVED), outcome.verdict, key=(PROVED, "unknown", REFUTED).index)
+        self.types[dtype] = worst
+        if outcome.verdict == REFUTED:
+            self.counterexamples.append(f"{what}: {outcome.counterexample}")
+
+
+def rule_names() -> list[str]:
+    """The functions of the table, in the order of their declaration."""
+    return [*dict.fromkeys(rule.__name__ for rules in RULES.values() for rule in rules)]
+
+
+def firings(name: str, rule: Rule, dtype: DataType, every: bool = False) -> Iterator[Firing]:
+    """Where a rule of an op rewrites one of the op's patterns."""
+    for node in patterns(name, dtype, every):
+        leaves: dict[Node, Value] = {}
+        for leaf in _leaves(node):
+            build(leaf, leaves)
+        rewritten = build(node, dict(leaves))
+        op = rewritten.owner
+        assert isinstance(op, Op)
+        result = rule(op, Site())
+        if result is not None:
+            after = result if isinstance(result, Value) else op.result
+            yield Firing(rule.__name__, dtype, build(node, dict(leaves)), after, tuple(leaves.values()))
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if not node.operands:
+        yield node
+    for operand in node.operands:
+        yield from _leaves(operand)
+
+
+def prove_rules(types: Sequence[DataType] = SCALARS, every: bool = False, seconds: float = 10) -> list[RuleProof]:
+    """Every rule on every type it fires on.  `seconds`: for each question.  `every`: all constants of 16 bits."""
+    proofs = {name: RuleProof(name) for name in rule_names()}
+    for name, rules in RULES.items():
+        for rule in rules:
+            for dtype in types:
+                _prove(proofs[rule.__name__], firings(name, rule, dtype, every), seconds)
+    return list(proofs.values())
+
+
+def _prove(proof: RuleProof, cases: Iterable[Firing], seconds: float) -> None:
+    """Where the rewrite keeps the pattern's constants, first for any constants at once."""
+    general: dict[str, bool] = {}
+    batches: dict[str, list[Firing]] = {}
+    for case in cases:
+        key = case.shape
+        if key not in general:
+            outcome = Outcome("unknown", 0.0)
+            if not case.makes_constants:
+                outcome = prove([case.claim(any_constant=True)], seconds)
+                proof.seconds += outcome.seconds
+            general[key] = outcome.verdict == PROVED
+            if general[key]:
+                proof.add(_types(case), Outcome(PROVED, 0.0), key)
+        if not general[key]:
+            batches.setdefault(key, []).append(case)
+    for key, group in batches.items():
+        for start in range(0, len(group), BATCH):
+            part = group[start : start + BATCH]
+            proof.add(_types(part[0]), prove([case.claim() for case in part], seconds), key)
+
+
+def _types(case: Firing) -> str:
+    """The types of the pattern: of the operand that it starts from, and of its result if that is another."""
+    names = [t.element.name for t in dict.fromkeys((_deepest(case.before).type, case.before.type))]
+    return names[0] if names[0] == names[-1] or case.before.type.is_bool else " -> ".join(names)
+
+
+def _deepest(value: Value) -> Value:
+    """The first variable of a graph."""
+    while isinstance(value.owner, Op):
+        owner = value.owner
+        value = next((v for v in owner.operands if not _is_constant(v)), owner.operands[0])
+    return value
+
+
+def _is_constant(value: Value) -> bool:
+    return isinstance(value.owner, Op) and value.owner.name == "const"
