@@ -211,8 +211,12 @@ def _sub_sat(t: DataType, a: Term, b: Term) -> Term:
 
 
 def _mul_sat(t: DataType, a: Term, b: Term) -> Term:
-    # one bit beyond the double width, so that an unsigned product is a positive signed number
-    return _clamped(t, _extended(t, a, _bits(t) + 1) * _extended(t, b, _bits(t) + 1))
+    product = _product(t, a, b)
+    if t.is_signed:
+        return _clamped(t, product)
+    # the product fills the double width, so as a signed number it may be negative
+    high = _limits(t)[1]
+    return z3.If(z3.UGT(product, z3.BitVecVal(high, product.size())), _number(high, t), _low_bits(t, product))
 
 
 def _amount(t: DataType, b: Term) -> Term:

@@ -15,13 +15,13 @@ from vyre_opt.ir.types import DataType
 
 from .graphs import Lanes, Node, build, shape, terms
 from .identity_patterns import patterns
-from .proving import PROVED, REFUTED, Outcome, prove
+from .proving import PROVED, REFUTED, UNKNOWN, Outcome, prove
 from .values import SCALARS
 
 __all__ = ["Firing", "RuleProof", "firings", "prove_rules", "rule_names"]
 
-BATCH = 64
-"""Claims that are asked at once."""
+BATCH, FEW = 16, 4
+"""Claims that are asked at once; cases of one shape that are not worth a question of their own for all constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class RuleProof:
 
     def add(self, dtype: str, outcome: Outcome, what: str) -> None:
         self.seconds += outcome.seconds
-        worst = max(self.types.get(dtype, PROVED), outcome.verdict, key=(PROVED, "unknown", REFUTED).index)
+        worst = max(self.types.get(dtype, PROVED), outcome.verdict, key=(PROVED, UNKNOWN, REFUTED).index)
         self.types[dtype] = worst
         if outcome.verdict == REFUTED:
             self.counterexamples.append(f"{what}: {outcome.counterexample}")
@@ -102,36 +102,50 @@ def _leaves(node: Node) -> Iterator[Node]:
         yield from _leaves(operand)
 
 
-def prove_rules(types: Sequence[DataType] = SCALARS, every: bool = False, seconds: float = 10) -> list[RuleProof]:
-    """Every rule on every type it fires on.  `seconds`: for each question.  `every`: all constants of 16 bits."""
+def prove_rules(
+    types: Sequence[DataType] = SCALARS, every: bool = False, seconds: float = 10, by_exponent: bool = False
+) -> list[RuleProof]:
+    """Every rule on every type it fires on.
+
+    `seconds`: for each question.  `every`: all constants of up to 16 bits.  `by_exponent`: a claim on
+    floats of 16 bits that z3 does not decide is asked again for each exponent.
+    """
     proofs = {name: RuleProof(name) for name in rule_names()}
     for name, rules in RULES.items():
         for rule in rules:
             for dtype in types:
-                _prove(proofs[rule.__name__], firings(name, rule, dtype, every), seconds)
+                _prove(proofs[rule.__name__], firings(name, rule, dtype, every), seconds, by_exponent)
     return list(proofs.values())
 
 
-def _prove(proof: RuleProof, cases: Iterable[Firing], seconds: float) -> None:
-    """Where the rewrite keeps the pattern's constants, first for any constants at once."""
-    general: dict[str, bool] = {}
-    batches: dict[str, list[Firing]] = {}
+def exponents(case: Firing) -> list[list[z3.BoolRef]]:
+    """The exponents of a 16-bit float, the first variable of the pattern; one case each."""
+    (variable,) = terms(_deepest(case.before), {})
+    places = {"f16": 10, "bf16": 7}.get(_deepest(case.before).type.name)
+    if places is None:
+        return [[]]
+    return [[z3.Extract(14, places, variable) == e] for e in range(1 << (15 - places))]
+
+
+def _prove(proof: RuleProof, cases: Iterable[Firing], seconds: float, by_exponent: bool = False) -> None:
+    """Case by case; where a rewrite keeps the pattern's constants and fires for many, for any constants at once."""
+    by_shape: dict[str, list[Firing]] = {}
     for case in cases:
-        key = case.shape
-        if key not in general:
-            outcome = Outcome("unknown", 0.0)
-            if not case.makes_constants:
-                outcome = prove([case.claim(any_constant=True)], seconds)
-                proof.seconds += outcome.seconds
-            general[key] = outcome.verdict == PROVED
-            if general[key]:
-                proof.add(_types(case), Outcome(PROVED, 0.0), key)
-        if not general[key]:
-            batches.setdefault(key, []).append(case)
-    for key, group in batches.items():
+        by_shape.setdefault(case.shape, []).append(case)
+    for key, group in by_shape.items():
+        types = _types(group[0])
+        if len(group) > FEW and not group[0].makes_constants:
+            outcome = prove([group[0].claim(any_constant=True)], seconds)
+            if outcome.verdict == PROVED:
+                proof.add(types, outcome, key)
+                continue
+            proof.seconds += outcome.seconds
         for start in range(0, len(group), BATCH):
-            part = group[start : start + BATCH]
-            proof.add(_types(part[0]), prove([case.claim() for case in part], seconds), key)
+            claims = [case.claim() for case in group[start : start + BATCH]]
+            outcome = prove(claims, seconds)
+            if outcome.verdict == UNKNOWN and by_exponent:
+                outcome = prove(claims, seconds, exponents(group[0]))
+            proof.add(types, outcome, key)
 
 
 def _types(case: Firing) -> str:

@@ -9,6 +9,7 @@ import z3
 
 from vyre_opt.certify import op_terms
 from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.program import Program
 from vyre_opt.ir.types import DataType
 
 from .graphs import terms
@@ -73,7 +74,17 @@ def prove_program(
     operands = [_value(bits, t) for bits, t in zip(arguments, types, strict=True)]
     stored = program.body.ops[-1].operands[0]
     (expected,) = terms(stored, {value: (term,) for value, term in zip(loads, operands, strict=True)})
-    return prove(_claims(got, expected, result), seconds)
+    return prove(_claims(got, expected, result), seconds, _cases(program, arguments, types))
+
+
+def _cases(
+    program: Program, arguments: list[z3.BitVecRef], types: list[DataType]
+) -> list[list[z3.BoolRef]]:
+    """For a division of integers by an argument: by 0, by -1, by any other number."""
+    if types[0].is_int and len(types) == 2 and any(op.name in ("div", "rem") for op in program.body.ops):
+        divisor = arguments[1]
+        return [[divisor == 0], [divisor == -1], [divisor != 0, divisor != -1]]
+    return [[]]
 
 
 def _value(bits: z3.BitVecRef, dtype: DataType) -> op_terms.Term:

@@ -12,6 +12,9 @@ __all__ = ["PROVED", "REFUTED", "UNKNOWN", "Outcome", "prove"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 
+_STEPS = "simplify propagate-values fpa2bv simplify propagate-values simplify bit-blast sat"
+_TACTIC = z3.Then(*_STEPS.split())
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -22,17 +25,38 @@ class Outcome:
     counterexample: str = ""
 
 
-def prove(claims: Sequence[z3.BoolRef], seconds: float) -> Outcome:
-    """Whether all claims hold for all values of their variables, if z3 finds out in that time."""
+def prove(claims: Sequence[z3.BoolRef], seconds: float, cases: Sequence[Sequence[z3.BoolRef]] = ((),)) -> Outcome:
+    """Whether all claims hold for all values of their variables, if z3 finds out in that time.
+
+    `cases`: assumptions, one of which always holds; each case is a question of its own.  Under an assumption
+    terms that are only equal there become the same, which for dividers is the difference of seconds and hours.
+    """
     start = time.perf_counter()
-    open_claims = [c for c in map(z3.simplify, claims) if not z3.is_true(c)]
+    # as they are written, and not simplified: that hides from z3 where two floats are computed alike
+    open_claims = [c for c in claims if not z3.is_true(z3.simplify(c))]
     if not open_claims:
         return Outcome(PROVED, time.perf_counter() - start)
-    solver = z3.SolverFor("QF_BVFP")
-    solver.set("timeout", int(seconds * 1000))
-    solver.add(z3.Not(z3.And(open_claims)))
-    answer = solver.check()
-    spent = time.perf_counter() - start
-    if answer == z3.sat:
-        return Outcome(REFUTED, spent, str(solver.model()))
-    return Outcome(PROVED if answer == z3.unsat else UNKNOWN, spent)
+    wrong = z3.Not(z3.And(open_claims))
+    questions = [[*case, wrong] for case in cases]
+    questions.append([z3.Not(z3.And(list(case))) for case in cases])  # no case is left out
+    verdict = PROVED
+    for question in questions:
+        answer, model = _ask(question, seconds)
+        if answer == z3.sat:
+            return Outcome(REFUTED, time.perf_counter() - start, model)
+        if answer != z3.unsat:
+            verdict = UNKNOWN
+    return Outcome(verdict, time.perf_counter() - start)
+
+
+def _ask(question: Sequence[z3.BoolRef], seconds: float) -> tuple[z3.CheckSatResult, str]:
+    """Whether the question has an answer, and which."""
+    solver = _TACTIC.solver()
+    for turn in (solver, z3.SolverFor("QF_BVFP")):
+        turn.set("timeout", int(seconds * 1000))
+        turn.add(*question)
+        answer = turn.check()
+        # the steps cannot turn every answer back to floats, and then call it unknown at once
+        if answer != z3.unknown or turn.reason_unknown() == "timeout":
+            break
+    return answer, str(turn.model()) if answer == z3.sat else ""
