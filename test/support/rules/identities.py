@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import z3
 
 from vyre_opt.certify import op_terms
 from vyre_opt.ir.identities import RULES, Site
 from vyre_opt.ir.identities.rules import Rule
-from vyre_opt.ir.program import Op, Value
+from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.program import Op, Program, Value
 from vyre_opt.ir.types import DataType
 
 from .graphs import Lanes, Node, build, shape, terms
@@ -46,16 +48,56 @@ class Firing:
         return f"{shape(self.before, names)} = {shape(self.after, names)}"
 
     @property
-    def makes_constants(self) -> bool:
-        return "new" in self.shape
+    def new_constants(self) -> list[Value]:
+        """The constants that only `after` has."""
+        return [v for v in _constants(self.after) if v not in self.leaves]
 
     def claim(self, any_constant: bool = False) -> z3.BoolRef:
-        """That both are the same; for any values of the pattern's constants too, if asked for."""
+        """That both are the same; for any values of the pattern's constants too, if asked for.
+
+        Then a new constant is what `_NEW_CONSTANTS` says that it is.
+        """
         symbols: dict[Value, Lanes] = {}
-        for number, value in enumerate(self.constants if any_constant else ()):
-            symbols[value] = (op_terms.variable(f"k{number}", value.type.element),)
+        if any_constant:
+            free = [op_terms.variable(f"k{number}", v.type.element) for number, v in enumerate(self.constants)]
+            symbols = {value: (term,) for value, term in zip(self.constants, free, strict=True)}
+            symbols |= {value: (self.new_constant(free),) for value in self.new_constants}
         lanes = zip(terms(self.before, symbols), terms(self.after, symbols), strict=True)
         return z3.And([op_terms.same(a, b, self.before.type.element) for a, b in lanes])
+
+    @property
+    def generalises(self) -> bool:
+        """Whether it is for any constants that the rule claims something, not for certain ones."""
+        return self.rule == "_constant_right" or self.rule in _NEW_CONSTANTS
+
+    def new_constant(self, constants: Sequence[op_terms.Term]) -> op_terms.Term:
+        """What the new constant is, for terms of the pattern's constants."""
+        owner = self.before.owner
+        assert isinstance(owner, Op)
+        return _NEW_CONSTANTS[self.rule](owner.name, self.type, constants)
+
+    def has_expected_constant(self) -> bool:
+        """Whether the new constant is that, for the pattern's own constants."""
+        known = [terms(value, {})[0] for value in self.constants]
+        return all(
+            z3.is_true(z3.simplify(terms(value, {})[0] == self.new_constant(known)))
+            for value in self.new_constants
+        )
+
+
+# (x op c) op d = x op (c op d); x - c = x + -c
+_NEW_CONSTANTS: dict[str, Callable[[str, DataType, Sequence[op_terms.Term]], op_terms.Term]] = {
+    "_associative": lambda name, dtype, known: op_terms.term(name, dtype, known * 2 if len(known) == 1 else known),
+    "_sub_constant": lambda name, dtype, known: op_terms.term("neg", dtype, known[-1:]),
+}
+
+
+def _constants(value: Value) -> Iterator[Value]:
+    if isinstance(value.owner, Op):
+        if value.owner.name == "const":
+            yield value
+        for operand in value.owner.operands:
+            yield from _constants(operand)
 
 
 @dataclass(slots=True)
@@ -115,7 +157,29 @@ def prove_rules(
         for rule in rules:
             for dtype in types:
                 _prove(proofs[rule.__name__], firings(name, rule, dtype, every), seconds, by_exponent)
+    _prove_ids(proofs["_global_id"], seconds)
     return list(proofs.values())
+
+
+# --- ids, which are no functions of operands
+
+
+def _prove_ids(proof: RuleProof, seconds: float) -> None:
+    """global_id = workgroup_id * size + local_id, for sizes and grids with and without an extent of 1."""
+    ids = {name: z3.BitVec(name, 32) for name in ("workgroup_id", "local_id")}
+    for axis, size, groups in product(range(3), (1, 2, 64), (None, 1, 5)):
+        extents = [tuple(n if place == axis else 3 for place in range(3)) for n in (size, groups or 0)]
+        program = Program("p", extents[0], extents[1] if groups is not None else None)
+        op = Op(OPS["global_id"], (), (Value("g", DataType.U32),), {"axis": "xyz"[axis]})
+        site = Site()
+        site.program = program
+        for rule in RULES["global_id"]:
+            if rule(op, site) is None:
+                continue
+            within = [z3.ULT(ids["local_id"], size)]
+            within += [z3.ULT(ids["workgroup_id"], groups)] if groups is not None else []
+            equal = ids["workgroup_id"] * size + ids["local_id"] == ids[op.name]
+            proof.add("u32", prove([z3.Implies(z3.And(within), equal)], seconds), f"{size} of {groups}")
 
 
 def exponents(case: Firing) -> list[list[z3.BoolRef]]:
@@ -134,9 +198,9 @@ def _prove(proof: RuleProof, cases: Iterable[Firing], seconds: float, by_exponen
         by_shape.setdefault(case.shape, []).append(case)
     for key, group in by_shape.items():
         types = _types(group[0])
-        if len(group) > FEW and not group[0].makes_constants:
+        if len(group) > FEW and group[0].generalises:
             outcome = prove([group[0].claim(any_constant=True)], seconds)
-            if outcome.verdict == PROVED:
+            if outcome.verdict == PROVED and all(case.has_expected_constant() for case in group):
                 proof.add(types, outcome, key)
                 continue
             proof.seconds += outcome.seconds

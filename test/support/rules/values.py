@@ -12,11 +12,13 @@ from vyre_opt.runtime.ref.convert import bitcast, cast
 from vyre_opt.runtime.ref.elementwise import COMPARISONS, compute
 from vyre_opt.runtime.ref.registers import from_storage, register_type, to_storage
 
-__all__ = ["FLOATS", "INTS", "SCALARS", "edges", "encoded", "interpreted", "samples"]
+__all__ = ["FLOATS", "INTS", "SCALARS", "edges", "encoded", "interpreted", "interpreted_bits", "samples"]
 
 INTS = [DataType.of(name) for name in ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64")]
 FLOATS = [DataType.of(name) for name in ("f16", "bf16", "f32", "f64")]
 SCALARS = [DataType.BOOL, *INTS, *FLOATS]
+
+Bits = np.ndarray[Any, Any]
 
 FRACTION_BITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 EXPONENT_BITS = {"f16": 5, "bf16": 8, "f32": 8, "f64": 11}
@@ -62,19 +64,11 @@ def encoded(value: int, dtype: DataType) -> int:
     return value - (1 << bits) if dtype.is_signed and value >> (bits - 1) else value
 
 
-def registers(column: Sequence[int], dtype: DataType) -> np.ndarray[Any, Any]:
-    """Encoded constants as the interpreter holds values."""
-    width = (dtype.bits or 8) // 8
-    stored = np.array([v & ((1 << 8 * width) - 1) for v in column], dtype=f"<u{width}")
-    raw = stored.view(to_storage(np.empty(0, register_type(dtype)), dtype).dtype)
-    return np.asarray(from_storage(raw, dtype))
-
-
-def interpreted(
-    name: str, operands: Sequence[Sequence[int]], types: Sequence[DataType], result: DataType
-) -> list[int]:
-    """The encoded results of the interpreter for columns of encoded operands."""
-    arrays = [registers(column, t) for column, t in zip(operands, types, strict=True)]
+def interpreted_bits(
+    name: str, patterns: Sequence[Bits], types: Sequence[DataType], result: DataType
+) -> Bits:
+    """The interpreter's results for arrays of bit patterns, as bit patterns."""
+    arrays = [_registers(column, t) for column, t in zip(patterns, types, strict=True)]
     with np.errstate(all="ignore"):
         if name in COMPARISONS:
             values = COMPARISONS[name](*arrays)
@@ -85,4 +79,25 @@ def interpreted(
         else:
             values = compute(name, arrays, result)
     stored = np.ascontiguousarray(to_storage(np.asarray(values), result))
-    return [encoded(int(bits), result) for bits in stored.view(f"<u{(result.bits or 8) // 8}")]
+    return np.asarray(stored.view(_unsigned(result)))
+
+
+def _unsigned(dtype: DataType) -> str:
+    return f"<u{(dtype.bits or 8) // 8}"
+
+
+def _registers(patterns: Bits, dtype: DataType) -> Bits:
+    """Bit patterns as the interpreter holds values."""
+    raw = patterns.view(to_storage(np.empty(0, register_type(dtype)), dtype).dtype)
+    return np.asarray(from_storage(raw, dtype))
+
+
+def interpreted(
+    name: str, operands: Sequence[Sequence[int]], types: Sequence[DataType], result: DataType
+) -> list[int]:
+    """The encoded results of the interpreter for columns of encoded operands."""
+    patterns = [
+        np.array([v & ((1 << (t.bits or 8)) - 1) for v in column], dtype=_unsigned(t))
+        for column, t in zip(operands, types, strict=True)
+    ]
+    return [encoded(int(bits), result) for bits in interpreted_bits(name, patterns, types, result)]
