@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants campaign fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules campaign fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ test: install  ## Run the tests, lit tests included, but for the slow ones (thre
 
 mutants: install  ## Plant mistakes in the proofs, one by one, and see that tests notice them (a minute)
 	$(BIN)/python test/mutants.py
+
+rules: export PYTHONPATH := test
+rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/rules.md (half an hour)
+	$(BIN)/python -m support.rules --json docs/rules.json
+	$(BIN)/python docs/rules_page.py > docs/rules.md
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
@@ -55,6 +60,7 @@ types: install  ## Check the types
 docs: install  ## Make the generated pages of docs/
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
+	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed

@@ -18,7 +18,7 @@ Every integer op is total, so no term has a condition on its operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import z3
 
@@ -27,7 +27,7 @@ from ..ir.types import DataType
 
 __all__ = ["NoTerm", "Term", "has_term", "is_nan", "literal", "op_term", "same", "sort", "term", "variable"]
 
-Term = z3.ExprRef
+Term: TypeAlias = z3.ExprRef
 """A z3 expression; of which sort, `sort` says."""
 
 

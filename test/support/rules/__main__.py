@@ -13,7 +13,9 @@ from pathlib import Path
 from .report import measure, table
 
 parser = argparse.ArgumentParser(prog="python -m support.rules", description=__doc__)
-parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, for docs/rules_page.py")
+parser.add_argument(
+    "--json", type=Path, metavar="FILE", help="write the results there, for docs/rules_page.py"
+)
 parser.add_argument("--quick", action="store_true", help="types of 8 bits alone")
 arguments = parser.parse_args()
 

@@ -38,7 +38,9 @@ def compare_with_interpreter(op: LoweredOp) -> tuple[int, int]:
     patterns = [c.astype(f"<u{(t.bits or 8) // 8}") for c, t in zip(columns, types, strict=True)]
     got = _run(types, line, result, patterns)
     expected = interpreted_bits(op.name, patterns, types, result)
-    return len(expected), int(np.count_nonzero((got != expected) & ~(_nan(got, result) & _nan(expected, result))))
+    return len(expected), int(
+        np.count_nonzero((got != expected) & ~(_nan(got, result) & _nan(expected, result)))
+    )
 
 
 def _patterns(values: Sequence[int], dtype: DataType) -> Bits:
@@ -57,7 +59,9 @@ def _run(types: list[DataType], line: str, result: DataType, patterns: list[Bits
     """The cpu target's results; integers go in and come out, so that the bits are those given."""
     bits = [DataType.of(f"u{t.bits}") if not t.is_bool else t for t in (*types, result)]
     names = "abc"[: len(types)]
-    buffers = [f"buffer @{n} : {t}[?] read binding({k})" for k, (n, t) in enumerate(zip(names, bits, strict=False))]
+    buffers = [
+        f"buffer @{n} : {t}[?] read binding({k})" for k, (n, t) in enumerate(zip(names, bits, strict=False))
+    ]
     loads = []
     for name, stored, t in zip(names, bits, types, strict=False):
         loads.append(f"%{name}{'_bits' if stored is not t else ''} = load @{name}[%g] : {stored}")
@@ -73,5 +77,7 @@ def _run(types: list[DataType], line: str, result: DataType, patterns: list[Bits
       {f"%out = bitcast %r : {result} -> {bits[-1]}" if bits[-1] is not result else ""}
       store {"%out" if bits[-1] is not result else "%r"}, @out[%g] : {bits[-1]}
     }}"""
-    outputs = vyre_opt.run(parse_source(Source(text)), dict(zip(names, patterns, strict=True)), len(patterns[0]) // 64)
+    outputs = vyre_opt.run(
+        parse_source(Source(text)), dict(zip(names, patterns, strict=True)), len(patterns[0]) // 64
+    )
     return np.asarray(outputs["out"])

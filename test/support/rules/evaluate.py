@@ -21,29 +21,26 @@ def evaluate(term: z3.ExprRef, columns: Mapping[str, Array]) -> Array:
 def _evaluate(term: z3.ExprRef, columns: Mapping[str, Array], known: dict[int, Array]) -> Array:
     if term.get_id() in known:
         return known[term.get_id()]
+    result: Array
     if z3.is_bv_value(term):
-        result = np.int64(term.as_long())
+        result = np.asarray(np.int64(term.as_long()))
     elif z3.is_const(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
         result = columns[str(term)]
     elif term.decl().kind() in (z3.Z3_OP_TRUE, z3.Z3_OP_FALSE):
-        result = np.bool_(z3.is_true(term))
+        result = np.asarray(z3.is_true(term))
     else:
         operands = [_evaluate(child, columns, known) for child in term.children()]
         result = _OPS[term.decl().kind()](term, *operands)
         if z3.is_bv(term):
             result = result & ((1 << term.size()) - 1)
-    known[term.get_id()] = result
-    return np.asarray(result)
+    known[term.get_id()] = np.asarray(result)
+    return known[term.get_id()]
 
 
 def _signed(term: z3.ExprRef, a: Array) -> Array:
     """Bits of an operand of `term` as a signed number."""
     width = term.arg(0).size()
     return np.where(a >> (width - 1) & 1, a - (1 << width), a)
-
-
-def _extended(term: z3.ExprRef, a: Array) -> Array:
-    return _signed(term, a)
 
 
 def _concat(term: z3.ExprRef, *parts: Array) -> Array:
@@ -56,7 +53,7 @@ def _concat(term: z3.ExprRef, *parts: Array) -> Array:
 def _quotient(a: Array, b: Array) -> Array:
     """Truncated; by 0 anything."""
     divisor = np.where(b == 0, 1, b)
-    return np.sign(a) * np.sign(divisor) * (np.abs(a) // np.abs(divisor))
+    return np.asarray(np.sign(a) * np.sign(divisor) * (np.abs(a) // np.abs(divisor)))
 
 
 def _shifted(shift: Callable[[Array, Array], Array]) -> Callable[..., Array]:
@@ -70,7 +67,7 @@ def _compare(compare: Callable[[Array, Array], Array], signed: bool) -> Callable
     return lambda term, a, b: compare(_signed(term, a), _signed(term, b))
 
 
-def _fold(compute: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+def _joined(compute: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     def run(term: z3.ExprRef, *operands: Array) -> Array:
         total = operands[0]
         for operand in operands[1:]:
@@ -81,12 +78,12 @@ def _fold(compute: Callable[[Array, Array], Array]) -> Callable[..., Array]:
 
 
 _OPS: dict[int, Callable[..., Array]] = {
-    z3.Z3_OP_BADD: _fold(np.add),
-    z3.Z3_OP_BSUB: _fold(np.subtract),
-    z3.Z3_OP_BMUL: _fold(np.multiply),
-    z3.Z3_OP_BAND: _fold(np.bitwise_and),
-    z3.Z3_OP_BOR: _fold(np.bitwise_or),
-    z3.Z3_OP_BXOR: _fold(np.bitwise_xor),
+    z3.Z3_OP_BADD: _joined(np.add),
+    z3.Z3_OP_BSUB: _joined(np.subtract),
+    z3.Z3_OP_BMUL: _joined(np.multiply),
+    z3.Z3_OP_BAND: _joined(np.bitwise_and),
+    z3.Z3_OP_BOR: _joined(np.bitwise_or),
+    z3.Z3_OP_BXOR: _joined(np.bitwise_xor),
     z3.Z3_OP_BNOT: lambda t, a: ~a,
     z3.Z3_OP_BNEG: lambda t, a: -a,
     z3.Z3_OP_BUDIV: lambda t, a, b: _quotient(a, b),
@@ -97,16 +94,16 @@ _OPS: dict[int, Callable[..., Array]] = {
     z3.Z3_OP_BLSHR: _shifted(np.right_shift),
     z3.Z3_OP_BASHR: lambda t, a, b: _signed(t, a) >> np.minimum(b, 31),
     z3.Z3_OP_ZERO_EXT: lambda t, a: a,
-    z3.Z3_OP_SIGN_EXT: _extended,
+    z3.Z3_OP_SIGN_EXT: _signed,
     z3.Z3_OP_EXTRACT: lambda t, a: a >> t.params()[1],
     z3.Z3_OP_CONCAT: _concat,
-    z3.Z3_OP_ITE: lambda t, c, a, b: np.where(c, a, b),
+    z3.Z3_OP_ITE: lambda t, c, a, b: np.asarray(np.where(c, a, b)),
     z3.Z3_OP_EQ: lambda t, a, b: a == b,
     z3.Z3_OP_DISTINCT: lambda t, a, b: a != b,
     z3.Z3_OP_NOT: lambda t, a: ~a,
-    z3.Z3_OP_AND: _fold(np.logical_and),
-    z3.Z3_OP_OR: _fold(np.logical_or),
-    z3.Z3_OP_XOR: _fold(np.logical_xor),
+    z3.Z3_OP_AND: _joined(np.logical_and),
+    z3.Z3_OP_OR: _joined(np.logical_or),
+    z3.Z3_OP_XOR: _joined(np.logical_xor),
     z3.Z3_OP_ULT: _compare(np.less, False),
     z3.Z3_OP_ULEQ: _compare(np.less_equal, False),
     z3.Z3_OP_UGT: _compare(np.greater, False),

@@ -11,13 +11,13 @@ import z3
 from vyre_opt.certify import op_terms
 from vyre_opt.ir.folding import fold
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Func, Op, Value
 from vyre_opt.ir.program import Block as Body
+from vyre_opt.ir.program import Func, Op, Value
 from vyre_opt.ir.types import DataType
 
 from .evaluate import evaluate
-from .lowerings import LoweredOp, lowered_ops
 from .graphs import build, const
+from .lowerings import LoweredOp, lowered_ops
 from .values import samples
 
 __all__ = ["FoldCheck", "check_bytes", "check_samples", "foldable"]
@@ -39,7 +39,9 @@ class FoldCheck:
 def foldable(bits: int | None = None) -> Iterator[LoweredOp]:
     """The ops that fold and have a term, on types of that width, or on all."""
     for op in lowered_ops():
-        if bits is None or (op.type.bits == bits and not op.type.is_bool and op.source is None and op.name != "select"):
+        if bits is None or (
+            op.type.bits == bits and not op.type.is_bool and op.source is None and op.name != "select"
+        ):
             yield op
 
 
@@ -103,7 +105,9 @@ def check_samples(op: LoweredOp, count: int, every: bool = False) -> FoldCheck:
         else:
             is_right = z3.is_true(z3.simplify(op_terms.literal(answer, result) == expected))
             if not is_right and result.is_float:
-                is_right = z3.is_true(z3.simplify(op_terms.same(op_terms.literal(answer, result), expected, result)))
+                is_right = z3.is_true(
+                    z3.simplify(op_terms.same(op_terms.literal(answer, result), expected, result))
+                )
         if not is_right:
             wrong.append(row)
     return FoldCheck(op, len(columns[0]), wrong, left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -12,7 +12,7 @@ from vyre_opt.certify import op_terms
 from vyre_opt.ir.identities import RULES, Site
 from vyre_opt.ir.identities.rules import Rule
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Op, Program, Value
+from vyre_opt.ir.program import Dim3, Op, Program, Value
 from vyre_opt.ir.types import DataType
 
 from .graphs import Lanes, Node, build, shape, terms
@@ -20,7 +20,7 @@ from .identity_patterns import patterns
 from .proving import PROVED, REFUTED, UNKNOWN, Outcome, prove
 from .values import SCALARS
 
-__all__ = ["Firing", "RuleProof", "firings", "prove_rules", "rule_names"]
+__all__ = ["Firing", "RuleProof", "firings", "prove_firings", "prove_rules", "rule_names"]
 
 BATCH, FEW = 16, 4
 """Claims that are asked at once; cases of one shape that are not worth a question of their own for all constants."""
@@ -59,7 +59,9 @@ class Firing:
         """
         symbols: dict[Value, Lanes] = {}
         if any_constant:
-            free = [op_terms.variable(f"k{number}", v.type.element) for number, v in enumerate(self.constants)]
+            free = [
+                op_terms.variable(f"k{number}", v.type.element) for number, v in enumerate(self.constants)
+            ]
             symbols = {value: (term,) for value, term in zip(self.constants, free, strict=True)}
             symbols |= {value: (self.new_constant(free),) for value in self.new_constants}
         lanes = zip(terms(self.before, symbols), terms(self.after, symbols), strict=True)
@@ -87,7 +89,7 @@ class Firing:
 
 # (x op c) op d = x op (c op d); x - c = x + -c
 _NEW_CONSTANTS: dict[str, Callable[[str, DataType, Sequence[op_terms.Term]], op_terms.Term]] = {
-    "_associative": lambda name, dtype, known: op_terms.term(name, dtype, known * 2 if len(known) == 1 else known),
+    "_associative": lambda name, dtype, known: op_terms.term(name, dtype, [known[0], known[-1]]),
     "_sub_constant": lambda name, dtype, known: op_terms.term("neg", dtype, known[-1:]),
 }
 
@@ -145,20 +147,32 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def prove_rules(
-    types: Sequence[DataType] = SCALARS, every: bool = False, seconds: float = 10, by_exponent: bool = False
+    types: Sequence[DataType] = SCALARS,
+    every: bool = False,
+    seconds: float = 10,
+    by_exponent: bool = False,
+    rules: Collection[str] = (),
 ) -> list[RuleProof]:
     """Every rule on every type it fires on.
 
     `seconds`: for each question.  `every`: all constants of up to 16 bits.  `by_exponent`: a claim on
-    floats of 16 bits that z3 does not decide is asked again for each exponent.
+    floats of 16 bits that z3 does not decide is asked again for each exponent.  `rules`: those of these names
+    alone, if there are any.
     """
-    proofs = {name: RuleProof(name) for name in rule_names()}
-    for name, rules in RULES.items():
-        for rule in rules:
-            for dtype in types:
-                _prove(proofs[rule.__name__], firings(name, rule, dtype, every), seconds, by_exponent)
-    _prove_ids(proofs["_global_id"], seconds)
+    proofs = {name: RuleProof(name) for name in rules or rule_names()}
+    for name, functions in RULES.items():
+        for rule in functions:
+            for dtype in types if rule.__name__ in proofs else ():
+                prove_firings(proofs[rule.__name__], firings(name, rule, dtype, every), seconds, by_exponent)
+    if "_global_id" in proofs:
+        _prove_ids(proofs["_global_id"], seconds)
     return list(proofs.values())
+
+
+def _extents(axis: int, along: int) -> Dim3:
+    """An extent along an axis, and another along the others."""
+    x, y, z = (along if place == axis else 3 for place in range(3))
+    return x, y, z
 
 
 # --- ids, which are no functions of operands
@@ -168,8 +182,7 @@ def _prove_ids(proof: RuleProof, seconds: float) -> None:
     """global_id = workgroup_id * size + local_id, for sizes and grids with and without an extent of 1."""
     ids = {name: z3.BitVec(name, 32) for name in ("workgroup_id", "local_id")}
     for axis, size, groups in product(range(3), (1, 2, 64), (None, 1, 5)):
-        extents = [tuple(n if place == axis else 3 for place in range(3)) for n in (size, groups or 0)]
-        program = Program("p", extents[0], extents[1] if groups is not None else None)
+        program = Program("p", _extents(axis, size), None if groups is None else _extents(axis, groups))
         op = Op(OPS["global_id"], (), (Value("g", DataType.U32),), {"axis": "xyz"[axis]})
         site = Site()
         site.program = program
@@ -191,7 +204,9 @@ def exponents(case: Firing) -> list[list[z3.BoolRef]]:
     return [[z3.Extract(14, places, variable) == e] for e in range(1 << (15 - places))]
 
 
-def _prove(proof: RuleProof, cases: Iterable[Firing], seconds: float, by_exponent: bool = False) -> None:
+def prove_firings(
+    proof: RuleProof, cases: Iterable[Firing], seconds: float, by_exponent: bool = False
+) -> None:
     """Case by case; where a rewrite keeps the pattern's constants and fires for many, for any constants at once."""
     by_shape: dict[str, list[Firing]] = {}
     for case in cases:

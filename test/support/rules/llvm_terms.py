@@ -55,8 +55,7 @@ def _width(kind: str) -> int:
 
 def read(text: str, arguments: Sequence[z3.BitVecRef]) -> LlvmResult:
     """What `@f` of a module returns for arguments of the widths of its parameters.  Raises Unreadable."""
-    context = llvm.create_context()
-    module = llvm.parse_assembly(text, context=context)
+    module = llvm.parse_assembly(text)
     module.verify()
     function = module.get_function("f")
     blocks = list(function.blocks)
@@ -79,7 +78,14 @@ def _element(kind: str) -> str:
     match = re.fullmatch(_TYPE.format("t"), kind.strip())
     if match is None:
         raise Unreadable(kind)
-    return match["tv"] or match["ts"]
+    return _known(match["tv"] or match["ts"])
+
+
+def _known(kind: str) -> str:
+    """A type; a flag that stands where a type would (`nsw`) makes poison, and is not read."""
+    if kind not in _FORMATS and not re.fullmatch(r"i\d+", kind):
+        raise Unreadable(kind)
+    return kind
 
 
 def _split(text: str) -> list[str]:
@@ -107,7 +113,7 @@ class _Reader:
         match = re.fullmatch(_TYPE.format("t") + r" (?P<value>.+)", text)
         if match is None:
             raise Unreadable(text)
-        return self.operand(match["tv"] or match["ts"], match["value"])
+        return self.operand(_known(match["tv"] or match["ts"]), match["value"])
 
     def operand(self, kind: str, text: str) -> _Lane:
         if text.startswith("%"):
@@ -253,7 +259,11 @@ _INT_BINARY: dict[str, Callable[..., Any]] = {
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
 }
-_SHIFTS: dict[str, Callable[..., Any]] = {"shl": lambda a, b: a << b, "lshr": z3.LShR, "ashr": lambda a, b: a >> b}
+_SHIFTS: dict[str, Callable[..., Any]] = {
+    "shl": lambda a, b: a << b,
+    "lshr": z3.LShR,
+    "ashr": lambda a, b: a >> b,
+}
 _DIVISIONS: dict[str, Callable[..., Any]] = {
     "udiv": z3.UDiv, "urem": z3.URem, "sdiv": lambda a, b: a / b, "srem": z3.SRem,
 }  # fmt: skip
@@ -287,7 +297,9 @@ _CONVERSIONS: dict[str, Callable[[_Reader, _Lane, str], z3.BitVecRef]] = {
     "fpext": _resized,
     "fptrunc": _resized,
     "sitofp": lambda r, a, kind: z3.fpToIEEEBV(z3.fpSignedToFP(z3.RNE(), a.bits, z3.FPSort(*_FORMATS[kind]))),
-    "uitofp": lambda r, a, kind: z3.fpToIEEEBV(z3.fpUnsignedToFP(z3.RNE(), a.bits, z3.FPSort(*_FORMATS[kind]))),
+    "uitofp": lambda r, a, kind: z3.fpToIEEEBV(
+        z3.fpUnsignedToFP(z3.RNE(), a.bits, z3.FPSort(*_FORMATS[kind]))
+    ),
 }
 
 _FORMS: tuple[tuple[Any, Callable[[_Reader, str, str], _Lane]], ...] = (
@@ -384,7 +396,11 @@ def _extremum(smaller: bool) -> Callable[..., z3.BitVecRef]:
     def choose(reader: _Reader, kind: str, a: _Lane, b: _Lane) -> z3.BitVecRef:
         x, y = _float(a), _float(b)
         below = z3.Or(z3.fpLT(x, y), z3.And(z3.fpIsZero(x), z3.fpIsZero(y), z3.fpIsNegative(x)))
-        first = below if smaller else z3.Not(z3.Or(below, z3.And(z3.fpIsZero(x), z3.fpIsZero(y), z3.fpIsNegative(x))))
+        first = (
+            below
+            if smaller
+            else z3.Not(z3.Or(below, z3.And(z3.fpIsZero(x), z3.fpIsZero(y), z3.fpIsNegative(x))))
+        )
         number = z3.If(first, a.bits, b.bits)
         one_nan = z3.If(z3.fpIsNaN(x), b.bits, a.bits)
         both = z3.And(z3.fpIsNaN(x), z3.fpIsNaN(y))

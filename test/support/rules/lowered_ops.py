@@ -40,7 +40,10 @@ _ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 def program_text(types: Sequence[DataType], lines: str, result: DataType, index: str = "global_id x") -> str:
     """A program that computes %r by `lines` from %a, %b, ..., one element of a buffer of each type."""
     names = "abcdef"[: len(types)]
-    buffers = [f"  buffer @{n} : {t}[256] read binding({k})" for k, (n, t) in enumerate(zip(names, types, strict=True))]
+    buffers = [
+        f"  buffer @{n} : {t}[256] read binding({k})"
+        for k, (n, t) in enumerate(zip(names, types, strict=True))
+    ]
     loads = [f"  %{n} = load @{n}[%g] : {t}" for n, t in zip(names, types, strict=True)]
     out = f"  buffer @out : {result}[256] write binding({len(types)})"
     body = "\n".join([*buffers, out, f"  %g = {index}", *loads, lines, f"  store %r, @out[%g] : {result}"])
@@ -51,7 +54,9 @@ def parsed(text: str) -> Program:
     return parse_source(Source(text)).programs["p"]
 
 
-def op_program(name: str, dtype: DataType, source: DataType | None = None) -> tuple[list[DataType], str, DataType]:
+def op_program(
+    name: str, dtype: DataType, source: DataType | None = None
+) -> tuple[list[DataType], str, DataType]:
     """The types of an op's operands, the op as text, and the type of its result; `dtype` as in `op_terms.term`."""
     row = OPS[name]
     if name == "select":
@@ -71,7 +76,9 @@ def _pieces(program: Program) -> Iterator[tuple[str, Op]]:
             yield {"load": "parameter", "store": "result"}.get(op.name, "op"), op
 
 
-def _function(module: ModuleText, w: Writer, shape: LaneShape, parameters: list[Op], result: DataType, value: str) -> str:
+def _function(
+    module: ModuleText, w: Writer, shape: LaneShape, parameters: list[Op], result: DataType, value: str
+) -> str:
     params = ", ".join(f"{shape.of(f'i{op.result.type.bits}')} %{op.result.name}" for op in parameters)
     kind = shape.of(f"i{result.bits}")
     lines = "\n".join(w.lines)

@@ -48,7 +48,9 @@ def lowered_ops() -> Iterator[LoweredOp]:
             elif row.format == "select":
                 yield LoweredOp(name, dtype)
             elif row.format == "convert":
-                yield from (LoweredOp(name, dtype, t) for t in SCALARS if name == "cast" or _same_size(t, dtype))
+                yield from (
+                    LoweredOp(name, dtype, t) for t in SCALARS if name == "cast" or _same_size(t, dtype)
+                )
 
 
 def _same_size(a: DataType, b: DataType) -> bool:

@@ -25,7 +25,9 @@ class Outcome:
     counterexample: str = ""
 
 
-def prove(claims: Sequence[z3.BoolRef], seconds: float, cases: Sequence[Sequence[z3.BoolRef]] = ((),)) -> Outcome:
+def prove(
+    claims: Sequence[z3.BoolRef], seconds: float, cases: Sequence[Sequence[z3.BoolRef]] = ((),)
+) -> Outcome:
     """Whether all claims hold for all values of their variables, if z3 finds out in that time.
 
     `cases`: assumptions, one of which always holds; each case is a question of its own.  Under an assumption

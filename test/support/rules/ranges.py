@@ -63,11 +63,14 @@ def bounded_programs(types: list[DataType] = INTS) -> Iterator[BoundedProgram]:
             bound = f"  %c = const {limit} : {dtype}\n"
             yield BoundedProgram(dtype, f"{bound}  %r = {name} %a, %c : {dtype}")
             for inner in RANGED:
-                yield BoundedProgram(dtype, f"{bound}  %d = {inner} %b, %c : {dtype}\n  %r = {name} %a, %d : {dtype}")
+                yield BoundedProgram(
+                    dtype, f"{bound}  %d = {inner} %b, %c : {dtype}\n  %r = {name} %a, %d : {dtype}"
+                )
                 if name in ("div", "rem"):
-                    minus = f"  %m = const -1 : {dtype}\n" if dtype.is_signed else f"  %m = const 0 : {dtype}\n"
-                    yield BoundedProgram(
-                        dtype, f"{bound}{minus}  %d = {inner} %b, %c : {dtype}\n  %r = {name} %d, %m : {dtype}"
+                    minus = (
+                        f"  %m = const -1 : {dtype}\n" if dtype.is_signed else f"  %m = const 0 : {dtype}\n"
                     )
-
-
+                    yield BoundedProgram(
+                        dtype,
+                        f"{bound}{minus}  %d = {inner} %b, %c : {dtype}\n  %r = {name} %d, %m : {dtype}",
+                    )

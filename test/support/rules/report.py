@@ -83,9 +83,22 @@ def _rules(quick: bool) -> Iterator[Line]:
     ])  # fmt: skip
     for proof in proofs:
         proved = [name for name, verdict in proof.types.items() if verdict == PROVED]
-        open_ = [f"{name}: not decided" for name, verdict in proof.types.items() if verdict not in (PROVED, REFUTED)]
+        open_ = [
+            f"{name}: not decided"
+            for name, verdict in proof.types.items()
+            if verdict not in (PROVED, REFUTED)
+        ]
         how = "z3, any operands"
-        yield Line("identity", proof.rule, about[proof.rule], proved, open_, proof.counterexamples, proof.seconds, how)
+        yield Line(
+            "identity",
+            proof.rule,
+            about[proof.rule],
+            proved,
+            open_,
+            proof.counterexamples,
+            proof.seconds,
+            how,
+        )
 
 
 def _merged(groups: Iterable[Sequence[RuleProof]]) -> list[RuleProof]:
@@ -118,7 +131,9 @@ def _folds(quick: bool) -> Iterator[Line]:
             wrong += [f"{op} {operands}" for operands in check.wrong]
         seconds = time.perf_counter() - start
         about = "all ops, casts and types"
-        yield Line("fold", "fold", about, [], [f"{checked} operands"], wrong, seconds, "edges and random ones")
+        yield Line(
+            "fold", "fold", about, [], [f"{checked} operands"], wrong, seconds, "edges and random ones"
+        )
 
 
 def _lowerings(quick: bool) -> Iterator[Line]:
@@ -165,11 +180,19 @@ def _ranges(quick: bool) -> Iterator[Line]:
     for lowering in ("nvptx", "cpu lanes"):
         for dtype in [DataType.U8, DataType.I8] if quick else INTS:
             programs = list(bounded_programs([dtype]))
-            chosen = programs[::7 if quick else 1 if dtype.bits == 8 else 5]
+            chosen = programs[:: 7 if quick else 1 if dtype.bits == 8 else 5]
             outcomes = [prove_program([p.type] * 2, p.lines, p.type, lowering, SECONDS) for p in chosen]
             proved = sum(o.verdict == PROVED for o in outcomes)
-            wrong = [f"{p.lines}: {o.counterexample}" for p, o in zip(chosen, outcomes, strict=True) if o.verdict == REFUTED]
-            left = [f"{len(chosen) - proved - len(wrong)} not decided"] if proved + len(wrong) < len(chosen) else []
+            wrong = [
+                f"{p.lines}: {o.counterexample}"
+                for p, o in zip(chosen, outcomes, strict=True)
+                if o.verdict == REFUTED
+            ]
+            left = (
+                [f"{len(chosen) - proved - len(wrong)} not decided"]
+                if proved + len(wrong) < len(chosen)
+                else []
+            )
             seconds = sum(o.seconds for o in outcomes)
             about = f"{proved} of {len(chosen)} divisions and shifts by operands in ranges"
             yield Line("guard", f"left out, {lowering}", about, [dtype.name], left, wrong, seconds)
