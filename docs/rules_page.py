@@ -52,7 +52,7 @@ _SECTIONS = {
     "identity": (
         "Identities",
         """The rules of `vyre_opt/ir/identities`, each on every pattern of `test/support/rules/identity_patterns.py` that it
-rewrites: with all constants of up to 16 bits, in wider types those where an op is special.  A rule that moves
+rewrites: with all constants of 8 bits, in wider types edge values and powers of two.  A rule that moves
 constants, or makes new ones of any, is proved for all of them at once.""",
     ),
     "fold": (

@@ -124,9 +124,9 @@ def rule_names() -> list[str]:
     return [*dict.fromkeys(rule.__name__ for rules in RULES.values() for rule in rules)]
 
 
-def firings(name: str, rule: Rule, dtype: DataType, every: bool = False) -> Iterator[Firing]:
+def firings(name: str, rule: Rule, dtype: DataType) -> Iterator[Firing]:
     """Where a rule of an op rewrites one of the op's patterns."""
-    for node in patterns(name, dtype, every):
+    for node in patterns(name, dtype):
         leaves: dict[Node, Value] = {}
         for leaf in _leaves(node):
             build(leaf, leaves)
@@ -148,14 +148,13 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 def prove_rules(
     types: Sequence[DataType] = SCALARS,
-    every: bool = False,
     seconds: float = 10,
     by_exponent: bool = False,
     rules: Collection[str] = (),
 ) -> list[RuleProof]:
     """Every rule on every type it fires on.
 
-    `seconds`: for each question.  `every`: all constants of up to 16 bits.  `by_exponent`: a claim on
+    `seconds`: for each question.  `by_exponent`: a claim on
     floats of 16 bits that z3 does not decide is asked again for each exponent.  `rules`: those of these names
     alone, if there are any.
     """
@@ -163,7 +162,7 @@ def prove_rules(
     for name, functions in RULES.items():
         for rule in functions:
             for dtype in types if rule.__name__ in proofs else ():
-                prove_firings(proofs[rule.__name__], firings(name, rule, dtype, every), seconds, by_exponent)
+                prove_firings(proofs[rule.__name__], firings(name, rule, dtype), seconds, by_exponent)
     if "_global_id" in proofs:
         _prove_ids(proofs["_global_id"], seconds)
     return list(proofs.values())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import z3
@@ -16,11 +17,11 @@ from vyre_opt.ir.types import DataType
 
 from .compiled_ops import compare_with_interpreter
 from .folds import check_bytes, check_samples, foldable
-from .identities import RuleProof, prove_rules
+from .identities import prove_rules, rule_names
 from .llvm_terms import Unreadable
 from .lowered_ops import LOWERINGS
 from .lowerings import LoweredOp, lowered_ops, prove_lowering, prove_program
-from .proving import PROVED, REFUTED, Outcome
+from .proving import PROVED, REFUTED, UNKNOWN, Outcome
 from .ranges import RANGED, bounded_programs, wrong_ranges
 from .values import INTS, SCALARS
 
@@ -68,7 +69,7 @@ def measure(quick: bool, tell: Callable[[str], None] = lambda line: None) -> Res
     """Every proof and test; on types of 8 bits alone if `quick`.  `tell` gets each row as it is done."""
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     results = Results(datetime.now(UTC).date().isoformat(), machine, f"z3 {z3.get_version_string()}")
-    for line in (*_rules(quick), *_folds(quick), *_lowerings(quick), *_ranges(quick)):
+    for line in chain(_rules(quick), _folds(quick), _lowerings(quick), _ranges(quick)):
         results.lines.append(line)
         tell(" | ".join(_cells(line)))
     return results
@@ -76,60 +77,36 @@ def measure(quick: bool, tell: Callable[[str], None] = lambda line: None) -> Res
 
 def _rules(quick: bool) -> Iterator[Line]:
     about = {rule.__name__: rule.__doc__ or "" for rules in RULES.values() for rule in rules}
-    proofs = prove_rules(BYTES) if quick else _merged([
-        prove_rules([t for t in SCALARS if not t.is_float], every=True),
-        # z3 does not decide floats of more bits in that time
-        prove_rules([DataType.F16], every=True, seconds=F16_SECONDS, by_exponent=True),
-    ])  # fmt: skip
-    for proof in proofs:
-        proved = [name for name, verdict in proof.types.items() if verdict == PROVED]
-        open_ = [
-            f"{name}: not decided"
-            for name, verdict in proof.types.items()
-            if verdict not in (PROVED, REFUTED)
-        ]
-        how = "z3, any operands"
-        yield Line(
-            "identity",
-            proof.rule,
-            about[proof.rule],
-            proved,
-            open_,
-            proof.counterexamples,
-            proof.seconds,
-            how,
-        )
-
-
-def _merged(groups: Iterable[Sequence[RuleProof]]) -> list[RuleProof]:
-    """The same rules on several groups of types."""
-    merged: dict[str, RuleProof] = {}
-    for proof in (proof for group in groups for proof in group):
-        total = merged.setdefault(proof.rule, RuleProof(proof.rule))
-        for dtype, verdict in proof.types.items():
-            total.add(dtype, Outcome(verdict, 0.0), "")
-        total.counterexamples = [*filter(None, total.counterexamples), *proof.counterexamples]
-        total.seconds += proof.seconds
-    return list(merged.values())
+    integers = BYTES if quick else [t for t in SCALARS if not t.is_float]
+    for name in rule_names():
+        proofs = prove_rules(integers, rules=[name])
+        if not quick:  # z3 does not decide floats of more bits in that time
+            proofs += prove_rules([DataType.F16], seconds=F16_SECONDS, by_exponent=True, rules=[name])
+        verdicts = {dtype: verdict for proof in proofs for dtype, verdict in proof.types.items()}
+        proved = [dtype for dtype, verdict in verdicts.items() if verdict == PROVED]
+        undecided = [f"{dtype}: not decided" for dtype, verdict in verdicts.items() if verdict == UNKNOWN]
+        wrong = [text for proof in proofs for text in proof.counterexamples]
+        seconds = sum(proof.seconds for proof in proofs)
+        yield Line("identity", name, about[name], proved, undecided, wrong, seconds)
 
 
 def _folds(quick: bool) -> Iterator[Line]:
-    start, checked, wrong = time.perf_counter(), 0, []
+    start, checked, wrong = time.process_time(), 0, []
     for op in foldable(8):
         check = check_bytes(op, step=5 if quick else 1)
         checked += check.checked
         wrong += [f"{op} {operands}" for operands in check.wrong]
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     pairs = "every 5th byte" if quick else "all bytes and pairs of bytes"
     yield Line("fold", "fold", "ops of u8 and i8", [], [f"{checked} operands"], wrong, seconds, pairs)
     if not quick:
-        start, checked, wrong = time.perf_counter(), 0, []
+        start, checked, wrong = time.process_time(), 0, []
         for op in foldable():
             is_long = op.name == "rem" and op.type.is_float  # the term has a case for each exponent
             check = check_samples(op, 5 if is_long else SAMPLES)
             checked += check.checked
             wrong += [f"{op} {operands}" for operands in check.wrong]
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         about = "all ops, casts and types"
         yield Line(
             "fold", "fold", about, [], [f"{checked} operands"], wrong, seconds, "edges and random ones"
@@ -148,7 +125,7 @@ def _lowerings(quick: bool) -> Iterator[Line]:
 
 def _lowering(name: str, ops: list[LoweredOp], lowering: str) -> Line:
     line = Line("lowering", f"{name}, {lowering}", "", [], how="z3")
-    start = time.perf_counter()
+    start = time.process_time()
     for op in ops:
         what = f"{op.source} -> {op.type}" if op.source else op.type.name
         try:
@@ -163,18 +140,18 @@ def _lowering(name: str, ops: list[LoweredOp], lowering: str) -> Line:
             tried, differing = compare_with_interpreter(op)
             line.tested.append(f"{what}: {tried} operands")
             line.wrong += [f"{op}: {differing} results on the cpu"] if differing else []
-    line.seconds = time.perf_counter() - start
+    line.seconds = time.process_time() - start
     return line
 
 
 def _ranges(quick: bool) -> Iterator[Line]:
     for name in RANGED:
-        start, tried, wrong = time.perf_counter(), 0, []
+        start, tried, wrong = time.process_time(), 0, []
         for dtype in (DataType.U8,) if quick else (DataType.U8, DataType.I8):
             count, bad = wrong_ranges(name, dtype)
             tried += count
             wrong += [f"{name} {dtype} {pair}" for pair in bad]
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         tested = [f"{tried} pairs of ranges"]
         yield Line("guard", f"range of {name}", "", [], tested, wrong, seconds, "all bytes in them")
     for lowering in ("nvptx", "cpu lanes"):
