@@ -1,7 +1,7 @@
 """Small graphs of ops for a rewrite rule to match, and the terms of what they compute.
 
-A pattern is a tree of `Node`s, which says what to build.  Equal nodes are one value, so `x op x` has
-one operand twice, as the rules demand.
+A pattern is a graph of `Node`s, which says what to build.  A node that occurs twice is one value, so `x op x`
+has one operand twice, as the rules demand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Lanes = tuple[z3.ExprRef, ...]
 """The terms of a value's lanes; one for a scalar."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Node:
     """An op of a pattern: `name` of the op table, or "var" for any value.  `attrs` as pairs."""
 

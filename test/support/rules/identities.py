@@ -89,7 +89,7 @@ class Firing:
 
 # (x op c) op d = x op (c op d); x - c = x + -c
 _NEW_CONSTANTS: dict[str, Callable[[str, DataType, Sequence[op_terms.Term]], op_terms.Term]] = {
-    "_associative": lambda name, dtype, known: op_terms.term(name, dtype, [known[0], known[-1]]),
+    "_associative": lambda name, dtype, known: op_terms.term(name, dtype, known),
     "_sub_constant": lambda name, dtype, known: op_terms.term("neg", dtype, known[-1:]),
 }
 
