@@ -94,8 +94,6 @@ def _table(section: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "| Rule | What it says | Proved | Otherwise | Time |\n|---|---|---|---|---|"
     for row in _by_op(rows) if section == "lowering" else rows:
         proved, tested = _types(row["proved"]), "; ".join([*row["tested"], *row["wrong"]])
-        if section == "fold":
-            tested = f"{tested}: {row['how']}"
         seconds = f"{row['seconds']:.1f} s"
         cells = [f"`{row['rule'].lstrip('_')}`", row["about"], proved, tested, seconds]
         yield f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"

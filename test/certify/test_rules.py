@@ -10,7 +10,7 @@ import pytest
 import z3
 from support.rules.compiled_ops import compare_with_interpreter
 from support.rules.evaluate import evaluate
-from support.rules.folds import check_bytes, check_samples, foldable
+from support.rules.folds import check_bytes, check_patterns, check_samples, foldable, unary_on_halves
 from support.rules.identities import RuleProof, firings, prove_firings, prove_rules, rule_names
 from support.rules.llvm_terms import LlvmResult, Unreadable, read
 from support.rules.lowered_ops import LOWERINGS
@@ -146,10 +146,13 @@ def test_folds_of_samples(op: LoweredOp) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [op for op in foldable(16) if op.type is F16], ids=str)
+@pytest.mark.parametrize("op", [*unary_on_halves()], ids=str)
 def test_folds_of_all_halves(op: LoweredOp) -> None:
     """Every f16, where an op takes one operand."""
-    assert not check_samples(op, 300, every=True).wrong
+    check = check_patterns(op)
+    assert not check.wrong
+    # no more than the roots of negative numbers are left open
+    assert check.open <= (1 << 11) + (1 << 15) * (op.name == "sqrt")
 
 
 def test_a_wrong_fold_would_differ() -> None:

@@ -18,9 +18,9 @@ from vyre_opt.ir.types import DataType
 from .evaluate import evaluate
 from .graphs import build, const
 from .lowerings import LoweredOp, lowered_ops
-from .values import samples
+from .values import encoded, interpreted, samples
 
-__all__ = ["FoldCheck", "check_bytes", "check_samples", "foldable"]
+__all__ = ["FoldCheck", "check_bytes", "check_patterns", "check_samples", "foldable", "unary_on_halves"]
 
 _NOWHERE = Func("f", (), Body())
 
@@ -82,32 +82,51 @@ def check_bytes(op: LoweredOp, step: int = 1) -> FoldCheck:
     return FoldCheck(op, len(expected), wrong)
 
 
-def check_samples(op: LoweredOp, count: int, every: bool = False) -> FoldCheck:
-    """`count` operands, edges and random ones in random combinations; all patterns of the one operand if `every`."""
+def check_samples(op: LoweredOp, count: int) -> FoldCheck:
+    """`count` operands, edges and random ones in random combinations, by the term."""
     folded_op, types = _row(op)
-    if every and len(types) == 1:
-        columns = [list(range(1 << (types[0].bits or 0)))]
-    else:
-        rng = np.random.default_rng(5)
-        columns = [[int(v) for v in rng.choice(np.array(samples(t), dtype=object), count)] for t in types]
-    wrong, left = [], 0
+    rng = np.random.default_rng(5)
+    columns = [[int(v) for v in rng.choice(np.array(samples(t), dtype=object), count)] for t in types]
+    expected = []
     for row in zip(*columns, strict=True):
-        operands = [build(const(value, t), {}) for value, t in zip(row, types, strict=True)]
-        folded_op.operands = tuple(operands)
         literals = [op_terms.literal(value, t) for value, t in zip(row, types, strict=True)]
-        expected = z3.simplify(op_terms.op_term(folded_op, literals))
-        answer = fold(folded_op, _NOWHERE)
-        result = folded_op.result.type
-        if answer is None:
-            left += 1
-            is_nan = result.is_float and z3.is_true(z3.simplify(op_terms.is_nan(expected, result)))
-            is_right = is_nan
-        else:
-            is_right = z3.is_true(z3.simplify(op_terms.literal(answer, result) == expected))
-            if not is_right and result.is_float:
-                is_right = z3.is_true(
-                    z3.simplify(op_terms.same(op_terms.literal(answer, result), expected, result))
-                )
-        if not is_right:
+        value = z3.simplify(op_terms.op_term(_with_operands(folded_op, row, types), literals))
+        bits = int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
+        expected.append(encoded(bits, folded_op.result.type))
+    return _compared(op, columns, expected)
+
+
+def check_patterns(op: LoweredOp) -> FoldCheck:
+    """All 65,536 operands of an op with one operand of 16 bits, by the interpreter: a term for each takes minutes."""
+    folded_op, types = _row(op)
+    columns = [[encoded(bits, types[0]) for bits in range(1 << 16)]]
+    return _compared(op, columns, interpreted(op.name, columns, types, folded_op.result.type))
+
+
+def unary_on_halves() -> Iterator[LoweredOp]:
+    """The ops on one f16 that fold, and casts and bitcasts from it."""
+    for op in foldable():
+        if (op.source or op.type) is DataType.F16 and (op.source or OPS[op.name].format == "unary"):
+            yield op
+
+
+def _with_operands(op: Op, row: Sequence[int], types: Sequence[DataType]) -> Op:
+    """The op, its operands now constants."""
+    op.operands = tuple([build(const(value, t), {}) for value, t in zip(row, types, strict=True)])
+    return op
+
+
+def _compared(op: LoweredOp, columns: Sequence[Sequence[int]], expected: Sequence[int]) -> FoldCheck:
+    """Folds beside encoded results.  A NaN need not fold; which NaN it is, is open."""
+    folded_op, types = _row(op)
+    result, wrong, left = folded_op.result.type, [], 0
+    for row, value in zip(zip(*columns, strict=True), expected, strict=True):
+        answer = fold(_with_operands(folded_op, row, types), _NOWHERE)
+        left += answer is None
+        if answer != value and not (_is_nan(value, result) and (answer is None or _is_nan(answer, result))):
             wrong.append(row)
-    return FoldCheck(op, len(columns[0]), wrong, left)
+    return FoldCheck(op, len(expected), wrong, left)
+
+
+def _is_nan(value: int, dtype: DataType) -> bool:
+    return dtype.is_float and z3.is_true(z3.simplify(op_terms.is_nan(op_terms.literal(value, dtype), dtype)))

@@ -7,7 +7,7 @@ stands for all; what moves values between lanes, loops and calls of other functi
     undefined behaviour   a division by zero, of the least value by -1, or by poison: a condition under which
                           the whole function means nothing
     poison                a shift by the width or more: it spreads to what is computed from it
-    a new NaN             what arithmetic gives for a NaN: any bits that are one
+    a new NaN             what arithmetic gives for a NaN: any quiet one, or an operand's as it is
 """
 
 from __future__ import annotations
@@ -121,17 +121,23 @@ class _Reader:
         splat = re.fullmatch(r"splat \(\w+ (.+)\)", text)
         return _Lane(kind, z3.BitVecVal(_constant(kind, splat[1] if splat else text), _width(kind)))
 
-    def new_nan(self, kind: str) -> z3.BitVecRef:
-        """Any NaN."""
-        self.nans += 1
-        bits = z3.BitVec(f"nan{self.nans}", _width(kind))
-        exponent_bits, precision = _FORMATS[kind]
-        fraction = (1 << (precision - 1)) - 1
-        infinity = z3.BitVecVal(((1 << exponent_bits) - 1) << (precision - 1), _width(kind))
-        return z3.If(bits & fraction == 0, infinity | 1, infinity | bits)
+    def new_nan(self, kind: str, operands: Sequence[z3.BitVecRef] = ()) -> z3.BitVecRef:
+        """What LLVM may give for a NaN: any quiet one, or that of an operand as it is, which may be signalling.
 
-    def rounded(self, kind: str, number: z3.FPRef) -> z3.BitVecRef:
-        return z3.If(z3.fpIsNaN(number), self.new_nan(kind), z3.fpToIEEEBV(number))
+        `operands`: the bits of those of the result's type.
+        """
+        self.nans += 1
+        bits, choice = z3.BitVec(f"nan{self.nans}", _width(kind)), z3.BitVec(f"which{self.nans}", 2)
+        exponent_bits, precision = _FORMATS[kind]
+        result = bits | ((1 << (exponent_bits + 1)) - 1 << (precision - 2))
+        for number, operand in enumerate(operands):
+            copied = z3.And(choice == number + 1, z3.fpIsNaN(z3.fpBVToFP(operand, _sort(kind))))
+            result = z3.If(copied, operand, result)
+        return result
+
+    def rounded(self, kind: str, number: z3.FPRef, *operands: z3.BitVecRef) -> z3.BitVecRef:
+        """A float computed from `operands`."""
+        return z3.If(z3.fpIsNaN(number), self.new_nan(kind, operands), z3.fpToIEEEBV(number))
 
     # --- instructions
 
@@ -173,7 +179,7 @@ class _Reader:
     def float_binary(self, verb: str, rest: str) -> _Lane:
         a, b = self.pair(rest)
         number = _FLOAT_BINARY[verb](z3.RNE(), _float(a), _float(b))
-        return _Lane(a.kind, self.rounded(a.kind, number), z3.Or(a.poison, b.poison))
+        return _Lane(a.kind, self.rounded(a.kind, number, a.bits, b.bits), z3.Or(a.poison, b.poison))
 
     def negation(self, verb: str, rest: str) -> _Lane:
         a = self.typed(rest)
@@ -237,12 +243,16 @@ def _constant(kind: str, text: str) -> int:
         if z3.is_true(z3.simplify(z3.fpIsNaN(number))):
             bits = int(text, 16)
             return bits if kind == "double" else (bits >> 32 & 1 << 31) | 0x7F800000 | (bits >> 29 & 0x7FFFFF)
-    bits = z3.simplify(z3.fpToIEEEBV(z3.fpToFP(z3.RNE(), number, z3.FPSort(*_FORMATS[kind]))))
+    bits = z3.simplify(z3.fpToIEEEBV(z3.fpToFP(z3.RNE(), number, _sort(kind))))
     return int(bits.as_long())
 
 
+def _sort(kind: str) -> z3.FPSortRef:
+    return z3.FPSort(*_FORMATS[kind])
+
+
 def _float(lane: _Lane) -> z3.FPRef:
-    return z3.fpBVToFP(lane.bits, z3.FPSort(*_FORMATS[lane.kind]))
+    return z3.fpBVToFP(lane.bits, _sort(lane.kind))
 
 
 def _flag(holds: z3.BoolRef) -> z3.BitVecRef:
@@ -286,7 +296,16 @@ def _same_bits(reader: _Reader, a: _Lane, kind: str) -> z3.BitVecRef:
 
 
 def _resized(reader: _Reader, a: _Lane, kind: str) -> z3.BitVecRef:
-    return reader.rounded(kind, z3.fpToFP(z3.RNE(), _float(a), z3.FPSort(*_FORMATS[kind])))
+    """To a wider or narrower float; a NaN may keep the upper bits of its fraction, quiet or not."""
+    (_, old), (new_exponent, new) = _FORMATS[a.kind], _FORMATS[kind]
+    fraction = z3.Extract(old - 2, 0, a.bits)
+    carried = z3.Concat(fraction, z3.BitVecVal(0, new - old)) if new > old else fraction
+    if new < old:
+        carried = z3.Extract(old - 2, old - new, fraction)
+    sign = z3.Extract(_width(a.kind) - 1, _width(a.kind) - 1, a.bits)
+    as_it_is = z3.Concat(sign, z3.BitVecVal((1 << new_exponent) - 1, new_exponent), carried)
+    # where that is an infinity, for it is all of the fraction that was lost, it is no choice
+    return reader.rounded(kind, z3.fpToFP(z3.RNE(), _float(a), _sort(kind)), as_it_is)
 
 
 _CONVERSIONS: dict[str, Callable[[_Reader, _Lane, str], z3.BitVecRef]] = {
@@ -296,10 +315,8 @@ _CONVERSIONS: dict[str, Callable[[_Reader, _Lane, str], z3.BitVecRef]] = {
     "bitcast": _same_bits,
     "fpext": _resized,
     "fptrunc": _resized,
-    "sitofp": lambda r, a, kind: z3.fpToIEEEBV(z3.fpSignedToFP(z3.RNE(), a.bits, z3.FPSort(*_FORMATS[kind]))),
-    "uitofp": lambda r, a, kind: z3.fpToIEEEBV(
-        z3.fpUnsignedToFP(z3.RNE(), a.bits, z3.FPSort(*_FORMATS[kind]))
-    ),
+    "sitofp": lambda r, a, kind: z3.fpToIEEEBV(z3.fpSignedToFP(z3.RNE(), a.bits, _sort(kind))),
+    "uitofp": lambda r, a, kind: z3.fpToIEEEBV(z3.fpUnsignedToFP(z3.RNE(), a.bits, _sort(kind))),
 }
 
 _FORMS: tuple[tuple[Any, Callable[[_Reader, str, str], _Lane]], ...] = (
@@ -405,7 +422,7 @@ def _extremum(smaller: bool) -> Callable[..., z3.BitVecRef]:
         one_nan = z3.If(z3.fpIsNaN(x), b.bits, a.bits)
         both = z3.And(z3.fpIsNaN(x), z3.fpIsNaN(y))
         either = z3.Or(z3.fpIsNaN(x), z3.fpIsNaN(y))
-        return z3.If(both, reader.new_nan(kind), z3.If(either, one_nan, number))
+        return z3.If(both, reader.new_nan(kind, (a.bits, b.bits)), z3.If(either, one_nan, number))
 
     return choose
 
@@ -427,7 +444,7 @@ def _to_integer(signed: bool) -> Callable[..., z3.BitVecRef]:
 
 
 def _float_unary(compute: Callable[[z3.FPRef], z3.FPRef]) -> Callable[..., z3.BitVecRef]:
-    return lambda reader, kind, a: reader.rounded(kind, compute(_float(a)))
+    return lambda reader, kind, a: reader.rounded(kind, compute(_float(a)), a.bits)
 
 
 _INTRINSICS: dict[str, Callable[..., z3.BitVecRef]] = {
@@ -447,7 +464,9 @@ _INTRINSICS: dict[str, Callable[..., z3.BitVecRef]] = {
     "cttz": _zeros(False),
     "bitreverse": _mirrored,
     "fabs": lambda r, k, a: a.bits & ((1 << (_width(k) - 1)) - 1),
-    "fma": lambda r, k, a, b, c: r.rounded(k, z3.fpFMA(z3.RNE(), _float(a), _float(b), _float(c))),
+    "fma": lambda r, k, a, b, c: r.rounded(
+        k, z3.fpFMA(z3.RNE(), _float(a), _float(b), _float(c)), a.bits, b.bits, c.bits
+    ),
     "sqrt": _float_unary(lambda x: z3.fpSqrt(z3.RNE(), x)),
     "floor": _float_unary(lambda x: z3.fpRoundToIntegral(z3.RTN(), x)),
     "ceil": _float_unary(lambda x: z3.fpRoundToIntegral(z3.RTP(), x)),

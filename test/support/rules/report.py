@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import z3
@@ -16,7 +17,7 @@ from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.types import DataType
 
 from .compiled_ops import compare_with_interpreter
-from .folds import check_bytes, check_samples, foldable
+from .folds import FoldCheck, check_bytes, check_patterns, check_samples, foldable, unary_on_halves
 from .identities import prove_rules, rule_names
 from .llvm_terms import Unreadable
 from .lowered_ops import LOWERINGS
@@ -47,7 +48,6 @@ class Line:
     tested: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    how: str = "z3"
 
 
 @dataclass(slots=True)
@@ -67,12 +67,22 @@ class Results:
 
 def measure(quick: bool, tell: Callable[[str], None] = lambda line: None) -> Results:
     """Every proof and test; on types of 8 bits alone if `quick`.  `tell` gets each row as it is done."""
-    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    machine = f"{_cpu()}, Python {platform.python_version()}"
     results = Results(datetime.now(UTC).date().isoformat(), machine, f"z3 {z3.get_version_string()}")
     for line in chain(_rules(quick), _folds(quick), _lowerings(quick), _ranges(quick)):
         results.lines.append(line)
         tell(" | ".join(_cells(line)))
     return results
+
+
+def _cpu() -> str:
+    """The processor's name where Linux has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _rules(quick: bool) -> Iterator[Line]:
@@ -91,26 +101,30 @@ def _rules(quick: bool) -> Iterator[Line]:
 
 
 def _folds(quick: bool) -> Iterator[Line]:
-    start, checked, wrong = time.process_time(), 0, []
-    for op in foldable(8):
-        check = check_bytes(op, step=5 if quick else 1)
-        checked += check.checked
-        wrong += [f"{op} {operands}" for operands in check.wrong]
-    seconds = time.process_time() - start
-    pairs = "every 5th byte" if quick else "all bytes and pairs of bytes"
-    yield Line("fold", "fold", "ops of u8 and i8", [], [f"{checked} operands"], wrong, seconds, pairs)
+    """Bytes by NumPy, samples of all types by z3, f16 beside the interpreter."""
+    step = 5 if quick else 1
+    checks: list[tuple[str, str, Iterator[FoldCheck]]] = [
+        ("ops of u8 and i8", f"bytes and pairs of bytes, each {step}th" if quick else "all bytes and pairs of bytes",
+         (check_bytes(op, step) for op in foldable(8))),
+    ]  # fmt: skip
     if not quick:
-        start, checked, wrong = time.process_time(), 0, []
-        for op in foldable():
-            is_long = op.name == "rem" and op.type.is_float  # the term has a case for each exponent
-            check = check_samples(op, 5 if is_long else SAMPLES)
-            checked += check.checked
-            wrong += [f"{op} {operands}" for operands in check.wrong]
-        seconds = time.process_time() - start
-        about = "all ops, casts and types"
-        yield Line(
-            "fold", "fold", about, [], [f"{checked} operands"], wrong, seconds, "edges and random ones"
-        )
+        checks += [
+            ("all ops, casts and types", "edge values and random ones",
+             (check_samples(op, _fold_samples(op)) for op in foldable())),
+            ("unary ops of f16, and casts from it", "every f16, beside the interpreter",
+             (check_patterns(op) for op in unary_on_halves())),
+        ]  # fmt: skip
+    for about, how, pending in checks:
+        start = time.process_time()
+        done = list(pending)
+        wrong = [f"{check.op} {operands}" for check in done for operands in check.wrong]
+        tested = [f"{sum(check.checked for check in done)} operands: {how}"]
+        yield Line("fold", "fold", about, [], tested, wrong, time.process_time() - start)
+
+
+def _fold_samples(op: LoweredOp) -> int:
+    """The term of fmod has a case for each exponent."""
+    return 5 if op.name == "rem" and op.type.is_float else SAMPLES
 
 
 def _lowerings(quick: bool) -> Iterator[Line]:
@@ -124,7 +138,7 @@ def _lowerings(quick: bool) -> Iterator[Line]:
 
 
 def _lowering(name: str, ops: list[LoweredOp], lowering: str) -> Line:
-    line = Line("lowering", f"{name}, {lowering}", "", [], how="z3")
+    line = Line("lowering", f"{name}, {lowering}", "", [])
     start = time.process_time()
     for op in ops:
         what = f"{op.source} -> {op.type}" if op.source else op.type.name
@@ -152,8 +166,8 @@ def _ranges(quick: bool) -> Iterator[Line]:
             tried += count
             wrong += [f"{name} {dtype} {pair}" for pair in bad]
         seconds = time.process_time() - start
-        tested = [f"{tried} pairs of ranges"]
-        yield Line("guard", f"range of {name}", "", [], tested, wrong, seconds, "all bytes in them")
+        tested = [f"u8, i8: {tried} pairs of ranges, all bytes in them"]
+        yield Line("guard", f"range of {name}", "", [], tested, wrong, seconds)
     for lowering in ("nvptx", "cpu lanes"):
         for dtype in [DataType.U8, DataType.I8] if quick else INTS:
             programs = list(bounded_programs([dtype]))
@@ -184,4 +198,4 @@ def table(results: Results) -> Iterator[str]:
 
 def _cells(line: Line) -> list[str]:
     return [line.rule, line.about.partition("\n")[0], " ".join(line.proved), "; ".join(line.tested),
-            f"{line.seconds:.1f} s", line.how, *(["WRONG"] if line.wrong else [])]  # fmt: skip
+            f"{line.seconds:.1f} s", *(["WRONG"] if line.wrong else [])]  # fmt: skip
