@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants campaign certify fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules campaign certify fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ test: install  ## Run the tests, lit tests included, but for the slow ones (thre
 mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
 	$(BIN)/python test/mutants
 	$(BIN)/python test/mutants --page > docs/mutants.md
+
+rules: export PYTHONPATH := test
+rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/rules.md (half an hour)
+	$(BIN)/python -m support.rules --json docs/rules.json
+	$(BIN)/python docs/rules_page.py > docs/rules.md
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
@@ -62,6 +67,7 @@ docs: install  ## Make the generated pages of docs/
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python test/mutants --page > docs/mutants.md
+	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed

@@ -32,10 +32,19 @@ def test_the_tree_keeps_its_contracts() -> None:
     [
         ("analysis/ranges.py", "def f():\n    from ..passes import registry\n", "Packages stand in layers"),
         ("cuda/timing.py", "from ..kernels import scan\n", "Packages stand in layers"),
+        ("certify/op_terms.py", "from ..analysis import ranges\n", "Packages stand in layers"),
+        ("certify/op_terms.py", "from ..ir import arith\n", "Proofs share no arithmetic"),
         ("ir/types.py", "def f():\n    from . import program\n", "No files and no packages import"),
         ("ir/types.py", "if TYPE_CHECKING:\n    from . import program\n", None),
     ],
-    ids=["upward, in a function", "between neighbours", "a circle of files", "for types only"],
+    ids=[
+        "upward, in a function",
+        "between neighbours",
+        "from an analysis to a proof",
+        "from the arithmetic to a proof",
+        "a circle of files",
+        "for types only",
+    ],
 )
 def test_a_planted_import_is_noticed(tmp_path: Path, file: str, planted: str, broken: str | None) -> None:
     """Guards against contracts that cannot fail: each kind of import that they forbid breaks one."""

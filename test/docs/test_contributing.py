@@ -237,6 +237,13 @@ OP: dict[str, Sequence[Step]] = {
         ),
         insert('"mul_hi":', '"average": Elementwise.average,\n'),
     ],
+    "Write its meaning once more": [
+        insert(
+            '"mul_hi":',
+            '"average": lambda t, a, b: _low_bits(t, (_extended(t, a, 1) + _extended(t, b, 1)) >> 1),\n',
+        )
+    ],
+    "Prove what the lowerings write": [makefile_targets_exist],
     "Test it in": [
         new_file(
             "test_ref_average.py",

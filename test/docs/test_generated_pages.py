@@ -8,8 +8,10 @@ from pathlib import Path
 import ops_page
 import passes_page
 import pytest
+import rules_page
 
 from vyre_opt.ir.diagnostics import Source, render
+from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.printer import print_program
@@ -24,6 +26,22 @@ def test_ops_page_is_up_to_date(root: Path) -> None:
 def test_passes_page_is_up_to_date(root: Path) -> None:
     written = (root / "docs/passes.md").read_text(encoding="utf-8")
     assert written == passes_page.page() + "\n", "run: python docs/passes_page.py > docs/passes.md"
+
+
+def test_rules_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/rules.md").read_text(encoding="utf-8")
+    assert written == rules_page.page(rules_page.results()), "run: python docs/rules_page.py > docs/rules.md"
+
+
+def test_rules_page_has_every_rule_and_nothing_wrong() -> None:
+    """Guards against a rule that is added and not proved: `make rules` then has to be run again."""
+    lines = rules_page.results()["lines"]
+    assert not [line["wrong"] for line in lines if line["wrong"]]
+    rules = {rule.__name__ for rules in RULES.values() for rule in rules}
+    assert rules == {line["rule"] for line in lines if line["section"] == "identity"}
+    lowered = {line["rule"].partition(",")[0] for line in lines if line["section"] == "lowering"}
+    formats = ("unary", "binary", "ternary", "compare", "select", "convert")
+    assert lowered == {row.name for row in OPS.values() if row.format in formats and not row.ulp}
 
 
 def test_benchmarks_page_is_up_to_date(root: Path) -> None:

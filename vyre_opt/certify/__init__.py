@@ -9,6 +9,7 @@ joins         launches that become one
 barriers      barriers that are removed
 vectors       accesses that are one of a vector
 certifier     the decisions of passes as obligations
+op_terms      the meaning of each op as a term over bit-vectors, for proofs of rewrite rules and of lowered ops
 
 Nothing here uses the compiler's own arithmetic, folds or analyses: those are what is checked.
 Needs the extra `certify`; only the tool's option of that name imports this package.
