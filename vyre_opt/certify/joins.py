@@ -4,6 +4,9 @@ Launches run one after the other.  Joined, nothing orders different workgroups a
 barrier orders different lanes.  So wherever two of the launches meet in memory, one of them writing, it must be the same
 workgroup; and the same lane, where no barrier is put between them.
 
+A race in one of the launches is an error of the program, so none is assumed to be: where a launch stores, the lane of
+another workgroup that the other access is made by does not store the same element.
+
 What memory holds is a function of the element.  Launches of the group that write a buffer leave another function behind.
 """
 
@@ -98,6 +101,7 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     for access, member, index in ((a, one, at), (b, other, to)):
         if access.buffer in member.lengths:  # out of bounds it would be an error of the program
             given.append(z3.And(index >= 0, index + access.width <= member.lengths[access.buffer]))
+    given += _no_race(one, a, p, q, apart_of=at) + _no_race(other, b, q, p, apart_of=to)
     return Obligation(
         f"{a} of @{one.nesting.program.name} and {b} of @{other.nesting.program.name} meet in one {who} only",
         [a.op, b.op],
@@ -106,3 +110,20 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
         z3.Or(apart, z3.And([x == y for x, y in pairs])),
         {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
     )
+
+
+def _no_race(
+    member: _Member, store: Access, here: Point, there: Point, apart_of: z3.ArithRef
+) -> list[z3.BoolRef]:
+    """A launch does not store one element both `here` and by the lane `there`, if that is of another workgroup."""
+    if not store.is_write or store.is_atomic:
+        return []
+    group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
+    loops = [op for op in member.nesting.ops if op.name == "for"]
+    iterations = dict(zip(loops, [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)], strict=False))
+    twin = Point(member.nesting, group, f"{there.name} twin", there.local, iterations, member.contents)
+    index = twin.integer(store.op.index).term
+    differs = [group.workgroup_id(axis).term != here.group.workgroup_id(axis).term for axis in range(3)]
+    meets = z3.And(index < apart_of + store.width, apart_of < index + store.width)
+    race = z3.And(twin.reaches(store.op), z3.Or(differs), meets)
+    return [] if twin.free else [z3.Not(race)]

@@ -324,8 +324,11 @@ def _rebased(
     old_bits = {each.op.index.type.bits or 1 for each in (reference[0], access[0])}
     count = new.program.buffers[access[1].buffer].count or 0
     alike = unlike == 0
-    if len(old_bits) == 1 and reference[0].width == access[0].width == 1 and count <= 1 << min(old_bits):
-        alike = z3.Or(alike, unlike % (1 << min(old_bits)) == 0)
+    wrap = 1 << min(old_bits)
+    if len(old_bits) == 1 and count <= wrap:
+        # the later elements of a vector do not wrap with the first, unless it begins at a multiple of their number
+        whole = [was % each[0].width == 0 for was, each in ((a_was, reference), (b_was, access))]
+        alike = z3.Or(alike, z3.And(unlike % wrap == 0, *whole))
     return Obligation(
         f"{access[0]} and {reference[0]} are moved alike",
         [reference[0].op, access[0].op],

@@ -79,7 +79,7 @@ class Elementwise:
 
     `target`: host, avx512 or nvptx; on each, results are within the op table's error bounds.
     `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `ArithmeticGuards`).  `any_zero`: a zero may have either sign.  `flushes`: see `math_functions.apply`.
+    `needs_guard`).  `any_zero`: a zero may have either sign.  `flushes`: see `math_functions.apply`.
     """
 
     w: Writer
