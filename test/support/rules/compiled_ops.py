@@ -18,11 +18,11 @@ from .values import EXPONENT_BITS, FRACTION_BITS, Bits, interpreted_bits, sample
 __all__ = ["compare_with_interpreter"]
 
 
-def compare_with_interpreter(op: LoweredOp) -> tuple[int, int]:
+def compare_with_interpreter(op: LoweredOp, any_nan: bool = True) -> tuple[int, int]:
     """How many operands of an op were tried, and for how many the two differ.
 
     A first operand is every pattern of its type, of one of more than 16 bits samples and as many random
-    ones, with each row of samples for the others.
+    ones, with each row of samples for the others.  `any_nan`: a NaN is equal to any other.
     """
     types, line, result = op_program(op.name, op.type, op.source)
     every = np.arange(1 << min(types[0].bits or 0, 16), dtype=np.uint64)
@@ -38,9 +38,10 @@ def compare_with_interpreter(op: LoweredOp) -> tuple[int, int]:
     patterns = [c.astype(f"<u{(t.bits or 8) // 8}") for c, t in zip(columns, types, strict=True)]
     got = _run(types, line, result, patterns)
     expected = interpreted_bits(op.name, patterns, types, result)
-    return len(expected), int(
-        np.count_nonzero((got != expected) & ~(_nan(got, result) & _nan(expected, result)))
-    )
+    differs = got != expected
+    if any_nan:
+        differs &= ~(_nan(got, result) & _nan(expected, result))
+    return len(expected), int(np.count_nonzero(differs))
 
 
 def _patterns(values: Sequence[int], dtype: DataType) -> Bits:
