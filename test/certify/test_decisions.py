@@ -300,6 +300,32 @@ def test_joined_launches(index: str, other: str, between: dict[str, str], expect
     assert found == expected
 
 
+def test_joined_launches_of_open_sizes() -> None:
+    """The grid is not known, so it may be any."""
+    text = """vyre 1
+    program @a workgroup(64) {
+      buffer @x : u32[?] read binding(0)
+      buffer @y : u32[?] write binding(1) live_out
+      %g = global_id x
+      %n = len @y
+      %p = lt %g, %n : u32
+      if %p {
+        %v = load @x[%g] : u32
+        store %v, @y[%g] : u32
+      }
+    }
+    pipeline @main {
+      buffer @x : u32[?] read
+      buffer @m : u32[?]
+      buffer @y : u32[?] write live_out
+      launch @a grid(max(1, ceil_div(len(@x), 64))) (@x, @m)
+      launch @a grid(max(1, ceil_div(len(@x), 64))) (@m, @y)
+    }
+    """
+    decisions = [d for d in decisions_of(text) if d.by == "launch_fusion"]
+    assert [d.status for d in decisions] == ["proved"]
+
+
 def test_an_unsound_coverage_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of u8 wraps; compared as an integer it seems to be another element."""
     text = (ROOT / "test" / "conformance" / "soundness" / "narrow_index_wraps.vyre").read_text()

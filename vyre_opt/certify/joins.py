@@ -12,14 +12,15 @@ What memory holds is a function of the element.  Launches of the group that writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import z3
 
+from ..ir.grids import GridError
 from ..ir.pipeline import Launch, Pipeline
-from ..ir.program import Module
+from ..ir.program import Dim3, Module
 from .accesses import Access, accesses_of
 from .in_bounds import shown_at
 from .obligations import Obligation
@@ -30,11 +31,12 @@ __all__ = ["joined"]
 
 @dataclass(frozen=True)
 class _Member:
-    """A launch of the group.  `names`: the pipeline's buffer for each of the program's; `grid`: its workgroups."""
+    """A launch of the group.  `names`: the pipeline's buffer for each of the program's; `grid`: its workgroups, None
+    if that depends on lengths that are not known."""
 
     nesting: Nesting
     names: dict[str, str]
-    grid: tuple[int, int, int]
+    grid: Dim3 | None
     contents: dict[str, str]
     lengths: dict[str, int]
 
@@ -84,9 +86,16 @@ def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> 
             if formal not in written
         }
         lengths = {formal: count for formal in formals if (count := counts[names[formal]]) is not None}
-        yield _Member(nesting, names, launch.workgroups(counts), contents, lengths)
+        yield _Member(nesting, names, _grid(launch, counts), contents, lengths)
         for formal in written & names.keys():
             version[names[formal]] = version.get(names[formal], 0) + 1
+
+
+def _grid(launch: Launch, counts: Mapping[str, int | None]) -> Dim3 | None:
+    try:
+        return launch.workgroups(counts)
+    except GridError:
+        return None
 
 
 def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier: bool) -> Obligation:
