@@ -6,7 +6,6 @@ Prints what is proved as a table and ends with 1 if anything is wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -22,5 +21,5 @@ arguments = parser.parse_args()
 results = measure(arguments.quick, lambda line: print(line, file=sys.stderr, flush=True))
 print("\n".join(table(results)))
 if arguments.json is not None:
-    arguments.json.write_text(json.dumps(results.as_json(), indent=1) + "\n", encoding="utf-8")
+    arguments.json.write_text(results.as_json(), encoding="utf-8")
 sys.exit(bool(results.wrong))

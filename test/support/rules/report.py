@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import z3
 
@@ -61,8 +61,11 @@ class Results:
     def wrong(self) -> list[str]:
         return [text for line in self.lines for text in line.wrong]
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def as_json(self) -> str:
+        """An object, with a line of text for each row."""
+        head = {key: value for key, value in asdict(self).items() if key != "lines"}
+        rows = ",\n".join(json.dumps(asdict(line)) for line in self.lines)
+        return f'{json.dumps(head)[:-1]}, "lines": [\n{rows}\n]}}\n'
 
 
 def measure(quick: bool, tell: Callable[[str], None] = lambda line: None) -> Results:
