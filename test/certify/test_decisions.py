@@ -176,6 +176,43 @@ def rebased(of: Program) -> None:
     visit(of.body)
 
 
+MOVING = """vyre 1
+program @p workgroup(64) grid(1) {
+  buffer @in : u32[4096] read binding(0)
+  buffer @n : u32[1] read binding(2)
+  buffer @h : u32[4096] read_write
+  buffer @out : u32[4096] write binding(1) live_out
+  %l = local_id x
+  %c0 = const 0 : u32
+  %c63 = const 63 : u32
+  %m = load @n[%c0] : u32
+  %rev = sub %c63, %l : u32
+  for %k = 0 to 4 step 1 {
+    %b = mul %k, %m : u32
+    %i = add %b, %l : u32
+    %j = add %b, %rev : u32
+    %v = load @in[%i] : u32
+    store %v, @h[%i] : u32
+    barrier workgroup
+    %x = load @h[%j] : u32
+    store %x, @out[%i] : u32
+    BARRIER
+  }
+}
+"""
+
+
+def test_a_tile_whose_base_moves_with_a_loop() -> None:
+    """It is used again in each iteration, which a barrier parts."""
+    decisions = [
+        d for d in decisions_of(MOVING.replace("BARRIER", "barrier workgroup")) if "tile of" in d.what
+    ]
+    assert [d.status for d in decisions] == ["proved"]
+    before = parse(MOVING.replace("BARRIER", "")).programs["p"]
+    after = parse(MOVING.replace("BARRIER", "").replace("@h[%i]", "@h[%l]").replace("@h[%j]", "@h[%rev]"))
+    assert "refuted" in statuses(list(tile(before, after.programs["p"], "h")))
+
+
 def test_a_tile_that_is_too_small() -> None:
     text = "store %g, @h[%g] : u32 %x = load @h[%g] : u32 store %x, @out[%g] : u32"
     before, after = program(text), program(text)

@@ -2,10 +2,11 @@
 
 In the program before, every element that a lane reads was written by its own workgroup: earlier by the lane itself, or
 with a barrier between.  In the program after, accesses of one workgroup are at the same distance from where they were,
-so they meet exactly if they met before; and they lie in the tile.
+so they meet exactly if they met before; and they lie in the tile.  Where a barrier parts the iterations of a loop around
+all of them, the distance may be another one in each: the tile is used again.
 
 An access out of bounds is an error of the program, so none is assumed to be: neither at the lane in question, nor at
-the first lane and iteration, whose index bounds by how much others may wrap.
+the first lane, whose index bounds by how much others may wrap.
 
 The writer of an element is not searched for.  It is put in: the lane and the iterations that the index of a store
 gives by division, the largest coefficient first.
@@ -42,9 +43,10 @@ def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
     for access, _ in reads_and_writes:
         if not access.is_write:
             yield _covered(old, access, [a for a, _ in reads_and_writes if a.is_write])
+    parted = _parted_loops(old, [access.op for access, _ in reads_and_writes])
     for pair in reads_and_writes:
         yield _in_tile(old, new, *pair)
-        yield _rebased(old, new, reads_and_writes[0], pair)
+        yield _rebased(old, new, reads_and_writes[0], pair, parted)
         if before.buffers[buffer].dtype is not after.buffers[buffer].dtype and pair[0].is_write:
             yield _narrowed(old, pair[0], after)
 
@@ -72,7 +74,7 @@ def _covered(nesting: Nesting, read: Access, writes: Sequence[Access]) -> Obliga
         [
             point.reaches(read.op),
             *_no_fault(point, read),
-            *(fact for write in writes for fact in _first_inside(point, write)),
+            *(fact for write in writes for fact in _first_inside(point, write, read)),
             part >= 0,
             part < read.width,
         ],
@@ -262,20 +264,25 @@ def _zero_of(variable: z3.ExprRef) -> z3.ExprRef:
 
 
 def _no_fault(point: Point, access: Access) -> list[z3.BoolRef]:
-    """The access is in bounds here, and at the first lane and iteration."""
+    """The access is in bounds here, and at the first lane."""
     count = point.program.buffers[access.buffer].count
-    return [] if count is None else [_is_inside(point, access, count), *_first_inside(point, access)]
+    return [] if count is None else [_is_inside(point, access, count), *_first_inside(point, access, access)]
 
 
-def _first_inside(point: Point, access: Access) -> list[z3.BoolRef]:
-    """The access is in bounds at the first lane and iteration, if it is made there."""
+def _first_inside(point: Point, access: Access, here: Access) -> list[z3.BoolRef]:
+    """`access` is in bounds at the first lane, in the first iterations, and in those that `here` is in at `point`."""
     count, zero = point.program.buffers[access.buffer].count, z3.IntVal(0)
-    lane, iterations = [zero] * len(AXES), dict.fromkeys(point.iterations, zero)
-    first = Point(point.nesting, point.group, "first", lane, iterations)
     if count is None:
         return []
-    fact = z3.Implies(first.reaches(access.op), _is_inside(first, access, count))
-    return [] if first.free else [fact]
+    facts = []
+    lane, zeros = [zero] * len(AXES), dict.fromkeys(point.iterations, zero)
+    shared = shared_loops(point.nesting, access.op, here.op)
+    now = {loop: point.iterations[loop] for loop in shared if loop in point.iterations}
+    for iterations in [zeros, {**zeros, **now}] if now else [zeros]:
+        first = Point(point.nesting, point.group, "first", lane, iterations)
+        fact = z3.Implies(first.reaches(access.op), _is_inside(first, access, count))
+        facts += [] if first.free else [fact]
+    return facts
 
 
 def _is_inside(point: Point, access: Access, count: int) -> z3.BoolRef:
@@ -312,8 +319,29 @@ def _in_tile(old: Nesting, new: Nesting, access: Access, moved: Access) -> Oblig
     )
 
 
+def _parted_loops(nesting: Nesting, ops: Sequence[Op]) -> list[Op]:
+    """The loops around all of `ops` with a barrier before or behind them in each iteration."""
+    loops = (
+        [loop for loop in nesting.loops(ops[0]) if all(loop in nesting.loops(op) for op in ops)]
+        if ops
+        else []
+    )
+    return [loop for loop in loops if loop.name == "for" and _parts_iterations(loop, ops)]
+
+
+def _parts_iterations(loop: Op, ops: Sequence[Op]) -> bool:
+    body = loop.regions[0].ops
+    places = [place for place, top in enumerate(body) if any(op in ops for op in top.walk())]
+    outside = (*body[: min(places)], *body[max(places) + 1 :])
+    return any(op.name == "barrier" and op.attrs["scope"] != "subgroup" for op in outside)
+
+
 def _rebased(
-    old: Nesting, new: Nesting, reference: tuple[Access, Access], access: tuple[Access, Access]
+    old: Nesting,
+    new: Nesting,
+    reference: tuple[Access, Access],
+    access: tuple[Access, Access],
+    parted: Sequence[Op],
 ) -> Obligation:
     """All accesses of a workgroup moved by the same distance; modulo the type of their indices, where that tells them
     apart."""
@@ -338,6 +366,7 @@ def _rebased(
             b.reaches(access[0].op),
             *_no_fault(a, reference[0]),
             *_no_fault(b, access[0]),
+            *(a.iterations[loop] == b.iterations[loop] for loop in parted),
         ],
         alike,
         {
