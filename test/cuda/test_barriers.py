@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from vyre_opt import kernels
+
+pytestmark = pytest.mark.gpu
 
 
 def test_lanes_without_work_wait_for_the_others() -> None:

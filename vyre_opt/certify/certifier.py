@@ -3,11 +3,11 @@
 A pass says what it claims in the certificate of its remark:
 
     claim: tile       program, buffer                  a hand-off that became a tile of each workgroup
-    claim: barrier    program, op, removed             a barrier that went; all that went together
+    claim: barrier    program, op                      a barrier that went
     claim: join       pipeline, at, barriers, halo     launches that became one; their numbers in the pipeline
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
 
-`op`, `removed` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
+`op` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
 """
 
 from __future__ import annotations
@@ -73,12 +73,18 @@ class Certifier:
     def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         """Add a decision for each remark of the pass that something was applied."""
         assert self._before is not None
+        removed: dict[str, list[int]] = {}
+        for remark in remarks:
+            if remark.certificate.get("claim") == "barrier":
+                removed.setdefault(remark.certificate["program"], []).append(remark.certificate["op"])
         for remark in remarks:
             claim = remark.certificate.get("claim")
             if remark.kind != "applied" or claim is None:
                 continue
             rule = _CLAIMS.get(claim)
-            claims = rule(self._before, module, remark.certificate) if rule is not None else None
+            # a barrier may not rest on another one that goes too
+            facts = {**remark.certificate, "removed": removed.get(remark.certificate.get("program", ""), ())}
+            claims = rule(self._before, module, facts) if rule is not None else None
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
 

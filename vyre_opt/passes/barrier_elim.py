@@ -17,6 +17,8 @@ by one lane after a barrier publishes what the others stored before it.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.ops import SCOPES
 from ..ir.program import Block, Module, Op, Program
@@ -78,8 +80,7 @@ class _Segment:
 
 class _Eliminator:
     def __init__(self, program: Program, total: Effects, by_op: dict[Op, Effects], ctx: PassContext) -> None:
-        self.program = program.name
-        self.numbers = {op: number for number, op in enumerate(program.walk())}
+        self.program = program
         self.written = total.writes
         self.by_op = by_op
         self.ctx = ctx
@@ -89,6 +90,11 @@ class _Eliminator:
         """The scopes that hold a single invocation."""
         if has_one_lane and program.grid == (1, 1, 1):
             self.trivial_scopes.add("grid")
+
+    @cached_property
+    def numbers(self) -> dict[Op, int]:
+        """Of the ops in program order; asked for before the first barrier is removed."""
+        return {op: number for number, op in enumerate(self.program.walk())}
 
     def block(self, block: Block, is_whole: bool = False) -> None:
         """Remove barriers in `block`; `is_whole` if nothing runs before it or after it."""
@@ -105,9 +111,8 @@ class _Eliminator:
             for op in barriers:
                 if op in reasons:
                     message = f"the {op.attrs['scope']} barrier is removed: {reasons[op]}"
-                    claim = {"claim": "barrier", "program": self.program, "op": self.numbers[op]}
-                    removed = [self.numbers[other] for other in reasons]
-                    self.ctx.remark("applied", message, op.loc, reason=reasons[op], removed=removed, **claim)
+                    claim = {"claim": "barrier", "program": self.program.name, "op": self.numbers[op]}
+                    self.ctx.remark("applied", message, op.loc, reason=reasons[op], **claim)
             if reasons:
                 self.removed += len(reasons)
                 block.ops = [op for op in block.ops if op not in reasons]

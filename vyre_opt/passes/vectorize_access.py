@@ -108,7 +108,7 @@ class _Vectorizer:
         self.open: dict[_Base, _Group] = {}
         self.places: dict[object, tuple[Block, int]] = {}
         self.vectors = 0
-        self.numbers = {op: number for number, op in enumerate(program.walk())}
+        self.numbers: dict[Op, int] = {}  # in program order, before the pass
 
     # --- groups: what may move together ------------------------------------------------
 
@@ -117,6 +117,7 @@ class _Vectorizer:
         groups: list[_Group] = []
         for place, op in enumerate(block.ops):
             self.places[op] = (block, place)
+            self.numbers[op] = len(self.numbers)
             for inner in op.regions:
                 self.block(inner)
             base, offset = self.base(op)
