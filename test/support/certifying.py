@@ -8,19 +8,17 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 
 import click
 
-from vyre_opt.analysis.bounds import BoundsProofs
-from vyre_opt.analysis.ranges import Ranges
-from vyre_opt.certify.certifier import Certifier, Decision, lowering_decisions
+from vyre_opt.certify.certifier import Certifier, Decision
+from vyre_opt.cli.certify import add_lowering
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Module
-from vyre_opt.lowering.common.guards import needs_guard
 from vyre_opt.passes.manager import PassManager
 
 from .generator import random_program
@@ -29,7 +27,6 @@ from .pipeline_runs import pipeline_text, seed_pipeline
 
 __all__ = ["Certified", "certify_seeds", "decisions_of"]
 
-DIVIDES = ("div", "rem", "shl", "shr")
 SECONDS = 2.0
 """For each obligation."""
 
@@ -87,18 +84,10 @@ def decisions_of(source: str | Module, passes: str = "default") -> list[Decision
     module = parse(source) if isinstance(source, str) else source
     certifier = Certifier()
     PassManager(passes, verify_each=False, observers=[certifier]).run(module)
-    decisions = [*certifier.decisions, *_of_lowering(module)]
-    for decision in decisions:
+    add_lowering(certifier, module)
+    for decision in certifier.decisions:
         decision.certify(SECONDS)
-    return decisions
-
-
-def _of_lowering(module: Module) -> Iterator[Decision]:
-    for program in module.programs.values():
-        proven, ranges = BoundsProofs(program).proven, Ranges(program)
-        divided = [op for op in program.walk() if op.name in DIVIDES and op.result.type.is_int]
-        unguarded = [op for op in divided if not needs_guard(op, ranges)]
-        yield from lowering_decisions(program, [op for op in program.walk() if op in proven], unguarded)
+    return certifier.decisions
 
 
 def certify_seeds(seeds: Iterable[int], kinds: Iterable[str] = KINDS) -> Certified:

@@ -24,7 +24,7 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
             continue
         point = Point.any(nesting, Group(program), "lane")
         index = point.integer(access.op.index).term
-        count = _length(point, access.buffer)
+        count = point.group.length(access.buffer).term
         yield Obligation(
             f"{access} is in bounds",
             [access.op],
@@ -33,13 +33,6 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
             z3.And(index >= 0, index + access.width <= count),
             shown_at(point, index=index, length=count),
         )
-
-
-def _length(point: Point, buffer: str) -> z3.ArithRef:
-    count = point.program.buffers[buffer].count
-    if count is not None:
-        return z3.IntVal(count)
-    return point.group.variable(("len", buffer), f"len.{buffer}", 0, (1 << 64) - 1).term
 
 
 def unguarded(program: Program, ops: Iterable[Op]) -> Iterator[Obligation]:

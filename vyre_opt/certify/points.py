@@ -104,6 +104,12 @@ class Group:
             self.shared[key] = Integer(term, low, high)
         return self.shared[key]
 
+    def length(self, buffer: str) -> Integer:
+        count = self.lengths.get(buffer, self.program.buffers[buffer].count)
+        if count is not None:
+            return _exactly(count)
+        return self.variable(("len", buffer), f"len.{buffer}", 0, (1 << 64) - 1)
+
     def workgroup_id(self, axis: int) -> Integer:
         count = self.num_workgroups(axis)
         if count.low == count.high == 1:
@@ -192,7 +198,7 @@ class Point:
                 taken = self.boolean(outer.operands[0])
                 conditions.append(taken if region == 0 else z3.Not(taken))
             elif outer.name == "for":
-                lower, upper, step = (self._bound(bound, outer) for bound in bounds(outer))
+                lower, upper, step = map(self._bound, bounds(outer))
                 iteration = self.iterations[outer]
                 conditions += [iteration >= 0, lower.term + step.term * iteration < upper.term]
             elif outer.name == "while" and region == 1:
@@ -201,8 +207,8 @@ class Point:
                     conditions.append(self.boolean(end.operands[0]))
         return z3.And(conditions)
 
-    def _bound(self, bound: Value | int, loop: Op) -> Integer:
-        return Integer(z3.IntVal(bound), bound, bound) if isinstance(bound, int) else self.integer(bound)
+    def _bound(self, bound: Value | int) -> Integer:
+        return _exactly(bound) if isinstance(bound, int) else self.integer(bound)
 
     # --- values --------------------------------------------------------------------------------
 
@@ -249,7 +255,7 @@ class Point:
             return self.integer(loop.regions[0].args[loop.regions[1].args.index(value)])
         if loop is None or loop.name != "for" or loop.regions[0].args[0] is not value:
             return self.variable(value)
-        lower, upper, step = (self._bound(bound, loop) for bound in bounds(loop))
+        lower, upper, step = map(self._bound, bounds(loop))
         term = lower.term + step.term * self.iterations[loop]
         # it is below the upper bound where the loop runs, so it does not wrap there
         return Integer(term, lower.low, max(lower.low, upper.high - 1))
@@ -334,11 +340,7 @@ def _linear(point: Point) -> Integer:
 
 
 def _len(point: Point, op: Op) -> Integer:
-    buffer = point.program.buffers[op.attrs["buffer"]]
-    count = point.group.lengths.get(buffer.name, buffer.count)
-    if count is not None:
-        return _exactly(count)
-    return point.group.variable(("len", buffer.name), f"len.{buffer.name}", 0, (1 << 64) - 1)
+    return point.group.length(op.attrs["buffer"])
 
 
 def _spec(point: Point, op: Op) -> Integer | None:

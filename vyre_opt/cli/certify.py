@@ -64,7 +64,7 @@ def _error(decision: Decision) -> Diagnostic:
         return Diagnostic(
             "error", f"unknown: {what}", decision.loc, help="nothing here proves such decisions"
         )
-    failed = next(a for a in decision.answers if a.status == "refuted" or a.status == decision.status)
+    failed = next(a for a in decision.answers if a.status == decision.status)
     claim = failed.obligation
     error = Diagnostic("error", f"{decision.status}: {what}", decision.loc)
     shown = ", ".join(f"{name} = {value}" for name, value in failed.witness.items())
