@@ -14,10 +14,11 @@ from vyre_opt import parse
 from vyre_opt.analysis import coverage
 from vyre_opt.certify.barriers import removed_barrier
 from vyre_opt.certify.in_bounds import in_bounds, unguarded
-from vyre_opt.certify.joins import joined
+from vyre_opt.certify.joins import meet_in_one
 from vyre_opt.certify.obligations import Obligation, prove, smt2
 from vyre_opt.certify.tiles import tile
 from vyre_opt.certify.vectors import vector
+from vyre_opt.cli.certify import certify
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Op, Program
 
@@ -26,8 +27,6 @@ EXAMPLES = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in ("tensor_train", "base64_scan") else ())
     for path in sorted((ROOT / "examples").glob("**/*.vyre"))
 ]
-RECOMPUTES = {f"pipelines/{name}" for name in ("decode_scan", "halo_of_1", "halo_of_16")}
-"""Examples with elements that are computed again, of which nothing is proved yet."""
 
 HEAD = """vyre 1
 program @p workgroup(64) grid(4) {
@@ -60,10 +59,7 @@ def statuses(obligations: list[Obligation]) -> set[str]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT / "examples").as_posix())
 def test_decisions_about_examples_are_proved(path: Path) -> None:
     decisions = decisions_of(path.read_text())
-    unknown = {d.what for d in decisions if d.status != "proved" and "halo" not in d.what}
-    assert not unknown
-    recomputes = [d for d in decisions if d.status != "proved"]
-    assert bool(recomputes) == (path.relative_to(ROOT / "examples").with_suffix("").as_posix() in RECOMPUTES)
+    assert not {d.what for d in decisions if d.status != "proved"}
 
 
 @pytest.mark.parametrize("seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.slow)])
@@ -331,7 +327,7 @@ def test_joined_launches(index: str, other: str, between: dict[str, str], expect
     module = parse(PIPELINE.format(index=index, other=other, **between))
     pipeline = module.pipelines["main"]
     launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
-    found = statuses(list(joined(module, pipeline, launches, (), ())))
+    found = statuses(list(meet_in_one(module, pipeline, launches, ())))
     if between is CHANGED:
         found -= {"proved"}  # of @b and its neighbours
     assert found == expected
@@ -372,6 +368,9 @@ def test_an_unsound_coverage_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None
     assert refuted
     (answer,) = [a for d in refuted for a in d.answers if a.status == "refuted"][:1]
     assert {"first workgroup x", "second workgroup x", "first element"} <= answer.witness.keys()
+    error = next(certify(refuted))
+    assert error.message.startswith("refuted: [launch_fusion] 2 launches (@a, @b) become one")
+    assert "not so where first workgroup x = " in error.notes[0][0]
 
 
 def run_opt(*args: str) -> CompletedProcess[str]:
@@ -386,9 +385,6 @@ def test_the_tool() -> None:
     formulas = run_opt("-O", "--emit=smt2", str(good))
     assert formulas.returncode == 0
     assert formulas.stdout.count("(check-sat)") > 3
-    recomputes = run_opt("-O", "--certify", str(ROOT / "examples" / "pipelines" / "halo_of_1.vyre"))
-    assert recomputes.returncode == 1
-    assert "error: unknown: [launch_fusion]" in recomputes.stderr
 
 
 def test_formulas_for_other_solvers() -> None:

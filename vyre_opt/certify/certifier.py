@@ -4,7 +4,8 @@ A pass says what it claims in the certificate of its remark:
 
     claim: tile       program, buffer                  a hand-off that became a tile of each workgroup
     claim: barrier    program, op                      a barrier that went
-    claim: join       pipeline, at, barriers, halo     launches that became one; their numbers in the pipeline
+    claim: join       pipeline, at, program, barriers, buffers, halo      launches that became one; their numbers in
+                                                       the pipeline, and the program's names for its buffers
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
 
 `op` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
@@ -21,8 +22,9 @@ from ..ir.diagnostics import Location
 from ..ir.pipeline import Launch
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
+from .bodies import Halo
 from .in_bounds import in_bounds, unguarded
-from .joins import joined
+from .joins import Join, joined
 from .obligations import Answer, Obligation, prove, smt2
 from .tiles import tile
 from .vectors import vector
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from ..passes.registry import Pass
 
 __all__ = ["Certifier", "Decision", "lowering_decisions"]
+
+Facts = Mapping[str, Any]
+"""A certificate."""
 
 
 @dataclass
@@ -73,18 +78,12 @@ class Certifier:
     def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         """Add a decision for each remark of the pass that something was applied."""
         assert self._before is not None
-        removed: dict[str, list[int]] = {}
-        for remark in remarks:
-            if remark.certificate.get("claim") == "barrier":
-                removed.setdefault(remark.certificate["program"], []).append(remark.certificate["op"])
-        for remark in remarks:
-            claim = remark.certificate.get("claim")
-            if remark.kind != "applied" or claim is None:
-                continue
-            rule = _CLAIMS.get(claim)
-            # a barrier may not rest on another one that goes too
-            facts = {**remark.certificate, "removed": removed.get(remark.certificate.get("program", ""), ())}
-            claims = rule(self._before, module, facts) if rule is not None else None
+        applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
+        for remark in applied:
+            facts = remark.certificate
+            rule = _CLAIMS.get(facts["claim"])
+            others = [r.certificate for r in applied if r.certificate["claim"] == facts["claim"]]
+            claims = rule(self._before, module, facts, others) if rule is not None else None
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
 
@@ -97,33 +96,52 @@ def lowering_decisions(program: Program, proven: Iterable[Op], without_guard: It
     ]
 
 
-def _tile(before: Module, after: Module, facts: Mapping[str, Any]) -> Iterable[Obligation]:
+def _tile(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     name = facts["program"]
     return tile(before.programs[name], after.programs[name], facts["buffer"])
 
 
-def _barrier(before: Module, after: Module, facts: Mapping[str, Any]) -> Iterable[Obligation]:
+def _barrier(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    """A barrier may not rest on another one that goes too."""
     program = before.programs[facts["program"]]
     ops = list(program.walk())
-    return removed_barrier(program, ops[facts["op"]], [ops[number] for number in facts["removed"]])
+    removed = [ops[other["op"]] for other in others if other["program"] == facts["program"]]
+    return removed_barrier(program, ops[facts["op"]], removed)
 
 
-def _vector(before: Module, after: Module, facts: Mapping[str, Any]) -> Iterable[Obligation]:
+def _vector(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     program = before.programs[facts["program"]]
     ops = list(program.walk())
     return vector(program, [[ops[number] for number in same] for same in facts["lanes_of"]])
 
 
-def _join(before: Module, after: Module, facts: Mapping[str, Any]) -> Iterable[Obligation] | None:
-    """None where elements are computed again, of which nothing here knows."""
-    if facts["halo"]:
-        return None
-    pipeline = before.pipelines[facts["pipeline"]]
-    launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
-    return joined(before, pipeline, [launches[number] for number in facts["at"]], facts["barriers"], ())
+def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    pipeline, now = (module.pipelines[facts["pipeline"]] for module in (before, after))
+    old, new = ([stage for stage in each.walk() if isinstance(stage, Launch)] for each in (pipeline, now))
+    groups = [other["at"] for other in others if other["pipeline"] == facts["pipeline"]]
+    gone = {number for group in groups for number in group[1:]}
+    place = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
+    return joined(
+        Join(
+            before,
+            pipeline,
+            [old[number] for number in facts["at"]],
+            after.programs[facts["program"]],
+            new[place] if place < len(new) else None,
+            frozenset(pipeline.buffers.keys() - now.buffers.keys()),
+            facts["barriers"],
+            facts["buffers"],
+            [_halo(each) for each in facts["halo"]],
+            [old[number] for group in groups for number in group],
+        )
+    )
 
 
-_CLAIMS: dict[str, Callable[[Module, Module, Mapping[str, Any]], Iterable[Obligation] | None]] = {
+def _halo(facts: Facts) -> Halo:
+    return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
+
+
+_CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[Obligation]]] = {
     "tile": _tile,
     "join": _join,
     "barrier": _barrier,

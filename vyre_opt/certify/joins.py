@@ -1,5 +1,8 @@
 """The claim that launches may be one: that of `launch_fusion`.
 
+The joined program is their bodies, see `bodies`.  Buffers that leave the pipeline nobody else needs, and what a
+workgroup reads of them it has written itself.
+
 Launches run one after the other.  Joined, nothing orders different workgroups any more, and in a workgroup only a
 barrier orders different lanes.  So wherever two of the launches meet in memory, one of them writing, it must be the same
 workgroup; and the same lane, where no barrier is put between them.
@@ -12,29 +15,53 @@ What memory holds is a function of the element.  Launches of the group that writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
 
 import z3
 
 from ..ir.grids import GridError
-from ..ir.pipeline import Launch, Pipeline
-from ..ir.program import Dim3, Module
+from ..ir.pipeline import HostRead, Launch, Pipeline
+from ..ir.program import AccessMode, Dim3, Module, Program
 from .accesses import Access, accesses_of
+from .bodies import Body, Halo, JoinedBodies, Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation
 from .points import Group, Nesting, Point
+from .tiles import covered
 
-__all__ = ["joined"]
+__all__ = ["Join", "joined", "meet_in_one"]
+
+
+@dataclass(frozen=True)
+class Join:
+    """`launches` of a pipeline became one of `program`, `after`.
+
+    `barriers`: the launches that get a barrier before them, by their place.  `buffers`: the program's name for each of
+    their buffers.  `fused`: all launches of the pipeline that became part of another one at the same time.
+    """
+
+    module: Module
+    pipeline: Pipeline
+    launches: Sequence[Launch]
+    program: Program
+    after: Launch | None
+    left: frozenset[str]
+    barriers: Sequence[int]
+    buffers: Mapping[str, str]
+    halos: Sequence[Halo]
+    fused: Sequence[Launch]
 
 
 @dataclass(frozen=True)
 class _Member:
     """A launch of the group.  `names`: the pipeline's buffer for each of the program's; `grid`: its workgroups, None
-    if that depends on lengths that are not known."""
+    if that depends on lengths that are not known.  `accesses`: those that are looked at."""
 
     nesting: Nesting
+    accesses: Sequence[Access]
     names: dict[str, str]
     grid: Dim3 | None
     contents: dict[str, str]
@@ -46,29 +73,114 @@ class _Member:
             self.nesting, Group(self.nesting.program, group, self.grid, self.lengths), name, self.contents
         )
 
+    def again(self, bodies: JoinedBodies, number: int) -> _Member:
+        """The launch as the joined program runs it, each workgroup for its neighbours too."""
+        ops = {its for (launch, _), its in bodies.again.items() if launch == number}
+        joined = bodies.nesting
+        names = {its: name for name, its in bodies.buffers.items()}
+        lengths = {its: n for its, name in names.items() if (n := bodies.lengths[name]) is not None}
+        contents = {its: f"{names[its]}.0" for its in names if its not in bodies.written}
+        accesses = [access for access in accesses_of(joined) if access.op in ops]
+        return _Member(joined, accesses, names, self.grid, contents, lengths)
 
-def joined(
-    module: Module,
-    pipeline: Pipeline,
-    launches: Sequence[Launch],
-    barriers: Sequence[int],
-    halos: Sequence[str],
+
+def joined(join: Join) -> Iterator[Obligation]:
+    """All that has to hold."""
+    members = list(_members(join.module, join.pipeline, join.launches))
+    bodies = JoinedBodies(
+        join.program,
+        [Body(member.nesting.program, member.names) for member in members],
+        join.barriers,
+        join.buffers,
+        join.halos,
+        join.pipeline.static_lengths,
+        members[0].grid,
+    )
+    try:
+        bodies.match()
+        _match_launch(join, members)
+        _match_pipeline(join)
+    except Mismatch as mismatch:
+        yield Obligation(
+            "the joined program runs the bodies of the launches in order",
+            mismatch.ops,
+            [],
+            [],
+            z3.BoolVal(False),
+            is_refuted=lambda model: False,
+            otherwise=str(mismatch),
+        )
+        return
+    yield from bodies.places()
+    yield from _covered(join, bodies)
+    again = {halo.producer for halo in join.halos}
+    for number in again:
+        members[number] = members[number].again(bodies, number)
+    yield from _meetings(members, join.barriers, {halo.buffer for halo in join.halos})
+
+
+def meet_in_one(
+    module: Module, pipeline: Pipeline, launches: Sequence[Launch], barriers: Sequence[int]
 ) -> Iterator[Obligation]:
-    """`barriers`: the launches that get a barrier before them, by their place.  `halos`: buffers that are made anew by
-    each workgroup that reads them, of which this says nothing."""
-    members = list(_members(module, pipeline, launches))
+    """Wherever two of the launches meet in memory, one of them writing, it is one workgroup."""
+    return _meetings(list(_members(module, pipeline, launches)), barriers, frozenset())
+
+
+def _meetings(
+    members: Sequence[_Member], barriers: Sequence[int], tiles: Container[str]
+) -> Iterator[Obligation]:
+    """`tiles`: buffers of which each workgroup has its own."""
     for i, j in combinations(range(len(members)), 2):
         has_barrier = any(i < place <= j for place in barriers)
-        for a in accesses_of(members[i].nesting):
-            for b in accesses_of(members[j].nesting):
-                buffer = members[i].names.get(a.buffer)
-                if (
-                    buffer is not None
-                    and buffer not in halos
-                    and buffer == members[j].names.get(b.buffer)
-                    and (a.is_write or b.is_write)
-                ):
-                    yield _meet_in_one(members[i], members[j], a, b, has_barrier)
+        for a, b in product(members[i].accesses, members[j].accesses):
+            buffer = members[i].names.get(a.buffer)
+            if (
+                buffer is not None
+                and buffer not in tiles
+                and buffer == members[j].names.get(b.buffer)
+                and (a.is_write or b.is_write)
+            ):
+                yield _meet_in_one(members[i], members[j], a, b, has_barrier)
+
+
+def _match_launch(join: Join, members: Sequence[_Member]) -> None:
+    """The launch of the joined program is over the same grid, with the buffers of the launches."""
+    if join.after is None or join.after.program != join.program.name:
+        raise Mismatch(f"@{join.program.name} is not launched in their place")
+    lengths = join.pipeline.static_lengths
+    for launch in (*join.launches, join.after):
+        if _grid(launch, lengths) != members[0].grid or (
+            members[0].grid is None and launch.grid != join.launches[0].grid
+        ):
+            raise Mismatch("the grids are not equal")
+    if len(set(join.buffers.values())) < len(join.buffers):
+        raise Mismatch("two buffers became one")
+    bound = [buffer.name for buffer in join.program.bound_buffers]
+    if [join.buffers.get(name) for name in join.after.buffers] != bound:
+        raise Mismatch(f"@{join.program.name} is launched with other buffers")
+
+
+def _match_pipeline(join: Join) -> None:
+    """Buffers that left the pipeline nobody else uses: not the host, and no stage that is not a part of a launch now."""
+    inside = {id(launch) for launch in join.fused}
+    for name in join.left & join.buffers.keys():
+        buffer = join.pipeline.buffers[name]
+        if buffer.live_in or buffer.live_out or buffer.access in (AccessMode.READ, AccessMode.WRITE):
+            raise Mismatch(f"@{name} is the host's")
+        for stage in join.pipeline.walk():
+            named = (stage.buffer,) if isinstance(stage, HostRead) else getattr(stage, "buffers", ())
+            if name in named and id(stage) not in inside:
+                raise Mismatch(f"@{name} is used by another stage")
+
+
+def _covered(join: Join, bodies: JoinedBodies) -> Iterator[Obligation]:
+    """What is read of buffers that left the pipeline, the workgroup has written."""
+    for name in sorted(join.left & join.buffers.keys()):
+        accesses = accesses_of(bodies.nesting, join.buffers[name])
+        for read in accesses:
+            if not read.is_write or read.is_atomic:
+                given = partial(bodies.inside, op=read.op)
+                yield covered(bodies.nesting, read, [a for a in accesses if a.is_write], given)
 
 
 def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> Iterator[_Member]:
@@ -79,14 +191,15 @@ def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> 
         formals = [buffer.name for buffer in program.bound_buffers]
         names = dict(zip(formals, launch.buffers, strict=True))
         nesting = Nesting(program)
-        written = {access.buffer for access in accesses_of(nesting) if access.is_write}
+        accesses = accesses_of(nesting)
+        written = {access.buffer for access in accesses if access.is_write}
         contents = {
             formal: f"{actual}.{version.get(actual, 0)}"
             for formal, actual in names.items()
             if formal not in written
         }
         lengths = {formal: count for formal in formals if (count := counts[names[formal]]) is not None}
-        yield _Member(nesting, names, _grid(launch, counts), contents, lengths)
+        yield _Member(nesting, accesses, names, _grid(launch, counts), contents, lengths)
         for formal in written & names.keys():
             version[names[formal]] = version.get(names[formal], 0) + 1
 

@@ -32,7 +32,7 @@ class Obligation:
 
     `what`: in words.  `ops`: those that it is about.  `shown`: terms that a refutation gives the values of, by name.
     `enough`: claims from which `claim` follows, and which are quicker to prove.  `is_refuted`: whether values that
-    `claim` does not hold for refute what is meant, where it says more than that.
+    `claim` does not hold for refute what is meant, where it says more than that; `otherwise`: what they say then.
     """
 
     what: str
@@ -43,6 +43,7 @@ class Obligation:
     shown: dict[str, z3.ArithRef] = field(default_factory=dict)
     enough: Sequence[z3.BoolRef] = ()
     is_refuted: Callable[[z3.ModelRef], bool] = lambda model: True
+    otherwise: str = "it holds where z3 tried it, by no witness that was put in"
 
     def assumptions(self) -> list[z3.BoolRef]:
         known = {fact.get_id(): fact for point in self.points for fact in point.assumptions()}
@@ -78,9 +79,7 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     if free:
         return Answer(obligation, UNKNOWN, spent, reason=f"nothing is known of {', '.join(free)}")
     if not obligation.is_refuted(solver.model()):
-        return Answer(
-            obligation, UNKNOWN, spent, reason="it holds where z3 tried it, by no witness that was put in"
-        )
+        return Answer(obligation, UNKNOWN, spent, reason=obligation.otherwise)
     return Answer(obligation, REFUTED, spent, _values(obligation, solver.model()))
 
 

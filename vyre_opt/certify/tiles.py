@@ -16,7 +16,7 @@ gives by division, the largest coefficient first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,7 +31,7 @@ from .in_bounds import shown_at
 from .obligations import Obligation
 from .points import Group, Nesting, Point, type_range
 
-__all__ = ["tile"]
+__all__ = ["covered", "tile"]
 
 SEARCH_MILLISECONDS = 2000
 
@@ -42,7 +42,7 @@ def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
     reads_and_writes = list(zip(accesses_of(old, buffer), accesses_of(new, buffer), strict=True))
     for access, _ in reads_and_writes:
         if not access.is_write:
-            yield _covered(old, access, [a for a, _ in reads_and_writes if a.is_write])
+            yield covered(old, access, [a for a, _ in reads_and_writes if a.is_write])
     parted = _parted_loops(old, [access.op for access, _ in reads_and_writes])
     for pair in reads_and_writes:
         yield _in_tile(old, new, *pair)
@@ -54,7 +54,13 @@ def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
 # --- each read is covered
 
 
-def _covered(nesting: Nesting, read: Access, writes: Sequence[Access]) -> Obligation:
+def covered(
+    nesting: Nesting,
+    read: Access,
+    writes: Sequence[Access],
+    given: Callable[[Point], list[z3.BoolRef]] = lambda reader: [],
+) -> Obligation:
+    """Each element that is read, the workgroup has written.  `given`: what else is known of the reader."""
     group = Group(nesting.program)
     point = Point.any(nesting, group, "reader")
     part = z3.Int("part")
@@ -74,6 +80,7 @@ def _covered(nesting: Nesting, read: Access, writes: Sequence[Access]) -> Obliga
         [
             point.reaches(read.op),
             *_no_fault(point, read),
+            *given(point),
             *(fact for write in writes for fact in _first_inside(point, write, read)),
             part >= 0,
             part < read.width,

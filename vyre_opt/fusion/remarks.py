@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,9 +52,17 @@ class FusionGroup:
 
 
 def remark_joined(
-    sink: RemarkSink, pipeline: Pipeline, group: FusionGroup, program: Program, at: Sequence[int]
+    sink: RemarkSink,
+    pipeline: Pipeline,
+    group: FusionGroup,
+    program: Program,
+    at: Sequence[int],
+    buffers: Mapping[str, str],
 ) -> None:
-    """Remark on what was joined, and what it saves.  `at`: the launches' numbers in the pipeline as it was."""
+    """Remark on what was joined, and what it saves.
+
+    `at`: the launches' numbers in the pipeline as it was.  `buffers`: the program's name for each of theirs.
+    """
     launches = [node.launch.program for node in group.nodes]
     removed = [*group.internal, *(tile.buffer for tile in group.tiles)]
     saved = sum(_bytes_moved(pipeline, group, name) for name in removed)
@@ -76,8 +84,9 @@ def remark_joined(
         launches=launches,
         program=program.name,
         internal=removed,
+        buffers=dict(buffers),
         barriers=sorted(group.barriers),
-        halo=[_halo_facts(halo) for halo in group.halos],
+        halo=[_halo_facts(*each) for each in zip(group.halos, group.tiles, strict=True)],
         saved_launches=len(launches) - 1,
         saved_bytes=saved,
     )
@@ -165,10 +174,10 @@ def _bytes_moved(pipeline: Pipeline, group: FusionGroup, name: str) -> int:
     return times * (pipeline.buffers[name].size_bytes or 0)
 
 
-def _halo_facts(halo: Halo) -> dict[str, Any]:
-    tile = halo.tile
+def _halo_facts(halo: Halo, tile: HaloTile) -> dict[str, Any]:
     return {
         "buffer": tile.buffer,
+        "producer": tile.producer,
         "tile": [tile.low, tile.low + tile.size - 1],
         "stride": tile.stride,
         "tile_bytes": halo.bytes,

@@ -101,7 +101,7 @@ class _Fuser:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
         # keyed by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
-        self.joined: dict[Any, Program] = {}
+        self.joined: dict[Any, tuple[Program, Sequence[str]]] = {}
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.saved = 0
         self.internal = 0
@@ -218,8 +218,9 @@ class _Fuser:
         tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
         known = tuple(lengths[name] for name in names)
         key = (members, known, group.nodes[0].grid, group.barriers, tuple(internal), tuple(tiles))
-        program = self.joined.get(key)
-        if program is None:
+        if key in self.joined:
+            program, own_names = self.joined[key]
+        else:
             program = join(
                 joined_name(group.members, self.module.programs),
                 group.members,
@@ -230,10 +231,11 @@ class _Fuser:
                 initialized=group.local,
                 tiles=group.tiles,
             )
-            self.joined[key] = program
+            own_names = names
+            self.joined[key] = program, names
             self.module.add_before_pipelines(program)
         at = [self.numbers[id(node.launch)] for node in group.nodes]
-        remark_joined(self.ctx, pipeline, group, program, at)
+        remark_joined(self.ctx, pipeline, group, program, at, dict(zip(names, own_names, strict=True)))
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch

@@ -1,0 +1,399 @@
+"""The claim that a joined program runs the bodies of its launches, one after the other.
+
+Both are read side by side: each access, barrier and structured op of a launch's program is the next one of the joined
+program, and each pure op is one that the joined program has computed by then, from equal operands.
+
+    launch @a    %v = load @in[%i]         @a_then_b    %v = load @in[%i]
+                 store %v, @out[%i]                     store %v, @mid[%i]
+                                                        barrier workgroup
+    launch @b    %u = load @in[%i]                      %u = load @mid[%i]
+
+A launch that is *computed again* by each workgroup that needs its elements is the body of a loop and of a branch in it.
+There, an invocation is run as another one: as that of the global id which the branch compares.  What it stores is in
+workgroup memory, as far from the first element of the workgroup's tile as the element was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import z3
+
+from ..ir.ops import AXES, SUBGROUP_SIZE
+from ..ir.program import Block, Dim3, Op, Program, Value
+from ..ir.types import DataType
+from .in_bounds import shown_at
+from .obligations import Obligation
+from .points import Group, Nesting, Point
+
+__all__ = ["Body", "Halo", "JoinedBodies", "Mismatch"]
+
+IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
+
+
+class Mismatch(Exception):
+    """The joined program is not the bodies of its launches, as far as can be seen.  `ops`: where."""
+
+    def __init__(self, message: str, *ops: Op) -> None:
+        super().__init__(message)
+        self.ops = ops
+
+
+@dataclass(frozen=True)
+class Halo:
+    """A buffer of the pipeline that each workgroup computes for itself, by running the launch `producer` of the group.
+
+    Its tile holds the elements from `stride * workgroup id + low` on.
+    """
+
+    buffer: str
+    producer: int
+    stride: int
+    low: int
+
+
+@dataclass(frozen=True)
+class Body:
+    """A launch of the group.  `names`: the pipeline's buffer for each of the program's."""
+
+    program: Program
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _TileAccess:
+    """An access of the joined program to a tile, and the value that was its index."""
+
+    op: Op
+    was: Value
+    halo: Halo
+
+
+@dataclass
+class JoinedBodies:
+    """`buffers`: the joined program's name for buffers of the pipeline.  `barriers`: launches that get one before them.
+    `lengths`: the elements of the pipeline's buffers.  `grid`: the workgroups of all launches, if known.
+
+    After `match`: `again`, the ops of launches that are computed again, and those of the joined program which do that;
+    `tiles`, its accesses to tiles.
+    """
+
+    joined: Program
+    bodies: Sequence[Body]
+    barriers: Sequence[int]
+    buffers: Mapping[str, str]
+    halos: Sequence[Halo]
+    lengths: Mapping[str, int | None]
+    grid: Dim3 | None
+    again: dict[tuple[int, Op], Op] = field(default_factory=dict)
+    tiles: list[_TileAccess] = field(default_factory=list)
+    known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
+    values: dict[Value, Value] = field(default_factory=dict)
+    own: dict[tuple[int, str], str] = field(default_factory=dict)
+    identities: list[Obligation] = field(default_factory=list)
+    number: int = 0
+    run_as: Value | None = None
+
+    def __post_init__(self) -> None:
+        self.nesting = Nesting(self.joined)
+        self.written = {op.attrs["buffer"] for op in self.nesting.ops if "buffer" in op.attrs and _writes(op)}
+
+    # --- side by side ---------------------------------------------------------------------
+
+    def match(self) -> None:
+        """Raises Mismatch."""
+        ops, at = self.joined.body.ops, 0
+        for halo in self.halos:
+            if not self.joined.buffers[self.buffers[halo.buffer]].is_workgroup:
+                raise Mismatch(f"all workgroups write the one @{halo.buffer}")
+        for number, body in enumerate(self.bodies):
+            self.number = number
+            if body.program.workgroup != self.joined.workgroup:
+                raise Mismatch(f"the workgroup of @{body.program.name} is another one")
+            if self.number in self.barriers:
+                at = self._barrier(ops, at)
+            if any(halo.producer == self.number for halo in self.halos):
+                at = self._again(body.program, ops, at)
+            else:
+                at = self._ops(body.program.body.ops, ops, at)
+        if at < len(ops):
+            raise Mismatch("no launch has this op", ops[at])
+
+    def _barrier(self, ops: Sequence[Op], at: int) -> int:
+        at = self._pure(ops, at)
+        if at == len(ops) or ops[at].name != "barrier" or ops[at].attrs["scope"] == "subgroup":
+            raise Mismatch("here should be a barrier", *ops[at : at + 1])
+        return at + 1
+
+    def _ops(self, before: Sequence[Op], after: Sequence[Op], at: int) -> int:
+        """`before`, at `after[at]` and what follows.  Returns where that ends."""
+        for op in before:
+            at = self._pure(after, at)
+            if op.definition.is_pure or (op.name == "load" and not self._is_next(op, after, at)):
+                self._computed(op)
+            else:
+                self._same(op, after, at)
+                at += 1
+        return self._pure(after, at)
+
+    def _pure(self, ops: Sequence[Op], at: int) -> int:
+        while at < len(ops) and ops[at].definition.is_pure:
+            self.known.setdefault(_key(self.joined, ops[at], ops[at].operands), ops[at].results)
+            at += 1
+        return at
+
+    def _is_next(self, load: Op, ops: Sequence[Op], at: int) -> bool:
+        """Whether a load of a launch is the next op.  If not it may be one of before, of what nothing writes."""
+        return at < len(ops) and ops[at].name == "load" and self._difference(load, ops[at]) is None
+
+    def _computed(self, op: Op) -> None:
+        """A pure op, or a load, of which the joined program has the value."""
+        if self.run_as is not None and op.name in IDS:
+            self.values[op.result] = self._id_of_other(op)
+            return
+        key = _key(self._program, op, self._operands(op), self._buffer(op))
+        if op.name == "load" and self._buffer(op) in self.written:
+            key = None
+        if self._length(op) is not None and key not in self.known:
+            key = ("const", (), (op.result.type,), (("value", repr(self._length(op))),), None)
+        if key not in self.known:
+            raise Mismatch(f"the joined program does not compute what this {op.name} gives", op)
+        self.values.update(zip(op.results, self.known[key], strict=True))
+
+    def _length(self, op: Op) -> int | None:
+        """What `len` gives, where the pipeline says it."""
+        if op.name != "len":
+            return None
+        length = self.lengths.get(self.bodies[self.number].names.get(op.attrs["buffer"], ""))
+        return None if length is None else length % (1 << (op.result.type.bits or 1))
+
+    def _same(self, op: Op, after: Sequence[Op], at: int) -> None:
+        """An op that is the next one of the joined program."""
+        if at == len(after):
+            raise Mismatch(f"the joined program ends before this {op.name}", op)
+        other = after[at]
+        if self.run_as is not None:
+            self._check_again(op)
+        difference = self._difference(op, other)
+        if difference is not None:
+            raise Mismatch(f"{difference}: this {other.name} stands for", other, op)
+        self.values.update(zip(op.results, other.results, strict=True))
+        halo = self._halo(op)
+        if halo is not None and _writes(op) and halo.producer != self.number:
+            raise Mismatch("neighbours do not see what this stores to a tile", other, op)
+        if halo is not None:
+            self.tiles.append(_TileAccess(other, self.values[op.index], halo))
+        elif "buffer" in op.attrs:
+            self.own.setdefault((self.number, op.attrs["buffer"]), other.attrs["buffer"])
+        if self.run_as is not None:
+            self.again[self.number, op] = other
+        for mine, its in zip(op.regions, other.regions, strict=True):
+            self.values.update(zip(mine.args, its.args, strict=True))
+            self._block(mine, its)
+        if op.name == "load" and other.attrs["buffer"] not in self.written:
+            self.known.setdefault(_key(self.joined, other, other.operands), other.results)
+
+    def _block(self, before: Block, after: Block) -> None:
+        with self._scope():
+            if self._ops(before.ops, after.ops, 0) < len(after.ops):
+                raise Mismatch("the joined block goes on", *after.ops[-1:])
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        """What a block computes is known in it only."""
+        outer, self.known = self.known, dict(self.known)
+        yield
+        self.known = outer
+
+    # --- one op ---------------------------------------------------------------------------
+
+    @property
+    def _program(self) -> Program:
+        return self.bodies[self.number].program
+
+    def _operands(self, op: Op) -> tuple[Value, ...]:
+        try:
+            return tuple(self.values[value] for value in op.operands)
+        except KeyError:
+            raise Mismatch(f"an operand of this {op.name} is not known", op) from None
+
+    def _difference(self, op: Op, other: Op) -> str | None:
+        """In what an op of a launch and one of the joined program differ; None if they are the same op."""
+        if op.name != other.name or len(op.regions) != len(other.regions):
+            return f"not a {op.name}"
+        if op.definition.kernel is not None:
+            return "a named kernel"
+        mine, its = self._operands(op), other.operands
+        if self._halo(op) is not None:  # the index is another one: see `places`
+            mine, its = mine[:-1], its[:-1]
+        if mine != its or len(op.operands) != len(other.operands):
+            return "other operands"
+        if [r.type for r in op.results] != [r.type for r in other.results]:
+            return "another type"
+        if [[a.type for a in b.args] for b in op.regions] != [
+            [a.type for a in b.args] for b in other.regions
+        ]:
+            return "another type"
+        if _attrs(self._program, op) != _attrs(self.joined, other):
+            return "other attributes"
+        return self._other_buffer(op, other) if "buffer" in op.attrs else None
+
+    def _other_buffer(self, op: Op, other: Op) -> str | None:
+        name = other.attrs["buffer"]
+        if self._buffer(op, name) != name:
+            return f"@{name} is another buffer"
+        if self._program.buffers[op.attrs["buffer"]].dtype is not self.joined.buffers[name].dtype:
+            return f"@{name} has another type"
+        return None
+
+    def _buffer(self, op: Op, proposed: str | None = None) -> str | None:
+        """The joined program's name of an op's buffer.  `proposed`: for one that only this launch has, at first sight."""
+        if "buffer" not in op.attrs:
+            return None
+        actual = self.bodies[self.number].names.get(op.attrs["buffer"])
+        if actual is not None:
+            return self.buffers.get(actual)
+        known = self.own.get((self.number, op.attrs["buffer"]))
+        taken = proposed in self.buffers.values() or proposed in self.own.values()
+        return known or (None if taken else proposed)
+
+    def _halo(self, op: Op) -> Halo | None:
+        if "buffer" not in op.attrs or op.name == "len":
+            return None
+        actual = self.bodies[self.number].names.get(op.attrs["buffer"])
+        return next((halo for halo in self.halos if halo.buffer == actual), None)
+
+    # --- computed again --------------------------------------------------------------------
+
+    def _again(self, program: Program, ops: Sequence[Op], at: int) -> int:
+        """A loop around a branch around the body."""
+        at = self._pure(ops, at)
+        if at == len(ops) or ops[at].name != "for" or ops[at].results:
+            raise Mismatch(f"@{program.name} is not computed again here", *ops[at : at + 1])
+        if self.joined.workgroup[1:] != (1, 1) or self.grid is None or self.grid[1:] != (1, 1):
+            raise Mismatch(f"@{program.name} has more than one dimension, or an open grid", ops[at])
+        if any(buffer.binding is None for buffer in program.buffers.values()):
+            raise Mismatch(f"@{program.name} has memory of its own", ops[at])
+        inner = ops[at].regions[0].ops
+        with self._scope():
+            branch_at = self._pure(inner, 0)
+            branch = inner[branch_at] if branch_at < len(inner) else None
+            compare = branch.operands[0].owner if branch is not None and branch.name == "if" else None
+            if branch is None or not isinstance(compare, Op) or compare.name != "lt":
+                raise Mismatch("here should be a branch on the invocation's id", ops[at])
+            if self._pure(inner, branch_at + 1) < len(inner) or any(b.ops for b in branch.regions[1:]):
+                raise Mismatch("the loop does more than the launch", branch)
+            self.run_as = compare.operands[0]
+            self.identities.append(self._exists(program, branch))
+            self._block(program.body, branch.regions[0])
+            self.run_as = None
+        return at + 1
+
+    def _check_again(self, op: Op) -> None:
+        """What may be run in several workgroups: ops that touch nothing but what they alone store."""
+        halo = self._halo(op)
+        is_own = halo is not None and halo.producer == self.number
+        if "buffer" in op.attrs and _writes(op) != is_own:
+            raise Mismatch(
+                "a launch that is computed again only stores to its tile, and only loads others", op
+            )
+        if op.definition.effects & {"atomic", "sync", "subgroup", "trap"}:
+            raise Mismatch("invocations that are run again exchange nothing", op)
+
+    def _exists(self, program: Program, branch: Op) -> Obligation:
+        assert self.run_as is not None and self.grid is not None
+        point = Point.any(self.nesting, self._group(), "lane")
+        own = point.integer(self.run_as).term
+        first = branch.regions[0].ops[0] if branch.regions[0].ops else branch
+        return Obligation(
+            f"@{program.name} is run as invocations that it has",
+            [branch],
+            [point],
+            [point.reaches(first)],
+            z3.And(own >= 0, own < self.grid[0] * self.joined.workgroup[0]),
+            shown_at(point, id=own),
+        )
+
+    def _id_of_other(self, op: Op) -> Value:
+        """The value in the joined program that is an id of the invocation which this one is run as."""
+        assert self.run_as is not None
+        point = Point.any(self.nesting, self._group(), "lane")
+        own, lanes = point.integer(self.run_as).term, self.joined.workgroup[0]
+        expected = {
+            "global_id": own,
+            "local_id": own % lanes,
+            "workgroup_id": own / lanes,
+            "lane_id": own % lanes % SUBGROUP_SIZE,
+            "subgroup_id": own % lanes / SUBGROUP_SIZE,
+        }[op.name]
+        if op.attrs.get("axis", AXES[0]) != AXES[0]:
+            expected = z3.IntVal(0)
+        for (value,) in (results for results in self.known.values() if len(results) == 1):
+            if value.type is DataType.U32 and z3.is_true(z3.simplify(point.integer(value).term == expected)):
+                return value
+        raise Mismatch(f"the joined program has no {op.name} of the invocation that is run again", op)
+
+    # --- what has to hold -------------------------------------------------------------------
+
+    def _group(self) -> Group:
+        return Group(self.joined, grid=self.grid)
+
+    def places(self) -> Iterator[Obligation]:
+        """Accesses to a tile are where the element is in it."""
+        yield from self.identities
+        for access in self.tiles:
+            point = Point.any(self.nesting, self._group(), "lane")
+            halo, group = access.halo, point.group
+            place = point.integer(access.op.index).term
+            element = point.integer(access.was).term
+            width = self.width(access.op)
+            size = self.joined.buffers[access.op.attrs["buffer"]].count or 0
+            first = halo.stride * group.workgroup_id(0).term + halo.low
+            yield Obligation(
+                f"this {access.op.name} is of element - {halo.stride} * workgroup - {halo.low}, which lies in the tile",
+                [access.op],
+                [point],
+                [point.reaches(access.op), *self.inside(point, access.op)],
+                z3.And(place == element - first, place >= 0, place + width <= size),
+                shown_at(point, element=element, place=place),
+            )
+
+    def inside(self, point: Point, op: Op) -> list[z3.BoolRef]:
+        """An access out of bounds is an error of the program, so none is assumed to be."""
+        facts = []
+        for access in self.tiles:
+            length = self.lengths.get(access.halo.buffer)
+            if access.op is op and length is not None:
+                element = point.integer(access.was).term
+                facts.append(z3.And(element >= 0, element + self.width(op) <= length))
+        return facts
+
+    def width(self, op: Op) -> int:
+        moved = op.operands[0] if op.name == "store" else op.results[0]
+        element = self.joined.buffers[op.attrs["buffer"]].dtype
+        return 1 if moved.type is element else moved.type.lanes // element.lanes
+
+
+def _writes(op: Op) -> bool:
+    return bool(op.definition.effects & {"write", "atomic"})
+
+
+def _attrs(program: Program, op: Op) -> Any:
+    """An op's attributes but for its buffer; of a specialization constant also what the program says of it."""
+    attrs = {name: value for name, value in op.attrs.items() if name != "buffer"}
+    if "spec" in attrs:
+        spec = program.specs[attrs["spec"]]
+        attrs["declared"] = spec.dtype, spec.default
+    return sorted((name, repr(value)) for name, value in attrs.items())
+
+
+def _key(program: Program, op: Op, operands: tuple[Value, ...], buffer: str | None = None) -> Any:
+    """Equal for ops that give equal values."""
+    if op.definition.commutative:
+        operands = tuple(sorted(operands, key=id))
+    attrs = tuple(_attrs(program, op))
+    name = buffer if buffer is not None else op.attrs.get("buffer")
+    return op.name, operands, tuple(r.type for r in op.results), attrs, name
