@@ -75,7 +75,8 @@ class _TileAccess:
 @dataclass
 class JoinedBodies:
     """`buffers`: the joined program's name for buffers of the pipeline.  `barriers`: launches that get one before them.
-    `lengths`: the elements of the pipeline's buffers.  `grid`: the workgroups of all launches, if known.
+    `lengths`: the elements of the pipeline's buffers.  `grid`: the workgroups of all launches, if known.  `removed`:
+    accesses that are not in the joined program, each with the one that has its value, if it has one.
 
     After `match`: `again`, the ops of launches that are computed again, and those of the joined program which do that;
     `tiles`, its accesses to tiles.
@@ -88,9 +89,12 @@ class JoinedBodies:
     halos: Sequence[Halo]
     lengths: Mapping[str, int | None]
     grid: Dim3 | None
+    removed: Mapping[Op, Op | None] = field(default_factory=dict)
     again: dict[tuple[int, Op], Op] = field(default_factory=dict)
     tiles: list[_TileAccess] = field(default_factory=list)
     known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
+    learnt: list[Any] = field(default_factory=list)
+    firsts: dict[Value, Value] = field(default_factory=dict)
     values: dict[Value, Value] = field(default_factory=dict)
     own: dict[tuple[int, str], str] = field(default_factory=dict)
     identities: list[Obligation] = field(default_factory=list)
@@ -132,16 +136,31 @@ class JoinedBodies:
         """`before`, at `after[at]` and what follows.  Returns where that ends."""
         for op in before:
             at = self._pure(after, at)
-            if op.definition.is_pure or (op.name == "load" and not self._is_next(op, after, at)):
+            if op in self.removed:
+                self._replaced(op)
+            elif op.definition.is_pure or (op.name == "load" and not self._is_next(op, after, at)):
                 self._computed(op)
             else:
                 self._same(op, after, at)
                 at += 1
         return self._pure(after, at)
 
+    def _replaced(self, op: Op) -> None:
+        """A load that is not there any more gives what its source has stored or loaded; a store stores that."""
+        source = self.removed[op]
+        if source is None:
+            return
+        value = source.operands[0] if source.name == "store" else source.result
+        if value not in self.values:
+            raise Mismatch(f"what this {source.name} has is not known", source, op)
+        if op.name == "load":
+            self.values[op.result] = self.values[value]
+        elif self._operands(op)[0] is not self._first([self.values[value]])[0]:
+            raise Mismatch(f"this {op.name} stores another value", op, source)
+
     def _pure(self, ops: Sequence[Op], at: int) -> int:
         while at < len(ops) and ops[at].definition.is_pure:
-            self.known.setdefault(_key(self.joined, ops[at], ops[at].operands), ops[at].results)
+            self._learn(ops[at])
             at += 1
         return at
 
@@ -194,19 +213,34 @@ class JoinedBodies:
             self.values.update(zip(mine.args, its.args, strict=True))
             self._block(mine, its)
         if op.name == "load" and other.attrs["buffer"] not in self.written:
-            self.known.setdefault(_key(self.joined, other, other.operands), other.results)
+            self._learn(other)
 
     def _block(self, before: Block, after: Block) -> None:
         with self._scope():
             if self._ops(before.ops, after.ops, 0) < len(after.ops):
                 raise Mismatch("the joined block goes on", *after.ops[-1:])
 
+    def _learn(self, op: Op) -> None:
+        """The joined program has computed `op`: for the first time, or what it had already."""
+        key = _key(self.joined, op, self._first(op.operands))
+        if key in self.known:
+            self.firsts.update(zip(op.results, self.known[key], strict=True))
+        else:
+            self.known[key] = op.results
+            self.learnt.append(key)
+
+    def _first(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Of each value of the joined program, the first one that is surely equal."""
+        return tuple(self.firsts.get(value, value) for value in values)
+
     @contextmanager
     def _scope(self) -> Iterator[None]:
         """What a block computes is known in it only."""
-        outer, self.known = self.known, dict(self.known)
+        mark = len(self.learnt)
         yield
-        self.known = outer
+        for key in self.learnt[mark:]:
+            del self.known[key]
+        del self.learnt[mark:]
 
     # --- one op ---------------------------------------------------------------------------
 
@@ -216,7 +250,7 @@ class JoinedBodies:
 
     def _operands(self, op: Op) -> tuple[Value, ...]:
         try:
-            return tuple(self.values[value] for value in op.operands)
+            return self._first([self.values[value] for value in op.operands])
         except KeyError:
             raise Mismatch(f"an operand of this {op.name} is not known", op) from None
 
@@ -226,7 +260,7 @@ class JoinedBodies:
             return f"not a {op.name}"
         if op.definition.kernel is not None:
             return "a named kernel"
-        mine, its = self._operands(op), other.operands
+        mine, its = self._operands(op), self._first(other.operands)
         if self._halo(op) is not None:  # the index is another one: see `places`
             mine, its = mine[:-1], its[:-1]
         if mine != its or len(op.operands) != len(other.operands):

@@ -7,13 +7,15 @@ A pass says what it claims in the certificate of its remark:
     claim: join       pipeline, at, program, barriers, buffers, halo      launches that became one; their numbers in
                                                        the pipeline, and the program's names for its buffers
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
+    claim: forward    program, op, source              a load of what `source` has, or a store of it once more
+    claim: overwrite  program, op, by                  a store that `by` overwrites
 
-`op` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
+`op`, `source`, `by` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from ..ir.pipeline import Launch
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
 from .bodies import Halo
+from .forwarding import forwarded, is_rest_unchanged, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .obligations import Answer, Obligation, prove, smt2
@@ -79,13 +82,37 @@ class Certifier:
         """Add a decision for each remark of the pass that something was applied."""
         assert self._before is not None
         applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
+        certificates = [remark.certificate for remark in applied]
         for remark in applied:
             facts = remark.certificate
             rule = _CLAIMS.get(facts["claim"])
-            others = [r.certificate for r in applied if r.certificate["claim"] == facts["claim"]]
-            claims = rule(self._before, module, facts, others) if rule is not None else None
+            claims = rule(self._before, module, facts, certificates) if rule is not None else None
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
+        self.decisions += _rests(self._before, module, running, applied)
+
+
+def _rests(before: Module, after: Module, running: Pass, applied: Sequence[Remark]) -> Iterator[Decision]:
+    """A decision for each program of which accesses went: that nothing else changed."""
+    certificates = [remark.certificate for remark in applied]
+    for name in dict.fromkeys(each["program"] for each in certificates if each["claim"] in _REMOVES):
+        program = before.programs[name]
+        removed = _removed(program, certificates)
+        claims = list(is_rest_unchanged(program, after.programs[name], removed))
+        yield Decision(running.name, f"@{name} loses {len(removed)} accesses", program.loc, claims)
+
+
+_REMOVES = ("forward", "overwrite")
+
+
+def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | None]:
+    """The accesses that go, each with the one that has its value, None for one that is overwritten."""
+    ops = list(program.walk())
+    return {
+        ops[facts["op"]]: ops[facts["source"]] if "source" in facts else None
+        for facts in certificates
+        if facts["claim"] in _REMOVES and facts["program"] == program.name
+    }
 
 
 def lowering_decisions(program: Program, proven: Iterable[Op], without_guard: Iterable[Op]) -> list[Decision]:
@@ -94,6 +121,11 @@ def lowering_decisions(program: Program, proven: Iterable[Op], without_guard: It
     return [
         Decision("lowering", f"@{program.name}: {each.what}", each.ops[0].loc, [each]) for each in obligations
     ]
+
+
+def _is_like(other: Facts, facts: Facts, where: str) -> bool:
+    """Whether a certificate claims the like of the same program or pipeline."""
+    return bool(other["claim"] == facts["claim"] and other[where] == facts[where])
 
 
 def _tile(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
@@ -105,7 +137,7 @@ def _barrier(before: Module, after: Module, facts: Facts, others: Sequence[Facts
     """A barrier may not rest on another one that goes too."""
     program = before.programs[facts["program"]]
     ops = list(program.walk())
-    removed = [ops[other["op"]] for other in others if other["program"] == facts["program"]]
+    removed = [ops[other["op"]] for other in others if _is_like(other, facts, "program")]
     return removed_barrier(program, ops[facts["op"]], removed)
 
 
@@ -118,7 +150,7 @@ def _vector(before: Module, after: Module, facts: Facts, others: Sequence[Facts]
 def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     pipeline, now = (module.pipelines[facts["pipeline"]] for module in (before, after))
     old, new = ([stage for stage in each.walk() if isinstance(stage, Launch)] for each in (pipeline, now))
-    groups = [other["at"] for other in others if other["pipeline"] == facts["pipeline"]]
+    groups = [other["at"] for other in others if _is_like(other, facts, "pipeline")]
     gone = {number for group in groups for number in group[1:]}
     place = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
     return joined(
@@ -137,6 +169,18 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
     )
 
 
+def _forward(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    program = before.programs[facts["program"]]
+    ops = list(program.walk())
+    yield from forwarded(program, ops[facts["op"]], ops[facts["source"]])
+
+
+def _overwrite(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    program = before.programs[facts["program"]]
+    ops = list(program.walk())
+    yield from overwritten(program, ops[facts["op"]], ops[facts["by"]], _removed(program, others))
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -146,4 +190,6 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "join": _join,
     "barrier": _barrier,
     "vector": _vector,
+    "forward": _forward,
+    "overwrite": _overwrite,
 }

@@ -28,7 +28,7 @@ from ..ir.program import AccessMode, Dim3, Module, Program
 from .accesses import Access, accesses_of
 from .bodies import Body, Halo, JoinedBodies, Mismatch
 from .in_bounds import shown_at
-from .obligations import Obligation
+from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 from .tiles import covered
 
@@ -101,14 +101,8 @@ def joined(join: Join) -> Iterator[Obligation]:
         _match_launch(join, members)
         _match_pipeline(join)
     except Mismatch as mismatch:
-        yield Obligation(
-            "the joined program runs the bodies of the launches in order",
-            mismatch.ops,
-            [],
-            [],
-            z3.BoolVal(False),
-            is_refuted=lambda model: False,
-            otherwise=str(mismatch),
+        yield not_seen(
+            "the joined program runs the bodies of the launches in order", str(mismatch), mismatch.ops
         )
         return
     yield from bodies.places()

@@ -17,7 +17,7 @@ from z3 import z3util
 from ..ir.program import Op
 from .points import MAIN_GROUP, Point
 
-__all__ = ["Answer", "Obligation", "prove", "smt2"]
+__all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
@@ -59,6 +59,11 @@ class Answer:
     seconds: float
     witness: dict[str, int] = field(default_factory=dict)
     reason: str = ""
+
+
+def not_seen(what: str, reason: str, ops: Sequence[Op]) -> Obligation:
+    """An obligation of which nothing is known but `reason`, why it may not hold."""
+    return Obligation(what, ops, [], [], z3.BoolVal(False), is_refuted=lambda model: False, otherwise=reason)
 
 
 def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:

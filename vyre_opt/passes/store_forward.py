@@ -87,6 +87,14 @@ class _Elements(Generic[T]):
                 del notes[at]
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What an element holds, and the load or store that says so."""
+
+    value: Value
+    source: Op
+
+
 class _Forwarder(Walker):
     def __init__(self, program: Program, ctx: PassContext) -> None:
         super().__init__()
@@ -97,7 +105,9 @@ class _Forwarder(Walker):
         self.ctx = ctx
         self.sums: dict[Value, tuple[Value, int]] = {}
         """Index -> (value, constant) whose sum it is."""
-        self.known: dict[str, _Elements[Value]] = {}
+        self.numbers = {op: number for number, op in enumerate(program.walk())}
+        self.program_name = program.name
+        self.known: dict[str, _Elements[_Known]] = {}
         """Buffer -> the elements whose values are known at this place of the block."""
         self.unread: dict[str, _Elements[Op]] = {}
         """Buffer -> the elements stored in this block that nothing has read since."""
@@ -137,17 +147,22 @@ class _Forwarder(Walker):
         """Replace a load by the value it is known to give; False if that is not known."""
         buffer, place = op.attrs["buffer"], self.place(op.operands[0], op.result)
         elements = self.known.setdefault(buffer, _Elements())
-        value = elements.get(place)
+        known = elements.get(place)
         # one buffer may be accessed by scalars and by vectors: `get` compares lanes, this the element type
-        if value is not None and value.type is op.result.type and self.is_as_uniform(value, op.result):
-            self.replaced[op.result] = value
+        if (
+            known is not None
+            and known.value.type is op.result.type
+            and self.is_as_uniform(known.value, op.result)
+        ):
+            self.replaced[op.result] = known.value
             self.loads += 1
-            self.ctx.remark("applied", f"this load of @{buffer} gives a value that is known here", op.loc)
+            message = f"this load of @{buffer} gives a value that is known here"
+            self.remark(message, op, "forward", source=known.source)
             return True
         if buffer in self.unread:
             self.unread[buffer].touch(place)
-        if value is None:
-            elements.put(place, op.result)
+        if known is None:
+            elements.put(place, _Known(op.result, op))
         return False
 
     def is_redundant(self, op: Op) -> bool:
@@ -155,23 +170,30 @@ class _Forwarder(Walker):
         value, index = op.operands
         buffer, place = op.attrs["buffer"], self.place(index, value)
         elements = self.known.setdefault(buffer, _Elements())
-        if elements.get(place) is value:
-            self.count_removed(op, f"@{buffer} already holds this value here")
+        known = elements.get(place)
+        if known is not None and known.value is value:
+            self.stores += 1
+            message = f"this store is removed: @{buffer} already holds this value here"
+            self.remark(message, op, "forward", source=known.source)
             return True
         pending = self.unread.setdefault(buffer, _Elements())
         earlier = pending.get(place)
         if earlier is not None:
             self.overwritten.add(earlier)
-            self.count_removed(earlier, f"@{buffer} is overwritten before anything reads it")
+            self.stores += 1
+            message = f"this store is removed: @{buffer} is overwritten before anything reads it"
+            self.remark(message, earlier, "overwrite", by=op)
         pending.touch(place)
         pending.put(place, op)
         elements.touch(place)
-        elements.put(place, value)
+        elements.put(place, _Known(value, op))
         return False
 
-    def count_removed(self, op: Op, why: str) -> None:
-        self.stores += 1
-        self.ctx.remark("applied", f"this store is removed: {why}", op.loc, buffer=op.attrs["buffer"])
+    def remark(self, message: str, op: Op, claim: str, **others: Op) -> None:
+        """Remark that an access goes, with the numbers of the ops that are the reason."""
+        numbers = {name: self.numbers[other] for name, other in others.items()}
+        facts = {"program": self.program_name, "op": self.numbers[op], **numbers}
+        self.ctx.remark("applied", message, op.loc, claim=claim, buffer=op.attrs["buffer"], **facts)
 
     def forget(self, effects: Effects) -> None:
         """Drop what an op other than a load or store of this block may change or see."""

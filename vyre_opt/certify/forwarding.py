@@ -1,0 +1,109 @@
+"""The claim that loads and stores may go: those of `store_forward`.
+
+    store %v, @b[%i]                          a load gives what an access before it has stored or loaded there
+    %x = load @b[%i]     ->  %v
+    store %v, @b[%i]     ->                   a store of what is there already changes nothing
+    store %w, @b[%i]                          a store is overwritten before anything reads it
+
+All of it within one block: between the two accesses nothing writes the element, or for the last nothing reads it, and
+nothing lets other lanes in.  The rest of the program is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+import z3
+
+from ..ir.program import Op, Program
+from .accesses import Access, accesses_of
+from .bodies import Body, JoinedBodies, Mismatch
+from .in_bounds import shown_at
+from .obligations import Obligation, not_seen
+from .points import Group, Nesting, Point
+
+__all__ = ["forwarded", "is_rest_unchanged", "overwritten"]
+
+
+def forwarded(program: Program, op: Op, source: Op) -> Iterator[Obligation]:
+    """The load `op` gives what `source` stored or loaded, or the store `op` stores that once more."""
+    yield from _Between(program, source, op).obligations(is_read=False)
+
+
+def overwritten(program: Program, op: Op, by: Op, removed: Mapping[Op, Op | None]) -> Iterator[Obligation]:
+    """Nothing reads what the store `op` stores before the store `by`.  `removed`: as for `is_rest_unchanged`."""
+    if removed.get(by) is not None:
+        yield not_seen(f"what this {op.name} stores is overwritten", f"this {by.name} goes too", [by, op])
+    yield from _Between(program, op, by).obligations(is_read=True, removed=removed)
+
+
+def is_rest_unchanged(
+    before: Program, after: Program, removed: Mapping[Op, Op | None]
+) -> Iterator[Obligation]:
+    """The program is as it was but for the ops `removed`: each with the access that has its value, None for one that is
+    overwritten."""
+    names = {name: name for name in before.buffers}
+    bodies = JoinedBodies(after, [Body(before, names)], (), names, (), {}, None, removed=removed)
+    try:
+        bodies.match()
+        yield Obligation("the rest of the program is as it was", [], [], [], z3.BoolVal(True))
+    except Mismatch as mismatch:
+        yield not_seen("the rest of the program is as it was", str(mismatch), mismatch.ops)
+
+
+class _Between:
+    """Two accesses of one block, `first` and `second`, and what is between them."""
+
+    def __init__(self, program: Program, first: Op, second: Op) -> None:
+        self.nesting = Nesting(program)
+        self.first, self.second = first, second
+        self.every = {access.op: access for access in accesses_of(self.nesting)}
+        self.point = Point.any(self.nesting, Group(program), "lane")
+        self.given = [self.point.reaches(second)]
+
+    def obligations(self, is_read: bool, removed: Container[Op] = ()) -> Iterator[Obligation]:
+        """`is_read`: whether it is reads between them that count, but for those `removed`, or writes."""
+        first, second = self.every[self.first], self.every[self.second]
+        ops = self.nesting.block[self.second].ops
+        if self.first not in ops or ops.index(self.first) > ops.index(self.second):
+            yield not_seen(
+                "one comes before the other in its block", "it does not", [self.first, self.second]
+            )
+            return
+        one, other = (self.point.integer(access.op.index).term for access in (first, second))
+        types = [(a.op.operands[0] if a.op.name == "store" else a.op.result).type for a in (first, second)]
+        yield Obligation(
+            f"{first} and {second} are of the same elements",
+            [self.second, self.first],
+            [self.point],
+            self.given,
+            z3.And(one == other, z3.BoolVal(first.buffer == second.buffer and types[0] is types[1])),
+            shown_at(self.point, first=one, second=other),
+        )
+        is_shared = any(access.is_write and access.buffer == first.buffer for access in self.every.values())
+        between = ops[ops.index(self.first) + 1 : ops.index(self.second)]
+        for op in (inner for top in between for inner in top.walk()):
+            access = self.every.get(op)
+            if is_shared and (_lets_others_in(op) or (is_read and op.name in ("while", "trap"))):
+                yield not_seen(f"nothing comes between {first} and {second}", f"this {op.name} does", [op])
+            elif access is None or access.buffer != first.buffer or op in removed:
+                continue
+            elif access.is_atomic or access.is_write is not is_read:
+                yield self._distinct(second, access)
+
+    def _distinct(self, second: Access, access: Access) -> Obligation:
+        p, q = self.point.integer(second.op.index).term, self.point.integer(access.op.index).term
+        return Obligation(
+            f"{access} between them is of other elements",
+            [access.op, self.second],
+            [self.point],
+            [*self.given, self.point.reaches(access.op)],
+            z3.Or(p + second.width <= q, q + access.width <= p),
+            shown_at(self.point, element=p, other=q),
+        )
+
+
+def _lets_others_in(op: Op) -> bool:
+    """Whether other lanes may see the memory at an op, or change it."""
+    is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
+    return is_ordered or "sync" in op.definition.effects or op.definition.kernel is not None
