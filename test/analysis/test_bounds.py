@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from vyre_opt import parse
+from vyre_opt.analysis.affine import AffineExpr
 from vyre_opt.analysis.bounds import BoundsProofs
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Op, Program, Value
 from vyre_opt.ir.types import DataType
+from vyre_opt.lowering.common.certificates import certificates
 from vyre_opt.runtime.dispatcher import Dispatcher, ProgramError, dispatcher
 
 HEAD = """vyre 1
@@ -264,3 +266,48 @@ def test_a_base_and_its_constant_never_wrap():
         assert not (does_wrap and has_base), seed
     assert bases > 50, "the test has too few bases to say anything"
     assert wraps > 50, "too little wraps to say anything"
+
+
+def test_a_proof_names_what_bounds_the_index():
+    """The facts are those of the comparison and the loop around; with them the rest is never negative."""
+    program = parse("""vyre 1
+    program @p workgroup(64) {
+      buffer @x : u32[100] read_write binding(0) live_in live_out
+      %g = global_id x
+      %n = const 90 : u32
+      %p = lt %g, %n : u32
+      if %p {
+        for %k = 0 to 11 step 1 {
+          %i = add %g, %k : u32
+          %v = load @x[%i] : u32
+        }
+      }
+    }
+    """).programs["p"]
+    (access,) = (op for op in program.walk() if op.name == "load")
+    proof = BoundsProofs(program).proven[access]
+    assert {fact.op.name for _, fact in proof.high} == {"lt"}
+    assert str(proof.index) == "iteration(%k) + local_id.x + 64*workgroup_id.x"
+    margins = [(proof.index, proof.low), (AffineExpr(99) - proof.index, proof.high)]
+    for margin, facts in margins:
+        for times, fact in facts:
+            assert times > 0
+            margin -= fact.expr.scaled(times)
+        assert margin.range()[0] >= 0
+
+
+def test_the_certificates_of_a_lowering():
+    program = parse("""vyre 1
+    program @p workgroup(64) {
+      buffer @x : u32[100] read_write binding(0) live_in live_out
+      %l = local_id x
+      %v = load @x[%l] : u32
+      %w = load @x[%v] : u32
+      %d = div %v, %w : u32
+      %q = div %w, %l : u32
+      %c = const 5 : u32
+      %s = shl %d, %c : u32
+    }
+    """).programs["p"]
+    shown = [(certificate["op"], certificate["claim"]) for _, certificate in certificates(program)]
+    assert shown == [(1, "in_bounds"), (6, "no_guard")]

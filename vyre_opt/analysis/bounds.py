@@ -12,7 +12,9 @@ bounded to short sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..ir import arith
 from ..ir.loops import bounds
@@ -21,7 +23,7 @@ from ..ir.program import Block, Op, Program, Value
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .ranges import MAX_INVOCATIONS, bounds_of, declared_range, is_within
 
-__all__ = ["BoundsProofs"]
+__all__ = ["BoundsProof", "BoundsProofs", "Fact"]
 
 MAX_DEPTH = 3
 """The most facts that one proof adds up."""
@@ -33,8 +35,34 @@ _LINEAR = ("add", "sub", "mul", "shl")
 _NEGATION = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
+class Fact(NamedTuple):
+    """An expression that is not negative, because of `op`: a comparison that a branch or loop around is taken by, a
+    loop, or an op whose result has a property."""
+
+    expr: AffineExpr
+    op: Op
+
+
+Sum = Sequence[tuple[int, Fact]]
+"""Facts, each so many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsProof:
+    """Why an access is in bounds.
+
+    `index`: as an integer, which it is by `no_wrap`.  `low`: facts whose sum it exceeds by what is never negative.
+    `high`: the same of the count of elements less the last one's index.
+    """
+
+    index: AffineExpr
+    low: Sum
+    high: Sum
+    no_wrap: Sum
+
+
 class BoundsProofs:
-    """`proven`: the loads, stores and atomics of a program that are in bounds.
+    """`proven`: the loads, stores and atomics of a program that are in bounds, each with its proof.
 
     `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
     Without `proves` nothing is proven, and only `bases` are found.
@@ -48,15 +76,15 @@ class BoundsProofs:
         self.program = program
         self.specs = specs or {}
         self.proves = proves
-        self.proven: set[Op] = set()
+        self.proven: dict[Op, BoundsProof] = {}
         self.bases: dict[Op, tuple[Value, int]] = {}
         self.exprs: dict[Value, AffineExpr] = {}
         self.congruent_exprs: dict[Value, AffineExpr] = {}
         self.ranges: dict[Value, Range] = {}
         self.aliases: dict[Value, Value] = {}
-        self.facts: list[AffineExpr] = []
-        self.properties: dict[Symbol, list[AffineExpr]] = {}
-        self.under_facts: dict[tuple[Value, int], AffineExpr] = {}
+        self.facts: list[Fact] = []
+        self.properties: dict[Symbol, list[Fact]] = {}
+        self.under_facts: dict[tuple[Value, int], tuple[AffineExpr, Sum]] = {}
         """Results of `_expr_with_facts` that hold under the current facts."""
         self._block(program.body)
 
@@ -74,11 +102,12 @@ class BoundsProofs:
             elif op.regions:
                 self._block(op.regions[0])
             elif "buffer" in op.attrs and op.operands:
-                if self.proves and self._is_inside(op):
-                    self.proven.add(op)
+                proof = self._proof(op) if self.proves else None
+                if proof is not None:
+                    self.proven[op] = proof
                 self._find_base(op)
 
-    def _block_with(self, block: Block, facts: list[AffineExpr]) -> None:
+    def _block_with(self, block: Block, facts: list[Fact]) -> None:
         outer, under_outer = len(self.facts), self.under_facts
         self.facts += facts
         self.under_facts = {}
@@ -94,7 +123,7 @@ class BoundsProofs:
         end = condition.terminator
         self._block_with(body, self._facts_if(end.operands[0], True) if end is not None else [])
 
-    def _counter_facts(self, loop: Op) -> list[AffineExpr]:
+    def _counter_facts(self, loop: Op) -> list[Fact]:
         """lower <= counter < upper; and the counter is lower + step * iteration, unless that might wrap."""
         counter = loop.regions[0].args[0]
         lower, upper, step = (AffineExpr(b) if isinstance(b, int) else self.expr(b) for b in bounds(loop))
@@ -105,9 +134,9 @@ class BoundsProofs:
             if is_within(expr.range(), arith.int_range(counter.type)):
                 self.exprs[counter] = expr
         expr = self.expr(counter)
-        return [expr - lower, upper - expr - AffineExpr(1)]
+        return [Fact(expr - lower, loop), Fact(upper - expr - AffineExpr(1), loop)]
 
-    def _facts_if(self, value: Value, holds: bool) -> list[AffineExpr]:
+    def _facts_if(self, value: Value, holds: bool) -> list[Fact]:
         """The facts that follow from the condition `value` being true or false."""
         op = value.owner
         if not isinstance(op, Op):
@@ -123,10 +152,11 @@ class BoundsProofs:
         relation = op.name if holds else _NEGATION[op.name]
         less, equal = b - a, relation in ("le", "ge", "eq")
         slack = AffineExpr(0 if equal else -1)
-        return {
+        exprs = {
             "lt": [less + slack], "le": [less], "gt": [-less + slack], "ge": [-less],
             "eq": [less, -less], "ne": [],
         }[relation]  # fmt: skip
+        return [Fact(expr, op) for expr in exprs]
 
     # --- expressions: exact as integers, not modulo anything ---------------------------
 
@@ -152,30 +182,38 @@ class BoundsProofs:
             self.congruent_exprs[value] = known
         return known
 
-    def _expr_with_facts(self, value: Value, depth: int) -> AffineExpr:
-        """The expression of a value under the current facts: `%i - 1` does not wrap where %i > 0."""
+    def _expr_with_facts(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
+        """The expression of a value under the current facts, and which of them say so: `%i - 1` does not wrap where
+        %i > 0."""
         known = self.under_facts.get((value, depth))
         if known is None:
             known = self.under_facts[value, depth] = self._derived(value, depth)
         return known
 
-    def _derived(self, value: Value, depth: int) -> AffineExpr:
+    def _derived(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
         expr = self.expr(value)
         op = self.aliases.get(value, value).owner
         # Facts help only where the op might wrap, so that its expression is a mere atom
         if not depth or not isinstance(op, Op) or expr != self._atom(value) or op.name not in _LINEAR:
-            return expr
+            return expr, ()
+        used: list[tuple[int, Fact]] = []
 
         def with_facts(operand: Value) -> AffineExpr:
-            return self._expr_with_facts(operand, depth - 1)
+            exact, sum_of_facts = self._expr_with_facts(operand, depth - 1)
+            used.extend(sum_of_facts)
+            return exact
 
         derived = self._op_expr(value, with_facts, with_facts)
         if derived is None:
-            return expr
+            return expr, ()
         lowest, highest = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
-        margins = (derived - AffineExpr(lowest), AffineExpr(highest) - derived)
-        return derived if all(_prove(margin, facts, MAX_DEPTH) for margin in margins) else expr
+        for margin in (derived - AffineExpr(lowest), AffineExpr(highest) - derived):
+            proof = _prove(margin, facts, MAX_DEPTH)
+            if proof is None:
+                return expr, ()
+            used += proof
+        return derived, used
 
     def _op_expr(
         self, value: Value, expr: Callable[[Value], AffineExpr], exact: Callable[[Value], AffineExpr]
@@ -265,21 +303,25 @@ class BoundsProofs:
 
     # --- the search ---------------------------------------------------------------------
 
-    def _is_inside(self, op: Op) -> bool:
+    def _proof(self, op: Op) -> BoundsProof | None:
+        """The proof that an access is in bounds; None if there is none."""
         buffer = self.program.buffers[op.attrs["buffer"]]
         value = op.operands[0] if op.name == "store" else op.results[0]
         width = value.type.lanes // buffer.dtype.lanes
-        expr = self._expr_with_facts(op.index, MAX_DEPTH)
+        expr, no_wrap = self._expr_with_facts(op.index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
-        facts = [*facts, *self._implied_facts([expr, *facts])]
-        if not _prove(expr, facts, MAX_DEPTH):
-            return False
+        facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
+        low = _prove(expr, facts, MAX_DEPTH)
+        if low is None:
+            return None
         if buffer.count is not None:
             counts = [AffineExpr(buffer.count)]
         else:
             # `len` modulo 2^bits is at most the count, so a proof by either is enough
             counts = [self.length(buffer.name, bits) for bits in (32, 64)]
-        return any(_prove(count - AffineExpr(width) - expr, facts, MAX_DEPTH) for count in counts)
+        highs = (_prove(count - AffineExpr(width) - expr, facts, MAX_DEPTH) for count in counts)
+        high = next((high for high in highs if high is not None), None)
+        return BoundsProof(expr, low, high, no_wrap) if high is not None else None
 
     def _find_base(self, op: Op) -> None:
         add = op.index.owner
@@ -291,16 +333,16 @@ class BoundsProofs:
             base, constant, expr = constant, base, self.expr(base)
         if not expr.is_const or expr.const < 0:
             return
-        start = self._expr_with_facts(base, MAX_DEPTH)
-        if start.range()[0] >= 0 and self._expr_with_facts(op.index, MAX_DEPTH) == start + expr:
+        start, _ = self._expr_with_facts(base, MAX_DEPTH)
+        if start.range()[0] >= 0 and self._expr_with_facts(op.index, MAX_DEPTH)[0] == start + expr:
             self.bases[op] = base, expr.const
 
-    def _implied_facts(self, exprs: list[AffineExpr]) -> list[AffineExpr]:
+    def _implied_facts(self, exprs: list[AffineExpr]) -> list[Fact]:
         """Facts about the atoms of `exprs` that are results of min, max, rem, div, shr and `and`.
 
         Transitively: atoms of these facts have facts too.
         """
-        facts: list[AffineExpr] = []
+        facts: list[Fact] = []
         worklist = [symbol for expr in exprs for symbol in expr.terms]
         seen: set[Symbol] = set()
         while worklist and len(facts) < MAX_FACTS:
@@ -309,16 +351,18 @@ class BoundsProofs:
                 seen.add(symbol)
                 for fact in self._properties(symbol):
                     facts.append(fact)
-                    worklist += fact.terms
+                    worklist += fact.expr.terms
         return facts
 
-    def _properties(self, symbol: Symbol) -> list[AffineExpr]:
+    def _properties(self, symbol: Symbol) -> list[Fact]:
         """What holds for an atom because of the op whose result it is."""
         known = self.properties.get(symbol)
         if known is None:
             op = symbol.identity.owner if isinstance(symbol.identity, Value) else None
-            rule = _PROPERTIES.get(op.name) if isinstance(op, Op) else None
-            known = rule(AffineExpr.of(symbol), *self._operands(op)) if rule and isinstance(op, Op) else []
+            known = []
+            if isinstance(op, Op) and op.name in _PROPERTIES:
+                exprs = _PROPERTIES[op.name](AffineExpr.of(symbol), *self._operands(op))
+                known = [Fact(expr, op) for expr in exprs]
             self.properties[symbol] = known
         return known
 
@@ -327,22 +371,24 @@ def _symbol(name: str, span: Range, identity: object) -> Symbol:
     return Symbol(SymbolKind.GROUP, name, span, identity=identity)
 
 
-def _prove(goal: AffineExpr, facts: list[AffineExpr], depth: int) -> bool:
-    """Whether `goal` is never negative: by its range, or after subtracting a multiple of a fact.
+def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:
+    """Facts by which `goal` is never negative, beside its range: those that are subtracted.  None if there are none.
 
     Only multiples that cancel a term of `goal` are tried, so each step makes it simpler.
     """
     if goal.range()[0] >= 0:
-        return True
+        return ()
     if not depth:
-        return False
+        return None
     for fact in facts:
-        for symbol, coefficient in fact.terms.items():
+        for symbol, coefficient in fact.expr.terms.items():
             term = goal.terms.get(symbol, 0)
-            cancels = term * coefficient > 0 and term % coefficient == 0
-            if cancels and _prove(goal - fact.scaled(term // coefficient), facts, depth - 1):
-                return True
-    return False
+            if term * coefficient > 0 and term % coefficient == 0:
+                times = term // coefficient
+                rest = _prove(goal - fact.expr.scaled(times), facts, depth - 1)
+                if rest is not None:
+                    return ((times, fact), *rest)
+    return None
 
 
 # --- what is true of results; x/0 = x, x%0 = 0

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.program import Module, Op, Program
+from ..ir.program import Module
 from .errors import ToolError
 
 if TYPE_CHECKING:
@@ -33,21 +33,14 @@ def certifier() -> Certifier:
 def add_lowering(collector: Certifier, module: Module) -> None:
     """Add what the lowering of the module's programs takes for proven."""
     from ..certify.certifier import lowering_decisions
+    from ..lowering.common.certificates import certificates
 
     for program in module.programs.values():
-        collector.decisions += lowering_decisions(program, *_proven(program))
-
-
-def _proven(program: Program) -> tuple[list[Op], list[Op]]:
-    """The accesses that are not checked, and the divisions and shifts without guards."""
-    from ..analysis.bounds import BoundsProofs
-    from ..analysis.ranges import Ranges
-    from ..lowering.common.guards import needs_guard
-
-    proven, ranges = BoundsProofs(program).proven, Ranges(program)
-    divided = ("div", "rem", "shl", "shr")
-    ops = [op for op in program.walk() if op.name in divided and op.result.type.is_int]
-    return [op for op in program.walk() if op in proven], [op for op in ops if not needs_guard(op, ranges)]
+        claims = [(op, certificate["claim"]) for op, certificate in certificates(program)]
+        proven, unguarded = (
+            [op for op, its in claims if its == claim] for claim in ("in_bounds", "no_guard")
+        )
+        collector.decisions += lowering_decisions(program, proven, unguarded)
 
 
 def certify(decisions: list[Decision]) -> Iterator[Diagnostic]:

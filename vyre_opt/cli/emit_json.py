@@ -1,4 +1,5 @@
-"""`--emit=json`: a module, the remarks of its passes and their statistics, as one document.
+"""`--emit=json`: a module, the remarks of its passes, their statistics, and what its lowering takes for proven, as one
+document.
 
 Values are numbered within their program or function, since names need not be unique; constants
 and the defaults of specs are text as the language writes it, so that no reader rounds them.
@@ -15,6 +16,7 @@ from ..ir.grids import show_extent
 from ..ir.literals import show
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Buffer, Func, Module, Op, Program, Spec, Value
+from ..lowering.common.certificates import certificates
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
@@ -44,6 +46,7 @@ def document(
         "funcs": [_func(i) for i in module.order if isinstance(i, Func)],
         "pipelines": [_pipeline(i) for i in module.order if isinstance(i, Pipeline)],
         "remarks": [_remark(r) for r in remarks],
+        "lowering": [_claim(*claim) for i in module.programs.values() for claim in certificates(i)],
         "statistics": [{"pass": name, "what": what, "number": n} for (name, what), n in statistics.items()],
     }
     rows = ",\n".join(f'  "{key}": {_text(value)}' for key, value in whole.items())
@@ -70,6 +73,10 @@ def _remark(remark: Remark) -> Json:
         "location": _location(remark.loc),
         "certificate": remark.certificate,
     }
+
+
+def _claim(op: Op, certificate: Json) -> Json:
+    return {"location": _location(op.loc), "certificate": certificate}
 
 
 def _location(loc: Location | None) -> Json | None:

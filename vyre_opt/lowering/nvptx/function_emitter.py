@@ -6,7 +6,7 @@ scalarises vectors on a GPU anyway, and only memory accesses profit from being w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +66,7 @@ class KernelContext:
     bounds: str
     text: ModuleText
     symbol: str
-    proven: set[Op]
+    proven: Container[Op]
     bases: Mapping[Op, tuple[Value, int]]
     alignment: Alignment
     ranges: Ranges

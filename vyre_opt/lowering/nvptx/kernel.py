@@ -7,7 +7,7 @@ and symbols.  The package's docstring lists the files that write the ops.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -169,7 +169,7 @@ def _check(program: Program) -> None:
             raise _error(program, f"the named kernel {op.name} is not lowered as it is", op, help)
 
 
-def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: set[Op]) -> bool:
+def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]) -> bool:
     """Whether any invocation may end in a fault: then the kernel takes a status record."""
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):

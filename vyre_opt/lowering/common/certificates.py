@@ -1,0 +1,53 @@
+"""What the lowering takes for proven: accesses that are not checked, and divisions and shifts without a guard.
+
+Each has a certificate, as data.
+
+    claim: in_bounds   index, low, high, no_wrap   the index as an integer expression; facts whose sum it exceeds, and
+                                                   the same of what is left of the buffer behind the access
+    claim: no_guard    operand                     least and largest divisor or amount
+
+A fact is an expression that is not negative, `times` so often, because of an op: the comparison of a branch or loop
+around, the loop, or one whose result has a property.  Ops are given by their numbers in the program's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...analysis.bounds import BoundsProofs, Sum
+from ...analysis.ranges import Ranges
+from ...ir.program import Op, Program
+from .guards import needs_guard
+
+__all__ = ["certificates"]
+
+GUARDED = ("div", "rem", "shl", "shr")
+
+
+def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
+    """The ops of a program whose lowering rests on a proof, in its order, each with its certificate."""
+    ops = list(program.walk())
+    numbers = {op: number for number, op in enumerate(ops)}
+    proven, ranges = BoundsProofs(program).proven, Ranges(program)
+    for op in ops:
+        facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
+        proof = proven.get(op)
+        if proof is not None:
+            yield (
+                op,
+                {
+                    "claim": "in_bounds",
+                    **facts,
+                    "index": str(proof.index),
+                    "low": _sum(proof.low, numbers),
+                    "high": _sum(proof.high, numbers),
+                    "no_wrap": _sum(proof.no_wrap, numbers),
+                },
+            )
+        elif op.name in GUARDED and op.result.type.is_int and not needs_guard(op, ranges):
+            yield op, {"claim": "no_guard", **facts, "operand": list(ranges.of(op.operands[1]))}
+
+
+def _sum(terms: Sum, numbers: dict[Op, int]) -> list[dict[str, Any]]:
+    return [{"times": times, "fact": str(fact.expr), "op": numbers[fact.op]} for times, fact in terms]
