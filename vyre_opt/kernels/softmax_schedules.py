@@ -31,6 +31,10 @@ FEW_ROWS = 16  # up to which several workgroups share a row
 LONG_ROW = 1 << 14  # columns from which on they do
 BUSY_WORKGROUPS = 256  # about two for each multiprocessor
 MANY_STREAMS = 16  # that may all be at work at rows of several workgroups
+MOST_OF_HALF_SUBGROUP = 72  # narrow loads of a row up to which 16 lanes do it
+LEAST_SHIFTED = (
+    384  # bytes of a row without a wider load, from which on it is worth to begin where one is aligned
+)
 MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
@@ -93,7 +97,10 @@ def softmax_schedule(
     # a lane of a shared row of f32 has too few registers for all those loads
     has_registers = schedule.splits == 1 or schedule.tile
     clamped = is_gpu(target) and (schedule.kept or schedule.tile) and not schedule.staged and has_registers
-    return replace(schedule, clamped=clamped)
+    # where loads are narrow there are many, and those that a lane would do in place of one that it lacks cost more
+    size = dtype.size_bytes or 4
+    is_narrow = size < 4 and schedule.vector * size <= 4
+    return replace(schedule, clamped=clamped and not is_narrow)
 
 
 def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
@@ -145,8 +152,8 @@ def _gpu_schedule(
         idle = lanes * r - vectors
         # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
-        # workgroups of this size would leave more than a fifth of a multiprocessor empty
-        empty = not is_alone and RESIDENT % lanes > RESIDENT // 5
+        # workgroups of this size would leave too much of a multiprocessor empty
+        empty = not is_alone and RESIDENT % lanes > RESIDENT // (16 if shifted else 5)
         return few, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
@@ -166,13 +173,20 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
 
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
-    vectors = columns // vector
-    rounds = {16: 2, 8: 4, 4: 1 if vectors <= 8 else 3, 2: 2}[vector * size]
-    lanes = min(SUBGROUP, 1 << (-(-vectors // rounds) - 1).bit_length())
-    if vector * size == 16 and vectors > 1:
-        lanes = max(2, lanes)
-    held = -(-vectors // lanes) * vector * size
-    turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
+    vectors, load = columns // vector, vector * size
+    if vector == 1 and load * columns >= LEAST_SHIFTED:
+        return SoftmaxSchedule(SUBGROUP, 4, 16 // size, shifted=True)
+    if load == 16:
+        lanes = min(SUBGROUP, max(2 if vectors > 1 else 1, _power_above(-(-vectors // 2))))
+        held = -(-vectors // lanes) * load
+        turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
+    elif load == 8:
+        lanes = min(SUBGROUP, max(16, _power_above(-(-vectors // 2))))
+        turns = {1: 4, 2: 2}.get(-(-vectors // lanes), 1)
+    else:
+        lanes = 16 if size == 2 and columns <= MOST_OF_HALF_SUBGROUP * vector else SUBGROUP
+        most = 3 if vector > 1 else 4
+        turns = 2 if -(-vectors // lanes) <= most and (vector == 1 or lanes < SUBGROUP) else 1
     return SoftmaxSchedule(lanes, 128 // lanes, vector, turns=turns)
 
 
@@ -229,6 +243,11 @@ def _cpu_schedule(columns: int) -> SoftmaxSchedule:
     return SoftmaxSchedule(SUBGROUP, kept=False)
 
 
+def _power_above(number: int) -> int:
+    """The least power of two that is not below `number`."""
+    return 1 << (number - 1).bit_length()
+
+
 def _whole_subgroups(lanes: int) -> int:
     return -(-lanes // SUBGROUP) * SUBGROUP
 
@@ -249,6 +268,8 @@ def check_softmax(columns: int, schedule: SoftmaxSchedule) -> None:
         lanes < SUBGROUP or not (schedule.kept or schedule.splits > 1) or columns < 2 * vector
     ):
         raise ValueError(f"shifted rows are kept by 32 lanes or more, and two vectors long: {schedule}")
+    if schedule.shifted and schedule.turns > 1:
+        raise ValueError(f"shifted rows are done one at a time: {schedule}")
     if schedule.staged and (
         lanes > 1 or schedule.turns > 1 or not schedule.kept or columns * schedule.rows > MAX_TILE
     ):
