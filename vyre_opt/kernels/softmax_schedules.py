@@ -32,9 +32,8 @@ LONG_ROW = 1 << 14  # columns from which on they do
 BUSY_WORKGROUPS = 256  # about two for each multiprocessor
 MANY_STREAMS = 16  # that may all be at work at rows of several workgroups
 MOST_OF_HALF_SUBGROUP = 72  # narrow loads of a row up to which 16 lanes do it
-LEAST_SHIFTED = (
-    384  # bytes of a row without a wider load, from which on it is worth to begin where one is aligned
-)
+# columns from which on odd rows begin where a wide load is aligned, by bytes of an element
+LEAST_SHIFTED = {2: 192, 4: 128}
 MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
@@ -174,14 +173,14 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
     vectors, load = columns // vector, vector * size
-    if vector == 1 and load * columns >= LEAST_SHIFTED:
+    if vector == 1 and columns >= LEAST_SHIFTED[size]:
         return SoftmaxSchedule(SUBGROUP, 4, 16 // size, shifted=True)
     if load == 16:
         lanes = min(SUBGROUP, max(2 if vectors > 1 else 1, _power_above(-(-vectors // 2))))
         held = -(-vectors // lanes) * load
         turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
     elif load == 8:
-        lanes = min(SUBGROUP, max(16, _power_above(-(-vectors // 2))))
+        lanes = SUBGROUP if size == 4 else min(SUBGROUP, max(16, _power_above(-(-vectors // 2))))
         turns = {1: 4, 2: 2}.get(-(-vectors // lanes), 1)
     else:
         lanes = 16 if size == 2 and columns <= MOST_OF_HALF_SUBGROUP * vector else SUBGROUP
