@@ -11,7 +11,7 @@ from ..ir.ops import SCOPES
 from ..ir.program import Block, Op, Program
 from .accesses import Access, accesses_of
 from .in_bounds import shown_at
-from .obligations import Obligation
+from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
 __all__ = ["removed_barrier"]
@@ -61,7 +61,11 @@ def _accesses(nesting: Nesting, block: Block, start: int, stop: int) -> list[Acc
 
 
 def _closed(barrier: Op, what: str, holds: bool) -> Obligation:
-    return Obligation(f"the barrier may go: {what}", [barrier], [], [], z3.BoolVal(holds))
+    if not holds:
+        return not_seen(
+            f"the barrier may go: {what}", "that is not so, and nothing else is looked at", [barrier]
+        )
+    return Obligation(f"the barrier may go: {what}", [barrier], [], [], z3.BoolVal(True))
 
 
 def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:

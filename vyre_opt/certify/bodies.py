@@ -1,4 +1,4 @@
-"""The claim that a joined program runs the bodies of its launches, one after the other.
+"""Whether a program does what others did: a joined one the bodies of its launches, one after the other.
 
 Both are read side by side: each access, barrier and structured op of a launch's program is the next one of the joined
 program, and each pure op is one that the joined program has computed by then, from equal operands.
@@ -15,7 +15,7 @@ workgroup memory, as far from the first element of the workgroup's tile as the e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,13 +23,13 @@ from typing import Any
 import z3
 
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import Block, Dim3, Op, Program, Value
+from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from .in_bounds import shown_at
 from .obligations import Obligation
-from .points import Group, Nesting, Point
+from .points import Grid, Group, Nesting, Point
 
-__all__ = ["Body", "Halo", "JoinedBodies", "Mismatch"]
+__all__ = ["Body", "BodyMatch", "Halo", "Mismatch", "Special"]
 
 IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
 
@@ -72,30 +72,38 @@ class _TileAccess:
     halo: Halo
 
 
+Special = Callable[["BodyMatch", Op, Sequence[Op], int], int]
+"""What stands for an op in the program after, if that is not the next op: `special(match, op, ops, at)` finds it at
+`ops[at]`, and returns the place of the next.  Raises Mismatch."""
+
+
 @dataclass
-class JoinedBodies:
-    """`buffers`: the joined program's name for buffers of the pipeline.  `barriers`: launches that get one before them.
-    `lengths`: the elements of the pipeline's buffers.  `grid`: the workgroups of all launches, if known.  `removed`:
-    accesses that are not in the joined program, each with the one that has its value, if it has one.
+class BodyMatch:
+    """`joined`: the program after.  `buffers`: its name for buffers of the pipeline.  `lengths`: their elements.
+
+    `barriers`: launches that get one before them.  `grid`: the workgroups of all launches, where known.  `special`: for ops
+    that are not there as they were.  `moved`: buffers of the pipeline of which indices and types are not compared.
 
     After `match`: `again`, the ops of launches that are computed again, and those of the joined program which do that;
-    `tiles`, its accesses to tiles.
+    `tiles`, its accesses to tiles of halos.
     """
 
     joined: Program
     bodies: Sequence[Body]
-    barriers: Sequence[int]
     buffers: Mapping[str, str]
-    halos: Sequence[Halo]
     lengths: Mapping[str, int | None]
-    grid: Dim3 | None
-    removed: Mapping[Op, Op | None] = field(default_factory=dict)
+    barriers: Sequence[int] = ()
+    halos: Sequence[Halo] = ()
+    grid: Grid = (None, None, None)
+    special: Mapping[Op, Special] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
     again: dict[tuple[int, Op], Op] = field(default_factory=dict)
     tiles: list[_TileAccess] = field(default_factory=list)
+    values: dict[Value, Value] = field(default_factory=dict)
+    stored: dict[Op, Value] = field(default_factory=dict)
     known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
     learnt: list[Any] = field(default_factory=list)
     firsts: dict[Value, Value] = field(default_factory=dict)
-    values: dict[Value, Value] = field(default_factory=dict)
     own: dict[tuple[int, str], str] = field(default_factory=dict)
     identities: list[Obligation] = field(default_factory=list)
     number: int = 0
@@ -127,7 +135,7 @@ class JoinedBodies:
             raise Mismatch("no launch has this op", ops[at])
 
     def _barrier(self, ops: Sequence[Op], at: int) -> int:
-        at = self._pure(ops, at)
+        at = self.pure(ops, at)
         if at == len(ops) or ops[at].name != "barrier" or ops[at].attrs["scope"] == "subgroup":
             raise Mismatch("here should be a barrier", *ops[at : at + 1])
         return at + 1
@@ -135,30 +143,16 @@ class JoinedBodies:
     def _ops(self, before: Sequence[Op], after: Sequence[Op], at: int) -> int:
         """`before`, at `after[at]` and what follows.  Returns where that ends."""
         for op in before:
-            at = self._pure(after, at)
-            if op in self.removed:
-                self._replaced(op)
+            at = self.pure(after, at)
+            if op in self.special:
+                at = self.special[op](self, op, after, at)
             elif op.definition.is_pure or (op.name == "load" and not self._is_next(op, after, at)):
                 self._computed(op)
             else:
-                self._same(op, after, at)
-                at += 1
-        return self._pure(after, at)
+                at = self._same(op, after, at)
+        return self.pure(after, at)
 
-    def _replaced(self, op: Op) -> None:
-        """A load that is not there any more gives what its source has stored or loaded; a store stores that."""
-        source = self.removed[op]
-        if source is None:
-            return
-        value = source.operands[0] if source.name == "store" else source.result
-        if value not in self.values:
-            raise Mismatch(f"what this {source.name} has is not known", source, op)
-        if op.name == "load":
-            self.values[op.result] = self.values[value]
-        elif self._operands(op)[0] is not self._first([self.values[value]])[0]:
-            raise Mismatch(f"this {op.name} stores another value", op, source)
-
-    def _pure(self, ops: Sequence[Op], at: int) -> int:
+    def pure(self, ops: Sequence[Op], at: int) -> int:
         while at < len(ops) and ops[at].definition.is_pure:
             self._learn(ops[at])
             at += 1
@@ -173,11 +167,11 @@ class JoinedBodies:
         if self.run_as is not None and op.name in IDS:
             self.values[op.result] = self._id_of_other(op)
             return
-        key = _key(self._program, op, self._operands(op), self._buffer(op))
+        key = _key(self._program, op, self.after(op.operands), self._buffer(op))
         if op.name == "load" and self._buffer(op) in self.written:
             key = None
         if self._length(op) is not None and key not in self.known:
-            key = ("const", (), (op.result.type,), (("value", repr(self._length(op))),), None)
+            key = ("const", (), (op.result.type,), _shown({"value": self._length(op)}), None)
         if key not in self.known:
             raise Mismatch(f"the joined program does not compute what this {op.name} gives", op)
         self.values.update(zip(op.results, self.known[key], strict=True))
@@ -186,11 +180,11 @@ class JoinedBodies:
         """What `len` gives, where the pipeline says it."""
         if op.name != "len":
             return None
-        length = self.lengths.get(self.bodies[self.number].names.get(op.attrs["buffer"], ""))
+        length = self.lengths.get(self._actual(op) or "")
         return None if length is None else length % (1 << (op.result.type.bits or 1))
 
-    def _same(self, op: Op, after: Sequence[Op], at: int) -> None:
-        """An op that is the next one of the joined program."""
+    def _same(self, op: Op, after: Sequence[Op], at: int) -> int:
+        """An op that is the next one of the joined program.  Returns the place behind it."""
         if at == len(after):
             raise Mismatch(f"the joined program ends before this {op.name}", op)
         other = after[at]
@@ -200,6 +194,8 @@ class JoinedBodies:
         if difference is not None:
             raise Mismatch(f"{difference}: this {other.name} stands for", other, op)
         self.values.update(zip(op.results, other.results, strict=True))
+        if self._is_retyped(op, other):
+            return self._retyped(op, other, after, at + 1)
         halo = self._halo(op)
         if halo is not None and _writes(op) and halo.producer != self.number:
             raise Mismatch("neighbours do not see what this stores to a tile", other, op)
@@ -214,6 +210,26 @@ class JoinedBodies:
             self._block(mine, its)
         if op.name == "load" and other.attrs["buffer"] not in self.written:
             self._learn(other)
+        return at + 1
+
+    def _is_retyped(self, op: Op, other: Op) -> bool:
+        if "buffer" not in op.attrs or self._actual(op) not in self.moved:
+            return False
+        types = (self._program.buffers[op.attrs["buffer"]], self.joined.buffers[other.attrs["buffer"]])
+        return types[0].dtype is not types[1].dtype
+
+    def _retyped(self, op: Op, other: Op, after: Sequence[Op], at: int) -> int:
+        """An access of a buffer that has another type now: casts are around it."""
+        at = self.pure(after, at)
+        if op.name == "load":
+            self.values[op.result] = self.result_of("cast", [other.result], op.result.type)
+            return at
+        (was,), (now,) = self.after(op.operands[:1]), self.first(other.operands[:1])
+        for to, source in ((was, now), (now, was)):  # as wide as it was, or what it is cast to
+            cast = to.owner
+            if isinstance(cast, Op) and cast.name == "cast" and self.first(cast.operands) == (source,):
+                return at
+        raise Mismatch("this stores another value", other, op)
 
     def _block(self, before: Block, after: Block) -> None:
         with self._scope():
@@ -222,14 +238,14 @@ class JoinedBodies:
 
     def _learn(self, op: Op) -> None:
         """The joined program has computed `op`: for the first time, or what it had already."""
-        key = _key(self.joined, op, self._first(op.operands))
+        key = _key(self.joined, op, self.first(op.operands))
         if key in self.known:
             self.firsts.update(zip(op.results, self.known[key], strict=True))
         else:
             self.known[key] = op.results
             self.learnt.append(key)
 
-    def _first(self, values: Sequence[Value]) -> tuple[Value, ...]:
+    def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Of each value of the joined program, the first one that is surely equal."""
         return tuple(self.firsts.get(value, value) for value in values)
 
@@ -248,11 +264,19 @@ class JoinedBodies:
     def _program(self) -> Program:
         return self.bodies[self.number].program
 
-    def _operands(self, op: Op) -> tuple[Value, ...]:
-        try:
-            return self._first([self.values[value] for value in op.operands])
-        except KeyError:
-            raise Mismatch(f"an operand of this {op.name} is not known", op) from None
+    def after(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """What values are in the program after.  Raises Mismatch if that is not known."""
+        missing = next((value for value in values if value not in self.values), None)
+        if missing is not None:
+            raise Mismatch(f"what is %{missing.name} is not known here")
+        return self.first([self.values[value] for value in values])
+
+    def result_of(self, name: str, operands: Sequence[Value], dtype: DataType, **attrs: Any) -> Value:
+        """What the program after has computed by a pure op of one result."""
+        key = (name, self.first(operands), (dtype,), _shown(attrs), None)
+        if key not in self.known:
+            raise Mismatch(f"here should be a {name} that gives {dtype}")
+        return self.known[key][0]
 
     def _difference(self, op: Op, other: Op) -> str | None:
         """In what an op of a launch and one of the joined program differ; None if they are the same op."""
@@ -260,12 +284,13 @@ class JoinedBodies:
             return f"not a {op.name}"
         if op.definition.kernel is not None:
             return "a named kernel"
-        mine, its = self._operands(op), self._first(other.operands)
-        if self._halo(op) is not None:  # the index is another one: see `places`
+        mine, its = self.after(op.operands), self.first(other.operands)
+        is_retyped = "buffer" in other.attrs and self._is_retyped(op, other)
+        if self._is_moved(op):  # the index is another one, and so may the type be
             mine, its = mine[:-1], its[:-1]
-        if mine != its or len(op.operands) != len(other.operands):
+        if (mine != its and not is_retyped) or len(op.operands) != len(other.operands):
             return "other operands"
-        if [r.type for r in op.results] != [r.type for r in other.results]:
+        if [r.type for r in op.results] != [r.type for r in other.results] and not is_retyped:
             return "another type"
         if [[a.type for a in b.args] for b in op.regions] != [
             [a.type for a in b.args] for b in other.regions
@@ -279,7 +304,8 @@ class JoinedBodies:
         name = other.attrs["buffer"]
         if self._buffer(op, name) != name:
             return f"@{name} is another buffer"
-        if self._program.buffers[op.attrs["buffer"]].dtype is not self.joined.buffers[name].dtype:
+        was, now = self._program.buffers[op.attrs["buffer"]], self.joined.buffers[name]
+        if was.dtype is not now.dtype and self._actual(op) not in self.moved:
             return f"@{name} has another type"
         return None
 
@@ -287,38 +313,44 @@ class JoinedBodies:
         """The joined program's name of an op's buffer.  `proposed`: for one that only this launch has, at first sight."""
         if "buffer" not in op.attrs:
             return None
-        actual = self.bodies[self.number].names.get(op.attrs["buffer"])
+        actual = self._actual(op)
         if actual is not None:
             return self.buffers.get(actual)
         known = self.own.get((self.number, op.attrs["buffer"]))
         taken = proposed in self.buffers.values() or proposed in self.own.values()
         return known or (None if taken else proposed)
 
+    def _actual(self, op: Op) -> str | None:
+        """The pipeline's name of an op's buffer; None for one that only this launch has."""
+        return self.bodies[self.number].names.get(op.attrs["buffer"])
+
     def _halo(self, op: Op) -> Halo | None:
         if "buffer" not in op.attrs or op.name == "len":
             return None
-        actual = self.bodies[self.number].names.get(op.attrs["buffer"])
-        return next((halo for halo in self.halos if halo.buffer == actual), None)
+        return next((halo for halo in self.halos if halo.buffer == self._actual(op)), None)
+
+    def _is_moved(self, op: Op) -> bool:
+        return "buffer" in op.attrs and (self._halo(op) is not None or self._actual(op) in self.moved)
 
     # --- computed again --------------------------------------------------------------------
 
     def _again(self, program: Program, ops: Sequence[Op], at: int) -> int:
         """A loop around a branch around the body."""
-        at = self._pure(ops, at)
+        at = self.pure(ops, at)
         if at == len(ops) or ops[at].name != "for" or ops[at].results:
             raise Mismatch(f"@{program.name} is not computed again here", *ops[at : at + 1])
-        if self.joined.workgroup[1:] != (1, 1) or self.grid is None or self.grid[1:] != (1, 1):
+        if self.joined.workgroup[1:] != (1, 1) or self.grid[0] is None or self.grid[1:] != (1, 1):
             raise Mismatch(f"@{program.name} has more than one dimension, or an open grid", ops[at])
         if any(buffer.binding is None for buffer in program.buffers.values()):
             raise Mismatch(f"@{program.name} has memory of its own", ops[at])
         inner = ops[at].regions[0].ops
         with self._scope():
-            branch_at = self._pure(inner, 0)
+            branch_at = self.pure(inner, 0)
             branch = inner[branch_at] if branch_at < len(inner) else None
             compare = branch.operands[0].owner if branch is not None and branch.name == "if" else None
             if branch is None or not isinstance(compare, Op) or compare.name != "lt":
                 raise Mismatch("here should be a branch on the invocation's id", ops[at])
-            if self._pure(inner, branch_at + 1) < len(inner) or any(b.ops for b in branch.regions[1:]):
+            if self.pure(inner, branch_at + 1) < len(inner) or any(b.ops for b in branch.regions[1:]):
                 raise Mismatch("the loop does more than the launch", branch)
             self.run_as = compare.operands[0]
             self.identities.append(self._exists(program, branch))
@@ -338,7 +370,7 @@ class JoinedBodies:
             raise Mismatch("invocations that are run again exchange nothing", op)
 
     def _exists(self, program: Program, branch: Op) -> Obligation:
-        assert self.run_as is not None and self.grid is not None
+        assert self.run_as is not None and self.grid[0] is not None
         point = Point.any(self.nesting, self._group(), "lane")
         own = point.integer(self.run_as).term
         first = branch.regions[0].ops[0] if branch.regions[0].ops else branch
@@ -415,19 +447,23 @@ def _writes(op: Op) -> bool:
     return bool(op.definition.effects & {"write", "atomic"})
 
 
-def _attrs(program: Program, op: Op) -> Any:
+def _attrs(program: Program, op: Op) -> tuple[tuple[str, str], ...]:
     """An op's attributes but for its buffer; of a specialization constant also what the program says of it."""
     attrs = {name: value for name, value in op.attrs.items() if name != "buffer"}
     if "spec" in attrs:
         spec = program.specs[attrs["spec"]]
         attrs["declared"] = spec.dtype, spec.default
-    return sorted((name, repr(value)) for name, value in attrs.items())
+    return _shown(attrs)
+
+
+def _shown(attrs: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
 
 
 def _key(program: Program, op: Op, operands: tuple[Value, ...], buffer: str | None = None) -> Any:
     """Equal for ops that give equal values."""
     if op.definition.commutative:
         operands = tuple(sorted(operands, key=id))
-    attrs = tuple(_attrs(program, op))
+    attrs = _attrs(program, op)
     name = buffer if buffer is not None else op.attrs.get("buffer")
     return op.name, operands, tuple(r.type for r in op.results), attrs, name

@@ -24,11 +24,13 @@ from ..ir.diagnostics import Location
 from ..ir.pipeline import Launch
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
-from .bodies import Halo
-from .forwarding import forwarded, is_rest_unchanged, overwritten
+from .bodies import Halo, Special
+from .forwarding import forwarded, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
-from .obligations import Answer, Obligation, prove, smt2
+from .obligations import Answer, Obligation, not_seen, prove, smt2
+from .pipelines import who_sees_argument
+from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
 
@@ -89,20 +91,37 @@ class Certifier:
             claims = rule(self._before, module, facts, certificates) if rule is not None else None
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
-        self.decisions += _rests(self._before, module, running, applied)
+        self.decisions += _rests(self._before, module, running, certificates)
 
 
-def _rests(before: Module, after: Module, running: Pass, applied: Sequence[Remark]) -> Iterator[Decision]:
-    """A decision for each program of which accesses went: that nothing else changed."""
-    certificates = [remark.certificate for remark in applied]
-    for name in dict.fromkeys(each["program"] for each in certificates if each["claim"] in _REMOVES):
+def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
+    """A decision for each program that a pass changed, as it says: that nothing else changed."""
+    in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
+    for name in dict.fromkeys(facts["program"] for facts in in_place):
         program = before.programs[name]
-        removed = _removed(program, certificates)
-        claims = list(is_rest_unchanged(program, after.programs[name], removed))
-        yield Decision(running.name, f"@{name} loses {len(removed)} accesses", program.loc, claims)
+        ops = list(program.walk())
+        special: dict[Op, Special] = {}
+        moved: list[str] = []
+        own = [facts for facts in in_place if facts["program"] == name]
+        for facts in own:
+            special.update(_SPECIAL[facts["claim"]](facts, ops))
+            moved += [facts["buffer"]] if facts["claim"] == "tile" else []
+        rest = is_rest_unchanged(program, after.programs[name], special, moved)
+        yield Decision(running.name, f"@{name} changes {_counted(len(own), 'place')}", program.loc, [rest])
 
 
-_REMOVES = ("forward", "overwrite")
+def _counted(number: int, what: str) -> str:
+    return f"in {number} {what}" + ("s" if number != 1 else "")
+
+
+_SPECIAL: dict[str, Callable[[Facts, Sequence[Op]], Mapping[Op, Special]]] = {
+    "tile": lambda facts, ops: {},
+    "barrier": lambda facts, ops: {ops[facts["op"]]: vanished},
+    "overwrite": lambda facts, ops: {ops[facts["op"]]: vanished},
+    "forward": lambda facts, ops: {ops[facts["op"]]: replaced(ops[facts["source"]])},
+    "vector": lambda facts, ops: vectorized([[ops[number] for number in same] for same in facts["lanes_of"]]),
+}
+"""What became of ops, by claims about a program: given its ops in order."""
 
 
 def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | None]:
@@ -111,7 +130,7 @@ def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | N
     return {
         ops[facts["op"]]: ops[facts["source"]] if "source" in facts else None
         for facts in certificates
-        if facts["claim"] in _REMOVES and facts["program"] == program.name
+        if facts["claim"] in ("forward", "overwrite") and facts["program"] == program.name
     }
 
 
@@ -130,7 +149,10 @@ def _is_like(other: Facts, facts: Facts, where: str) -> bool:
 
 def _tile(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     name = facts["program"]
-    return tile(before.programs[name], after.programs[name], facts["buffer"])
+    seen = who_sees_argument(before, before.programs[name], facts["buffer"])
+    if seen is not None:
+        yield not_seen(f"nobody else sees @{facts['buffer']}", seen, [])
+    yield from tile(before.programs[name], after.programs[name], facts["buffer"])
 
 
 def _barrier(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:

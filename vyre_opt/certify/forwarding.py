@@ -6,7 +6,7 @@
     store %w, @b[%i]                          a store is overwritten before anything reads it
 
 All of it within one block: between the two accesses nothing writes the element, or for the last nothing reads it, and
-nothing lets other lanes in.  The rest of the program is as it was.
+nothing lets other lanes in.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import z3
 
 from ..ir.program import Op, Program
 from .accesses import Access, accesses_of
-from .bodies import Body, JoinedBodies, Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
-__all__ = ["forwarded", "is_rest_unchanged", "overwritten"]
+__all__ = ["forwarded", "overwritten"]
 
 
 def forwarded(program: Program, op: Op, source: Op) -> Iterator[Obligation]:
@@ -31,24 +30,11 @@ def forwarded(program: Program, op: Op, source: Op) -> Iterator[Obligation]:
 
 
 def overwritten(program: Program, op: Op, by: Op, removed: Mapping[Op, Op | None]) -> Iterator[Obligation]:
-    """Nothing reads what the store `op` stores before the store `by`.  `removed`: as for `is_rest_unchanged`."""
+    """Nothing reads what the store `op` stores before the store `by`.  `removed`: the accesses that go,
+    each with the one that has its value, None for one that is overwritten."""
     if removed.get(by) is not None:
         yield not_seen(f"what this {op.name} stores is overwritten", f"this {by.name} goes too", [by, op])
     yield from _Between(program, op, by).obligations(is_read=True, removed=removed)
-
-
-def is_rest_unchanged(
-    before: Program, after: Program, removed: Mapping[Op, Op | None]
-) -> Iterator[Obligation]:
-    """The program is as it was but for the ops `removed`: each with the access that has its value, None for one that is
-    overwritten."""
-    names = {name: name for name in before.buffers}
-    bodies = JoinedBodies(after, [Body(before, names)], (), names, (), {}, None, removed=removed)
-    try:
-        bodies.match()
-        yield Obligation("the rest of the program is as it was", [], [], [], z3.BoolVal(True))
-    except Mismatch as mismatch:
-        yield not_seen("the rest of the program is as it was", str(mismatch), mismatch.ops)
 
 
 class _Between:

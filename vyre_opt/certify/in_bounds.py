@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import z3
 
@@ -50,6 +51,7 @@ def unguarded(program: Program, ops: Iterable[Op]) -> Iterator[Obligation]:
             if op.result.type.is_signed:
                 first = point.integer(op.operands[0]).term
                 claim = z3.And(claim, z3.Or(second != -1, first != -(1 << (bits - 1))))
+        reached = point.reaches(op)
         yield Obligation(
             f"{op.name} needs no guard",
             [op],
@@ -57,7 +59,13 @@ def unguarded(program: Program, ops: Iterable[Op]) -> Iterator[Obligation]:
             [point.lane_exists()],
             claim,
             shown_at(point, operand=second),
+            is_refuted=partial(_holds, reached),
+            otherwise="it may not hold in lanes that are not active",
         )
+
+
+def _holds(condition: z3.BoolRef, model: z3.ModelRef) -> bool:
+    return bool(z3.is_true(model.eval(condition, model_completion=True)))
 
 
 def shown_at(point: Point, **terms: z3.ArithRef) -> dict[str, z3.ArithRef]:

@@ -22,14 +22,15 @@ from itertools import combinations, product
 
 import z3
 
-from ..ir.grids import GridError
-from ..ir.pipeline import HostRead, Launch, Pipeline
-from ..ir.program import AccessMode, Dim3, Module, Program
+from ..ir.grids import Extent, GridError, evaluate
+from ..ir.pipeline import Launch, Pipeline
+from ..ir.program import Module, Program
 from .accesses import Access, accesses_of
-from .bodies import Body, Halo, JoinedBodies, Mismatch
+from .bodies import Body, BodyMatch, Halo, Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
-from .points import Group, Nesting, Point
+from .pipelines import who_sees
+from .points import Grid, Group, Nesting, Point
 from .tiles import covered
 
 __all__ = ["Join", "joined", "meet_in_one"]
@@ -58,12 +59,12 @@ class Join:
 @dataclass(frozen=True)
 class _Member:
     """A launch of the group.  `names`: the pipeline's buffer for each of the program's; `grid`: its workgroups, None
-    if that depends on lengths that are not known.  `accesses`: those that are looked at."""
+    along an axis where that depends on lengths that are not known.  `accesses`: those that are looked at."""
 
     nesting: Nesting
     accesses: Sequence[Access]
     names: dict[str, str]
-    grid: Dim3 | None
+    grid: Grid
     contents: dict[str, str]
     lengths: dict[str, int]
 
@@ -73,7 +74,7 @@ class _Member:
             self.nesting, Group(self.nesting.program, group, self.grid, self.lengths), name, self.contents
         )
 
-    def again(self, bodies: JoinedBodies, number: int) -> _Member:
+    def again(self, bodies: BodyMatch, number: int) -> _Member:
         """The launch as the joined program runs it, each workgroup for its neighbours too."""
         ops = {its for (launch, _), its in bodies.again.items() if launch == number}
         joined = bodies.nesting
@@ -87,13 +88,13 @@ class _Member:
 def joined(join: Join) -> Iterator[Obligation]:
     """All that has to hold."""
     members = list(_members(join.module, join.pipeline, join.launches))
-    bodies = JoinedBodies(
+    bodies = BodyMatch(
         join.program,
         [Body(member.nesting.program, member.names) for member in members],
-        join.barriers,
         join.buffers,
-        join.halos,
         join.pipeline.static_lengths,
+        join.barriers,
+        join.halos,
         members[0].grid,
     )
     try:
@@ -143,9 +144,8 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
         raise Mismatch(f"@{join.program.name} is not launched in their place")
     lengths = join.pipeline.static_lengths
     for launch in (*join.launches, join.after):
-        if _grid(launch, lengths) != members[0].grid or (
-            members[0].grid is None and launch.grid != join.launches[0].grid
-        ):
+        sizes = _grid(launch, lengths)
+        if sizes != members[0].grid or (None in sizes and launch.grid != join.launches[0].grid):
             raise Mismatch("the grids are not equal")
     if len(set(join.buffers.values())) < len(join.buffers):
         raise Mismatch("two buffers became one")
@@ -158,16 +158,12 @@ def _match_pipeline(join: Join) -> None:
     """Buffers that left the pipeline nobody else uses: not the host, and no stage that is not a part of a launch now."""
     inside = {id(launch) for launch in join.fused}
     for name in join.left & join.buffers.keys():
-        buffer = join.pipeline.buffers[name]
-        if buffer.live_in or buffer.live_out or buffer.access in (AccessMode.READ, AccessMode.WRITE):
-            raise Mismatch(f"@{name} is the host's")
-        for stage in join.pipeline.walk():
-            named = (stage.buffer,) if isinstance(stage, HostRead) else getattr(stage, "buffers", ())
-            if name in named and id(stage) not in inside:
-                raise Mismatch(f"@{name} is used by another stage")
+        seen = who_sees(join.pipeline, name, inside)
+        if seen is not None:
+            raise Mismatch(seen)
 
 
-def _covered(join: Join, bodies: JoinedBodies) -> Iterator[Obligation]:
+def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
     """What is read of buffers that left the pipeline, the workgroup has written."""
     for name in sorted(join.left & join.buffers.keys()):
         accesses = accesses_of(bodies.nesting, join.buffers[name])
@@ -198,9 +194,14 @@ def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> 
             version[names[formal]] = version.get(names[formal], 0) + 1
 
 
-def _grid(launch: Launch, counts: Mapping[str, int | None]) -> Dim3 | None:
+def _grid(launch: Launch, counts: Mapping[str, int | None]) -> Grid:
+    x, y, z = (_extent(extent, counts) for extent in launch.grid)
+    return x, y, z
+
+
+def _extent(extent: Extent, counts: Mapping[str, int | None]) -> int | None:
     try:
-        return launch.workgroups(counts)
+        return evaluate(extent, counts)
     except GridError:
         return None
 

@@ -17,10 +17,10 @@ import z3
 
 from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import AccessMode, Block, Op, Program, Value
+from ..ir.program import MAX_GRID, AccessMode, Block, Op, Program, Value
 from ..ir.types import DataType
 
-__all__ = ["MAIN_GROUP", "Group", "Nesting", "Point", "type_range"]
+__all__ = ["MAIN_GROUP", "Grid", "Group", "Nesting", "Point", "type_range"]
 
 MOST_INVOCATIONS = 1 << 32
 """Along an axis, since ids are u32."""
@@ -30,6 +30,10 @@ MAIN_GROUP = "w"
 
 MOST_FLIPPED = 8
 """Bits of a constant that terms of `or` and `xor` have."""
+
+
+Grid = tuple[int | None, int | None, int | None]
+"""Workgroups along each axis."""
 
 
 class Integer(NamedTuple):
@@ -85,13 +89,13 @@ class Nesting:
 class Group:
     """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
-    `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open.  `facts`:
-    what is true of the terms.
+    `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open, None for
+    an axis that it leaves open too.  `facts`: what is true of the terms.
     """
 
     program: Program
     name: str = MAIN_GROUP
-    grid: tuple[int, int, int] | None = None
+    grid: Grid = (None, None, None)
     lengths: Mapping[str, int] = field(default_factory=dict)
     facts: list[z3.BoolRef] = field(default_factory=list)
     shared: dict[object, Integer] = field(default_factory=dict)
@@ -121,10 +125,10 @@ class Group:
         return own
 
     def num_workgroups(self, axis: int) -> Integer:
-        grid = self.grid or self.program.grid
-        if grid is not None:
-            return _exactly(grid[axis])
-        most = MOST_INVOCATIONS // self.program.workgroup[axis]
+        count = self.program.grid[axis] if self.program.grid is not None else self.grid[axis]
+        if count is not None:
+            return _exactly(count)
+        most = min(MOST_INVOCATIONS // self.program.workgroup[axis], MAX_GRID[axis])
         return self.variable(("num_workgroups", axis), f"num_workgroups.{AXES[axis]}", 1, most)
 
 

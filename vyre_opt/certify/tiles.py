@@ -28,7 +28,7 @@ from ..ir.ops import AXES
 from ..ir.program import Dim3, Op, Program
 from .accesses import Access, accesses_of, barrier_between, is_before, shared_loops
 from .in_bounds import shown_at
-from .obligations import Obligation
+from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point, type_range
 
 __all__ = ["covered", "tile"]
@@ -39,7 +39,11 @@ SEARCH_MILLISECONDS = 2000
 def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
     """The obligations of one buffer.  `before`, `after`: the program around the pass."""
     old, new = Nesting(before), Nesting(after)
-    reads_and_writes = list(zip(accesses_of(old, buffer), accesses_of(new, buffer), strict=True))
+    were, are = accesses_of(old, buffer), accesses_of(new, buffer)
+    if len(were) != len(are):
+        yield not_seen(f"accesses of @{buffer} are moved", f"{len(are)} of {len(were)} are there", [])
+        return
+    reads_and_writes = list(zip(were, are, strict=True))
     for access, _ in reads_and_writes:
         if not access.is_write:
             yield covered(old, access, [a for a, _ in reads_and_writes if a.is_write])

@@ -10,7 +10,7 @@ import z3
 from ..ir.program import Op, Program
 from .accesses import Access, accesses_of
 from .in_bounds import shown_at
-from .obligations import Obligation
+from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
 __all__ = ["vector"]
@@ -57,13 +57,13 @@ def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Ob
             access = every.get(other)
             if access is None:
                 if "write" in other.definition.effects or other.name in ("barrier", "trap", "call"):
-                    yield _fixed(op, other)
+                    yield not_seen(
+                        f"this {op.name} may move past a {other.name}",
+                        "nothing is known of that",
+                        [op, other],
+                    )
             elif access.buffer == buffer and (is_store or access.is_write):
                 yield _distinct(point, op, other, access)
-
-
-def _fixed(op: Op, other: Op) -> Obligation:
-    return Obligation(f"this {op.name} may move past a {other.name}", [op, other], [], [], z3.BoolVal(False))
 
 
 def _distinct(point: Point, op: Op, other: Op, access: Access) -> Obligation:

@@ -1,0 +1,106 @@
+"""The claim that a pass changed nothing but what it says: that the program after is the one before, op by op, but for
+
+barriers, and stores that are overwritten         which are not there any more
+loads of what is known, stores of what is there   the value is that of another access
+accesses that are one of a vector                 the first of the loads, or the last of the stores, is the vector's
+accesses of what became a tile                    at another index, of a narrower type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import z3
+
+from ..ir.program import Op, Program, Value
+from .bodies import Body, BodyMatch, Mismatch, Special
+from .obligations import Obligation, not_seen
+
+__all__ = ["is_rest_unchanged", "replaced", "vanished", "vectorized"]
+
+
+def is_rest_unchanged(
+    before: Program, after: Program, special: Mapping[Op, Special], moved: Collection[str]
+) -> Obligation:
+    """`special`: ops that are not the same in the program after.  `moved`: buffers that became tiles."""
+    what = f"the rest of @{before.name} is as it was"
+    names = {name: name for name in before.buffers}
+    lengths = {name: buffer.count for name, buffer in before.buffers.items()}
+    match = BodyMatch(after, [Body(before, names)], names, lengths, special=special, moved=frozenset(moved))
+    try:
+        match.match()
+    except Mismatch as mismatch:
+        return not_seen(what, str(mismatch), mismatch.ops)
+    return Obligation(what, [], [], [], z3.BoolVal(True))
+
+
+def vanished(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
+    """The op is not there any more, and its results are not used."""
+    return at
+
+
+def replaced(source: Op) -> Special:
+    """A load gives what `source` has stored or loaded, a store stores that once more."""
+
+    def special(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
+        (value,) = match.after([source.operands[0] if source.name == "store" else source.result])
+        if op.name == "load":
+            match.values[op.result] = value
+        elif match.after(op.operands[:1]) != (value,):
+            raise Mismatch(f"this {op.name} stores another value", op, source)
+        return at
+
+    return special
+
+
+def vectorized(lanes: Sequence[Sequence[Op]]) -> dict[Op, Special]:
+    """For accesses that became one of a vector: `lanes`, of each element in order, those that it stands for."""
+    members = [op for same in lanes for op in same]
+    one = _vector_store(lanes) if members[0].name == "store" else _vector_load(lanes)
+    return dict.fromkeys(members, one)
+
+
+def _vector_load(lanes: Sequence[Sequence[Op]]) -> Special:
+    def special(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
+        if op.result in match.values:  # the vector is the first of the loads
+            return at
+        other = _vector_access(match, op, after, at, "load", lanes[0][0].index)
+        if other.result.type.lanes != len(lanes) or other.result.type.element is not op.result.type:
+            raise Mismatch(f"this vector has not {len(lanes)} elements of {op.result.type}", other, op)
+        at = match.pure(after, at + 1)
+        for lane, same in enumerate(lanes):
+            for load in same:
+                match.values[load.result] = match.result_of(
+                    "extract", [other.result], load.result.type, index=lane
+                )
+        return at
+
+    return special
+
+
+def _vector_store(lanes: Sequence[Sequence[Op]]) -> Special:
+    members = {op for same in lanes for op in same}
+
+    def special(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
+        match.stored[op] = match.after(op.operands[:1])[0]
+        if members - match.stored.keys():  # the vector is the last of the stores
+            return at
+        other = _vector_access(match, op, after, at, "store", lanes[0][0].index)
+        order = list(match.stored)
+        values = [match.stored[max(same, key=order.index)] for same in lanes]
+        vector = match.result_of("vector", values, other.operands[0].type)
+        if match.first(other.operands[:1]) != (vector,):
+            raise Mismatch("this vector has other elements", other, op)
+        return at + 1
+
+    return special
+
+
+def _vector_access(match: BodyMatch, op: Op, after: Sequence[Op], at: int, name: str, index: Value) -> Op:
+    """The next op, which is to be an access of a vector where `index` was."""
+    if at == len(after) or after[at].name != name or after[at].attrs["buffer"] != op.attrs["buffer"]:
+        raise Mismatch(f"here should be the {name} of a vector", *after[at : at + 1], op)
+    other = after[at]
+    if match.first([other.index]) != match.after([index]):
+        raise Mismatch("this vector begins at another index", other, op)
+    return other
