@@ -28,6 +28,11 @@ MOST_INVOCATIONS = 1 << 32
 MAIN_GROUP = "w"
 """The name of the workgroup, where there is only one in question."""
 
+LEAST_WRAP = 1 << 8
+"""The modulus of the narrowest type."""
+
+_ZERO = z3.IntVal(0)
+
 MOST_FLIPPED = 8
 """Bits of a constant that terms of `or` and `xor` have."""
 
@@ -86,7 +91,7 @@ class Group:
     """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
     `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open.  `facts`:
-    what is true of the terms.
+    what is true of the terms.  `wraps`: whether a term of its points has a `%` as large as a type's.
     """
 
     program: Program
@@ -95,6 +100,7 @@ class Group:
     lengths: Mapping[str, int] = field(default_factory=dict)
     facts: list[z3.BoolRef] = field(default_factory=list)
     shared: dict[object, Integer] = field(default_factory=dict)
+    wraps: bool = False
 
     def variable(self, key: object, name: str, low: int, high: int) -> Integer:
         """The variable of a key, within bounds."""
@@ -103,6 +109,11 @@ class Group:
             self.facts += [term >= low, term <= high]
             self.shared[key] = Integer(term, low, high)
         return self.shared[key]
+
+    def remainder(self, term: z3.ArithRef, modulus: z3.ArithRef | int, most: int) -> z3.ArithRef:
+        """`modulus` is `most` or less."""
+        self.wraps |= most >= LEAST_WRAP
+        return term % modulus
 
     def length(self, buffer: str) -> Integer:
         count = self.lengths.get(buffer, self.program.buffers[buffer].count)
@@ -158,7 +169,8 @@ class Point:
     @staticmethod
     def any(nesting: Nesting, group: Group, name: str, contents: Mapping[str, str] | None = None) -> Point:
         """Any lane of the group, in any iteration of each loop."""
-        local = [z3.Int(f"{name}.local_id.{axis}") for axis in AXES]
+        sizes = zip(AXES, nesting.program.workgroup, strict=True)
+        local = [z3.Int(f"{name}.local_id.{axis}") if size > 1 else _ZERO for axis, size in sizes]
         iterations = {
             op: z3.Int(f"{name}.iteration.{nesting.number[op]}") for op in nesting.ops if op.name == "for"
         }
@@ -183,8 +195,13 @@ class Point:
     # --- whether it is a point of the execution -------------------------------------------
 
     def lane_exists(self) -> z3.BoolRef:
-        sizes = zip(self.local, self.program.workgroup, strict=True)
-        return z3.And([z3.And(term >= 0, term < size) for term, size in sizes])
+        return z3.And(self._is_lane())
+
+    def _is_lane(self) -> list[z3.BoolRef]:
+        ids = zip(self.local, self.program.workgroup, strict=True)
+        # of an axis of 1, ids are mostly the constant 0
+        inexact = [(term, size) for term, size in ids if size > 1 or not term.eq(_ZERO)]
+        return [bound for term, size in inexact for bound in (term >= 0, term < size)]
 
     def subgroup(self) -> z3.ArithRef:
         """The number of the lane's subgroup."""
@@ -192,7 +209,7 @@ class Point:
 
     def reaches(self, op: Op) -> z3.BoolRef:
         """Whether this lane comes to `op`: its loops run these iterations, and branches lead there."""
-        conditions = [self.lane_exists()]
+        conditions = self._is_lane()
         for outer, region in self.nesting.around[op]:
             if outer.name == "if":
                 taken = self.boolean(outer.operands[0])
@@ -245,7 +262,7 @@ class Point:
             return self._chosen(op, op.results.index(value))
         rule = _INTEGERS.get(op.name)
         result = rule(self, op) if rule is not None else None
-        return self.variable(value) if result is None else _wrapped(result, value.type)
+        return self.variable(value) if result is None else _wrapped(self.group, result, value.type)
 
     def _argument(self, value: Value) -> Integer:
         """The counter of a `for` is lower + step * iteration; what is carried around a loop is free."""
@@ -285,12 +302,15 @@ def _inputs(program: Program) -> dict[str, str]:
     return {name: name for name, buffer in program.buffers.items() if buffer.access is AccessMode.READ}
 
 
-def _wrapped(value: Integer, dtype: DataType) -> Integer:
+def _wrapped(group: Group, value: Integer, dtype: DataType) -> Integer:
     """The value that a result has in its type."""
     low, high = type_range(dtype)
     if low <= value.low and value.high <= high:
         return value
-    return Integer((value.term - low) % (high - low + 1) + low, low, high, min(value.unit, high - low + 1))
+    modulus = high - low + 1
+    return Integer(
+        group.remainder(value.term - low, modulus, modulus) + low, low, high, min(value.unit, modulus)
+    )
 
 
 # --- integer results, before they wrap; None where nothing is known
@@ -395,7 +415,8 @@ def _rem(point: Point, op: Op) -> Integer | None:
     a, b = _operands(point, op)
     if a.low < 0 or b.low < 0:
         return None
-    term = a.term % b.term if b.low > 0 else z3.If(b.term == 0, 0, a.term % b.term)
+    rest = point.group.remainder(a.term, b.term, b.high)
+    term = rest if b.low > 0 else z3.If(b.term == 0, 0, rest)
     return Integer(term, 0, min(a.high, max(0, b.high - 1)))
 
 
@@ -428,10 +449,10 @@ def _and(point: Point, op: Op) -> Integer | None:
     if mask.low != mask.high:
         return None
     if mask.low >= 0 and mask.low & (mask.low + 1) == 0:
-        return Integer(value.term % (mask.low + 1), 0, mask.low)
+        return Integer(point.group.remainder(value.term, mask.low + 1, mask.low + 1), 0, mask.low)
     unit = (1 << bits) - (mask.low % (1 << bits))
     if value.low >= 0 and unit & (unit - 1) == 0:
-        return Integer(value.term - value.term % unit, 0, value.high)
+        return Integer(value.term - point.group.remainder(value.term, unit, unit), 0, value.high)
     return None
 
 
@@ -448,7 +469,7 @@ def _flipped(sets_only: bool) -> Callable[[Point, Op], Integer | None]:
             return None
         top = (1 << max(value.high, mask.low).bit_length()) - 1
         if mask.low & (mask.low + 1) == 0:  # the low bits, as a number
-            low_bits = value.term % (mask.low + 1)
+            low_bits = point.group.remainder(value.term, mask.low + 1, mask.low + 1)
             return Integer(value.term + mask.low - (low_bits if sets_only else 2 * low_bits), 0, top)
         term = value.term
         for place in (1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1):
