@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 import z3
 
 from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import AccessMode, Block, Op, Program, Value
+from ..ir.program import AccessMode, Block, Dim3, Op, Program, Value
 from ..ir.types import DataType
 
 __all__ = ["MAIN_GROUP", "Group", "Nesting", "Point", "type_range"]
@@ -38,7 +39,7 @@ MOST_FLIPPED = 8
 
 
 class Integer(NamedTuple):
-    """A term, bounds of it that hold whatever its variables are, and a power of two that divides it."""
+    """A term, bounds of it that hold wherever the loops around run these iterations, and a power of two that divides it."""
 
     term: z3.ArithRef
     low: int
@@ -145,8 +146,10 @@ class Point:
     `local`: the local ids; `iterations`: the number of the iteration of each `for`.  They may be any terms: `reaches`
     says whether a lane comes there.  `contents`: for buffers whose loads are functions of the index, the functions'
     names; by default for those that the program only reads.  `free`: the values that are free variables, by the
-    variables' names.
+    variables' names.  `linear`: the linear local id, where that is what the local ids come from; see `computed`.
     """
+
+    linear: Integer | None = None
 
     def __init__(
         self,
@@ -175,6 +178,19 @@ class Point:
             op: z3.Int(f"{name}.iteration.{nesting.number[op]}") for op in nesting.ops if op.name == "for"
         }
         return Point(nesting, group, name, local, iterations, contents)
+
+    @staticmethod
+    def computed(nesting: Nesting, group: Group, name: str, lanes: int) -> Point:
+        """One of `lanes` lanes that the machine computes together, some of them beyond the workgroup.
+
+        No branch needs to lead it there and no loop to run: counters, what branches give, and what is loaded, are any
+        values.
+        """
+        linear = z3.Int(f"{name}.linear_id")
+        point = Point(nesting, group, name, _ids(linear, nesting.program.workgroup), {}, {})
+        point.linear = Integer(linear, 0, lanes - 1)
+        point.facts += [linear >= 0, linear < lanes]
+        return point
 
     def same_lane(self, name: str, shared: Sequence[Op], iterations: Mapping[Op, z3.ArithRef]) -> Point:
         """This lane in the same iterations of the loops `shared`, and in `iterations` of the others.
@@ -259,13 +275,15 @@ class Point:
         if not isinstance(op, Op):
             return self._argument(value)
         if op.name == "if":
-            return self._chosen(op, op.results.index(value))
+            return self._chosen(op, op.results.index(value)) if self.linear is None else self.variable(value)
         rule = _INTEGERS.get(op.name)
         result = rule(self, op) if rule is not None else None
         return self.variable(value) if result is None else _wrapped(self.group, result, value.type)
 
     def _argument(self, value: Value) -> Integer:
         """The counter of a `for` is lower + step * iteration; what is carried around a loop is free."""
+        if self.linear is not None:
+            return self.variable(value)
         loop = self.nesting.loop_of_argument.get(value)
         if loop is not None and loop.name == "while" and value in loop.regions[1].args:
             # the condition hands its arguments on to the body
@@ -295,6 +313,20 @@ class Point:
     def assumptions(self) -> list[z3.BoolRef]:
         """What is true of the variables; after all terms are made."""
         return [*self.group.facts, *self.facts]
+
+
+def _ids(linear: z3.ArithRef, workgroup: Dim3) -> list[z3.ArithRef]:
+    """The local ids of a lane.  Beyond the workgroup those along the outermost axis go on."""
+    ids = []
+    for axis, size in enumerate(workgroup):
+        stride = prod(workgroup[:axis])
+        along = linear / stride if stride > 1 else linear
+        ids.append(_ZERO if size == 1 else along if _is_outermost(workgroup, axis) else along % size)
+    return ids
+
+
+def _is_outermost(workgroup: Dim3, axis: int) -> bool:
+    return prod(workgroup[: axis + 1]) == prod(workgroup)
 
 
 def _inputs(program: Program) -> dict[str, str]:
@@ -329,8 +361,11 @@ def _exactly(number: int) -> Integer:
 
 
 def _local_id(point: Point, op: Op) -> Integer:
-    axis = AXES.index(op.attrs["axis"])
-    return Integer(point.local[axis], 0, point.program.workgroup[axis] - 1)
+    axis, workgroup = AXES.index(op.attrs["axis"]), point.program.workgroup
+    last = workgroup[axis] - 1
+    if point.linear is not None and last and _is_outermost(workgroup, axis):
+        last = point.linear.high // prod(workgroup[:axis])
+    return Integer(point.local[axis], 0, last)
 
 
 def _workgroup_id(point: Point, op: Op) -> Integer:
@@ -340,7 +375,7 @@ def _workgroup_id(point: Point, op: Op) -> Integer:
 def _global_id(point: Point, op: Op) -> Integer:
     size, group = point.program.workgroup[AXES.index(op.attrs["axis"])], _workgroup_id(point, op)
     local = _local_id(point, op)
-    return Integer(group.term * size + local.term, 0, group.high * size + size - 1)
+    return Integer(group.term * size + local.term, 0, group.high * size + local.high)
 
 
 def _num_workgroups(point: Point, op: Op) -> Integer:
@@ -354,6 +389,8 @@ def _global_size(point: Point, op: Op) -> Integer:
 
 def _linear(point: Point) -> Integer:
     """The linear local id, by which a workgroup is divided into subgroups."""
+    if point.linear is not None:
+        return point.linear
     width, height, _ = point.program.workgroup
     x, y, z = point.local
     return Integer(x + y * width + z * width * height, 0, point.program.lanes - 1)
@@ -448,6 +485,8 @@ def _and(point: Point, op: Op) -> Integer | None:
     bits = op.result.type.bits or 1
     if mask.low != mask.high:
         return None
+    if value.low == value.high:
+        return _exactly(value.low & mask.low)
     if mask.low >= 0 and mask.low & (mask.low + 1) == 0:
         return Integer(point.group.remainder(value.term, mask.low + 1, mask.low + 1), 0, mask.low)
     unit = (1 << bits) - (mask.low % (1 << bits))

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Module, Op, Program
 from .errors import ToolError
 
@@ -38,16 +39,24 @@ def add_lowering(collector: Certifier, module: Module) -> None:
         collector.decisions += lowering_decisions(program, *_proven(program))
 
 
-def _proven(program: Program) -> tuple[list[Op], list[Op]]:
-    """The accesses that are not checked, and the divisions and shifts without guards."""
+def _proven(program: Program) -> tuple[list[Op], dict[Op, int]]:
+    """The accesses that are not checked; the divisions and shifts without guards, by how many lanes compute them.
+
+    A CPU computes all lanes of the last subgroup, of which some may lie beyond the workgroup.  So guards that it needs a
+    GPU may leave out.
+    """
     from ..analysis.bounds import BoundsProofs
     from ..analysis.ranges import Ranges
     from ..lowering.common.guards import needs_guard
 
-    proven, ranges = BoundsProofs(program).proven, Ranges(program)
+    proven = BoundsProofs(program).proven
     divided = ("div", "rem", "shl", "shr")
     ops = [op for op in program.walk() if op.name in divided and op.result.type.is_int]
-    return [op for op in program.walk() if op in proven], [op for op in ops if not needs_guard(op, ranges)]
+    whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
+    without_guard = {}
+    for lanes, ranges in ((program.lanes, Ranges(program)), (whole, Ranges(program, whole_subgroups=True))):
+        without_guard.update({op: lanes for op in ops if not needs_guard(op, ranges)})
+    return [op for op in program.walk() if op in proven], without_guard
 
 
 def certify(decisions: list[Decision]) -> Iterator[Diagnostic]:
