@@ -21,7 +21,8 @@ __all__ = ["Answer", "Obligation", "prove", "smt2"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
-QUICK_MILLISECONDS = 3000
+TURNS = 300, 3000
+"""Milliseconds for each way to ask, in turns: the right one needs few, and which that is is not known."""
 
 
 @dataclass
@@ -62,13 +63,23 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     """z3's answer within `seconds`."""
     started = time.perf_counter()
     bases = _bases(obligation)
-    # where nothing of the workgroup wraps, the claim itself is asked for once, below
-    for claim in (*obligation.enough, *([obligation.claim] if bases else [])):
-        if _without_wraps(obligation, claim, bases).check() == z3.unsat:
-            return Answer(obligation, PROVED, time.perf_counter() - started)
-    solver = _solver(obligation)
-    solver.set("timeout", int(seconds * 1000))
-    result = solver.check()
+    ways = [*obligation.enough, *([obligation.claim] if bases else [])]
+    result = z3.unknown
+    for milliseconds in TURNS if ways else ():
+        open_ways = []
+        for claim in ways:
+            answer = _ask(_without_wraps(obligation, claim, bases), milliseconds)
+            if answer == z3.unsat:
+                return Answer(obligation, PROVED, time.perf_counter() - started)
+            if answer == z3.unknown:  # else it does not lead there, however long
+                open_ways.append(claim)
+        ways, solver = open_ways, _solver(obligation)
+        result = _ask(solver, milliseconds)
+        if result != z3.unknown:
+            break
+    if result == z3.unknown:
+        solver = _solver(obligation)
+        result = _ask(solver, int(seconds * 1000))
     spent = time.perf_counter() - started
     if result == z3.unsat:
         return Answer(obligation, PROVED, spent)
@@ -82,6 +93,11 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
             obligation, UNKNOWN, spent, reason="it holds where z3 tried it, by no witness that was put in"
         )
     return Answer(obligation, REFUTED, spent, _values(obligation, solver.model()))
+
+
+def _ask(solver: z3.Solver, milliseconds: int) -> z3.CheckSatResult:
+    solver.set("timeout", milliseconds)
+    return solver.check()
 
 
 def smt2(obligation: Obligation) -> str:
@@ -102,7 +118,6 @@ def _without_wraps(
 ) -> z3.Solver:
     """A solver in which what a workgroup has wrapped is any number: what holds for all is quickly proved for any."""
     solver = z3.Solver()
-    solver.set("timeout", QUICK_MILLISECONDS)
     parts = [*obligation.assumptions(), z3.Not(claim)]
     solver.add(*(z3.substitute(part, *bases) for part in parts) if bases else parts)
     solver.add(*(z3.And(base >= 0, base < term.arg(1)) for term, base in bases))

@@ -340,9 +340,11 @@ def _wrapped(group: Group, value: Integer, dtype: DataType) -> Integer:
     if low <= value.low and value.high <= high:
         return value
     modulus = high - low + 1
-    return Integer(
-        group.remainder(value.term - low, modulus, modulus) + low, low, high, min(value.unit, modulus)
-    )
+    if low:
+        term = group.remainder(value.term - low, modulus, modulus) + low
+    else:
+        term = group.remainder(value.term, modulus, modulus)
+    return Integer(term, low, high, min(value.unit, modulus))
 
 
 # --- integer results, before they wrap; None where nothing is known
