@@ -7,7 +7,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support.certifying import certify_seeds, decisions_of
+from support.certifying import certify_seeds, decisions_of, kernel_texts
+from support.kernel_cases import kernel_cases
 from support.tools import run_tool
 
 from vyre_opt import parse
@@ -72,6 +73,36 @@ def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     assert not result.refuted
     assert result.decisions > 20 * len(seeds)
     assert len(result.unknown) < 0.03 * result.decisions
+
+
+QUICK_KERNELS = {"math.matvec_fixed", "math.softmax_step", "scan.dfa", "decode.hex"}
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(kernel, marks=() if kernel in QUICK_KERNELS else pytest.mark.slow)
+        for kernel in dict.fromkeys(case.kernel for case in kernel_cases())
+    ],
+)
+def test_decisions_about_kernels_are_proved(kernel: str) -> None:
+    """Of some of the cases; support.certifying --kernels has all."""
+    cases = [case for case in kernel_cases() if case.kernel == kernel]
+    sample = cases[:: len(cases) // 4]
+    decisions = [d for _, text in kernel_texts(sample) for d in decisions_of(text, seconds=10)]
+    assert decisions
+    assert not [d.what for d in decisions if d.status != "proved"]
+
+
+def test_a_range_of_one_value_is_a_constant() -> None:
+    """Each 64 elements of 256 have 64: what a kernel rounds down to whole subgroups."""
+    case = next(
+        case
+        for case in kernel_cases()
+        if case.name.startswith("tt.contract_step f32, 387 x 256 by 32")
+        and "splits=1, streamed=64" in case.name
+    )
+    assert {d.status for _, text in kernel_texts([case]) for d in decisions_of(text)} == {"proved"}
 
 
 BOUNDS = {

@@ -21,7 +21,7 @@ __all__ = ["Answer", "Obligation", "prove", "smt2"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
-TURNS = 300, 3000
+TURNS = 300, 1000, 3000
 """Milliseconds for each way to ask, in turns: the right one needs few, and which that is is not known."""
 
 
