@@ -39,10 +39,12 @@ campaign: install  ## The slow tests, then random pipelines before and after pas
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
+	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
 
 certify: export PYTHONPATH := test
-certify: install  ## Decisions about random texts, proved by z3 (N=20000 takes hours on 2 cores)
+certify: install  ## Decisions about the kernels and random texts, proved by z3 (N=20000 takes two hours on 2 cores)
+	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $(N) --seed $(SEED)
 
 # The cases of a seed are always the same; the time decides how many of them are run.

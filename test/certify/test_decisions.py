@@ -7,7 +7,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support.certifying import certify_seeds, decisions_of
+from support.certifying import certify_seeds, decisions_of, kernel_texts
+from support.kernel_cases import kernel_cases
 from support.tools import run_tool
 
 from vyre_opt import parse
@@ -70,6 +71,36 @@ def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     assert len(result.unknown) < 0.03 * result.decisions
 
 
+QUICK_KERNELS = {"math.matvec_fixed", "math.softmax_step", "scan.dfa", "decode.hex"}
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(kernel, marks=() if kernel in QUICK_KERNELS else pytest.mark.slow)
+        for kernel in dict.fromkeys(case.kernel for case in kernel_cases())
+    ],
+)
+def test_decisions_about_kernels_are_proved(kernel: str) -> None:
+    """Of some of the cases; support.certifying --kernels has all."""
+    cases = [case for case in kernel_cases() if case.kernel == kernel]
+    sample = cases[:: len(cases) // 4]
+    decisions = [d for _, text in kernel_texts(sample) for d in decisions_of(text, seconds=10)]
+    assert decisions
+    assert not [d.what for d in decisions if d.status != "proved"]
+
+
+def test_a_range_of_one_value_is_a_constant() -> None:
+    """Each 64 elements of 256 have 64: what a kernel rounds down to whole subgroups."""
+    case = next(
+        case
+        for case in kernel_cases()
+        if case.name.startswith("tt.contract_step f32, 387 x 256 by 32")
+        and "splits=1, streamed=64" in case.name
+    )
+    assert {d.status for _, text in kernel_texts([case]) for d in decisions_of(text)} == {"proved"}
+
+
 BOUNDS = {
     "a guard": ("%p = lt %g, %c64 : u32 if %p { %v = load @in[%g] : u32 }", "proved"),
     "a mask": ("%i = and %g, %c63 : u32 %v = load @in[%i] : u32", "proved"),
@@ -107,8 +138,52 @@ def test_accesses_in_bounds(body: str, status: str) -> None:
 )
 def test_ops_without_guards(line: str, status: str) -> None:
     of = program(line)
-    (claim,) = unguarded(of, [op for op in of.walk() if op.results and op.result.name == "r"])
+    (claim,) = unguarded(of, {op: of.lanes for op in of.walk() if op.results and op.result.name == "r"})
     assert prove(claim).status == status
+
+
+BEYOND = """vyre 1
+program @p workgroup({workgroup}) grid(1) {{
+  buffer @x : u32[64] read binding(0)
+  %c = const {value} : u32
+  %c0 = const 0 : u32
+  %c9 = const 9 : u32
+  %i = {id}
+  %x = load @x[%c0] : u32
+  %d = sub %c, %i : u32
+  {lines}
+}}
+"""
+DIVIDE = "%r = div %x, %d : u32"
+
+
+@pytest.mark.parametrize(
+    ("workgroup", "value", "index", "lines", "within", "beyond"),
+    [
+        ("5", 5, "local_id x", DIVIDE, "proved", "refuted"),
+        ("5", 33, "local_id x", DIVIDE, "proved", "proved"),
+        ("5", 5, "lane_id", DIVIDE, "proved", "refuted"),
+        ("5", 5, "global_id x", DIVIDE, "proved", "refuted"),
+        ("4, 3", 4, "local_id x", DIVIDE, "proved", "proved"),  # the rows of others
+        ("4, 3", 3, "local_id y", DIVIDE, "proved", "refuted"),
+        ("4, 3", 8, "local_id y", DIVIDE, "proved", "proved"),  # 32 lanes, of 4 a row
+        ("4, 3", 1, "local_id z", DIVIDE, "proved", "proved"),
+        ("32", 32, "local_id x", DIVIDE, "proved", "proved"),
+        # lanes that have left a loop, and those that a branch keeps out
+        ("32", 40, "local_id x", f"for %k = %i to 9 step 1 {{ %d2 = sub %c9, %k : u32 {DIVIDE}2 }}", *["unknown"] * 2),
+        ("32", 5, "local_id x", f"%p = lt %i, %c : u32 if %p {{ {DIVIDE} }}", *["refuted"] * 2),
+    ],
+)  # fmt: skip
+def test_ops_without_guards_in_lanes_beyond(
+    workgroup: str, value: int, index: str, lines: str, within: str, beyond: str
+) -> None:
+    text = BEYOND.format(
+        workgroup=workgroup, value=value, id=index, lines=lines.replace("%d : u322", "%d2 : u32")
+    )
+    of = parse(text).programs["p"]
+    (divided,) = ops(of, "div")
+    found = [prove(claim).status for lanes in (of.lanes, 32) for claim in unguarded(of, {divided: lanes})]
+    assert found == [within, beyond]
 
 
 TILES = {

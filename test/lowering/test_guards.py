@@ -77,3 +77,50 @@ def test_results_at_the_edges_are_the_interpreters(dtype: str, lines: str, neede
     cpu, ref = (vyre_opt.run(module, {"x": x}, target=target) for target in ("cpu", "ref"))
     for name, value in ref.items():
         np.testing.assert_array_equal(cpu[name], value)
+
+
+BEYOND = """vyre 1
+program @p workgroup({workgroup}) grid(1) {{
+  buffer @x : u32[32] read binding(0)
+  buffer @y : u32[32] write binding(1) live_out
+  %x = local_id x
+  %y = local_id y
+  %w = workgroup_size x
+  %row = mul %y, %w : u32
+  %at = add %row, %x : u32
+  %c = const {value} : u32
+  %v = load @x[%at] : u32
+  %i = {id}
+  %d = sub %c, %i : u32
+  %r = {op} %v, %d : u32
+  store %r, @y[%at] : u32
+}}
+"""
+
+
+@pytest.mark.parametrize("op", ["div", "rem"])
+@pytest.mark.parametrize(
+    ("workgroup", "value", "index", "needed"),
+    [
+        ("5", 5, "local_id x", True),
+        ("5", 32, "local_id x", False),
+        ("5", 5, "lane_id", True),
+        ("5", 5, "global_id x", True),
+        ("4, 3", 3, "local_id y", True),
+        ("4, 3", 4, "local_id x", False),
+        ("4, 3", 8, "local_id y", False),
+        ("4, 3", 1, "local_id z", False),
+    ],
+)
+def test_guards_of_lanes_beyond_the_workgroup(
+    op: str, workgroup: str, value: int, index: str, needed: bool
+) -> None:
+    """The last subgroup is computed whole, so its ids are not those of the workgroup; without a guard this divides by 0."""
+    module = parse(BEYOND.format(workgroup=workgroup, value=value, id=index, op=op))
+    program = module.programs["p"]
+    divided = next(op for op in program.body.ops if op.results and op.result.name == "r")
+    assert needs_guard(divided, Ranges(program, whole_subgroups=True)) is needed
+    assert not needs_guard(divided, Ranges(program)), "on a GPU there are no such lanes"
+    x = np.arange(100, 132, dtype=np.uint32)
+    cpu, ref = (vyre_opt.run(module, {"x": x}, target=target) for target in ("cpu", "ref"))
+    np.testing.assert_array_equal(cpu["y"][: program.lanes], ref["y"][: program.lanes])

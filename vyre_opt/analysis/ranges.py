@@ -8,6 +8,7 @@ add %a, %b of u8, to 200 each   0 .. 255: it may wrap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
@@ -25,11 +26,15 @@ MAX_INVOCATIONS = 1 << 32
 
 class Ranges:
     """The ranges of a program's values, computed on demand.  `specs`: values of specialization constants, where
-    they are fixed.  They hold for all lanes, whatever branches are around."""
+    they are fixed.  They hold for all lanes, whatever branches are around; with `whole_subgroups`, for those of the
+    last subgroup that lie beyond the workgroup too, which a CPU computes with the others."""
 
-    def __init__(self, program: Program, specs: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, program: Program, specs: Mapping[str, object] | None = None, whole_subgroups: bool = False
+    ) -> None:
         self.program = program
         self.specs = specs or {}
+        self.whole_subgroups = whole_subgroups
         self.known: dict[Value, Range] = {}
 
     def of(self, value: Value, depth: int = MAX_DEPTH) -> Range:
@@ -45,7 +50,8 @@ class Ranges:
         op = value.owner
         if not isinstance(op, Op) or len(op.results) != 1 or op.regions:
             return arith.int_range(value.type)
-        declared = declared_range(self.program, op, self.specs)
+        beyond = _BEYOND.get(op.name) if self.whole_subgroups else None
+        declared = beyond(self.program, op) if beyond else declared_range(self.program, op, self.specs)
         if declared is not None:
             whole = arith.int_range(value.type)
             return declared if is_within(declared, whole) else whole
@@ -137,6 +143,29 @@ _DECLARED: dict[str, Callable[[Program, Op, Mapping[str, object]], Range | None]
     "subgroup_id": _subgroup_id,
     "subgroup_size": lambda program, op, specs: (SUBGROUP_SIZE, SUBGROUP_SIZE),
     "num_subgroups": lambda program, op, specs: (_subgroup_id(program, op, specs)[1] + 1,) * 2,
+}
+
+
+# --- in whole subgroups: the ids along the outermost axis go on beyond the workgroup
+
+
+def _local_id_beyond(program: Program, op: Op) -> Range:
+    axis = AXES.index(op.attrs["axis"])
+    stride, size = prod(program.workgroup[:axis]), program.workgroup[axis]
+    if size == 1 or stride * size < program.lanes:
+        return 0, size - 1
+    return 0, (-(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE - 1) // stride
+
+
+def _global_id_beyond(program: Program, op: Op) -> Range:
+    first = _workgroup_id(program, op, {})[1] * program.workgroup[AXES.index(op.attrs["axis"])]
+    return 0, first + _local_id_beyond(program, op)[1]
+
+
+_BEYOND: dict[str, Callable[[Program, Op], Range]] = {
+    "local_id": _local_id_beyond,
+    "global_id": _global_id_beyond,
+    "lane_id": lambda program, op: (0, SUBGROUP_SIZE - 1),
 }
 
 

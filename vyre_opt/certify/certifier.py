@@ -134,8 +134,11 @@ def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | N
     }
 
 
-def lowering_decisions(program: Program, proven: Iterable[Op], without_guard: Iterable[Op]) -> list[Decision]:
-    """A decision for each access that is not checked, and for each division and shift without a guard."""
+def lowering_decisions(
+    program: Program, proven: Iterable[Op], without_guard: Mapping[Op, int]
+) -> list[Decision]:
+    """A decision for each access that is not checked, and for each division and shift without a guard, by the number of
+    lanes that compute it."""
     obligations = [*in_bounds(program, proven), *unguarded(program, without_guard)]
     return [
         Decision("lowering", f"@{program.name}: {each.what}", each.ops[0].loc, [each]) for each in obligations

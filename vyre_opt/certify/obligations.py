@@ -15,15 +15,14 @@ import z3
 from z3 import z3util
 
 from ..ir.program import Op
-from .points import MAIN_GROUP, Point
+from .points import LEAST_WRAP, MAIN_GROUP, Point
 
 __all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
-QUICK_MILLISECONDS = 3000
-LEAST_WRAP = 1 << 8
-"""The modulus of the narrowest type."""
+TURNS = 300, 1000, 3000
+"""Milliseconds for each way to ask, in turns: the right one needs few, and which that is is not known."""
 
 
 @dataclass
@@ -69,12 +68,24 @@ def not_seen(what: str, reason: str, ops: Sequence[Op]) -> Obligation:
 def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     """z3's answer within `seconds`."""
     started = time.perf_counter()
-    for claim in (*obligation.enough, obligation.claim):
-        if _without_wraps(obligation, claim).check() == z3.unsat:
-            return Answer(obligation, PROVED, time.perf_counter() - started)
-    solver = _solver(obligation)
-    solver.set("timeout", int(seconds * 1000))
-    result = solver.check()
+    bases = _bases(obligation)
+    ways = [*obligation.enough, *([obligation.claim] if bases else [])]
+    result = z3.unknown
+    for milliseconds in TURNS if ways else ():
+        open_ways = []
+        for claim in ways:
+            answer = _ask(_without_wraps(obligation, claim, bases), milliseconds)
+            if answer == z3.unsat:
+                return Answer(obligation, PROVED, time.perf_counter() - started)
+            if answer == z3.unknown:  # else it does not lead there, however long
+                open_ways.append(claim)
+        ways, solver = open_ways, _solver(obligation)
+        result = _ask(solver, milliseconds)
+        if result != z3.unknown:
+            break
+    if result == z3.unknown:
+        solver = _solver(obligation)
+        result = _ask(solver, int(seconds * 1000))
     spent = time.perf_counter() - started
     if result == z3.unsat:
         return Answer(obligation, PROVED, spent)
@@ -86,6 +97,11 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
     if not obligation.is_refuted(solver.model()):
         return Answer(obligation, UNKNOWN, spent, reason=obligation.otherwise)
     return Answer(obligation, REFUTED, spent, _values(obligation, solver.model()))
+
+
+def _ask(solver: z3.Solver, milliseconds: int) -> z3.CheckSatResult:
+    solver.set("timeout", milliseconds)
+    return solver.check()
 
 
 def smt2(obligation: Obligation) -> str:
@@ -101,35 +117,48 @@ def _solver(obligation: Obligation) -> z3.Solver:
     return solver
 
 
-def _without_wraps(obligation: Obligation, claim: z3.BoolRef) -> z3.Solver:
+def _without_wraps(
+    obligation: Obligation, claim: z3.BoolRef, bases: Sequence[tuple[z3.ExprRef, z3.ArithRef]]
+) -> z3.Solver:
     """A solver in which what a workgroup has wrapped is any number: what holds for all is quickly proved for any."""
     solver = z3.Solver()
-    solver.set("timeout", QUICK_MILLISECONDS)
     parts = [*obligation.assumptions(), z3.Not(claim)]
-    bases: dict[z3.ExprRef, z3.ArithRef] = {}
-    for part in parts:
-        _find_bases(part, bases, set())
-    for part in parts:
-        solver.add(z3.substitute(part, *bases.items()))
-    solver.add(*(z3.And(base >= 0, base < term.arg(1)) for term, base in bases.items()))
+    solver.add(*(z3.substitute(part, *bases) for part in parts) if bases else parts)
+    solver.add(*(z3.And(base >= 0, base < term.arg(1)) for term, base in bases))
     return solver
 
 
-def _find_bases(term: z3.ExprRef, bases: dict[z3.ExprRef, z3.ArithRef], seen: set[int]) -> None:
-    """Add the innermost terms `x % 2^bits` of which all variables are a workgroup's, each with a variable."""
-    if term.get_id() in seen:
-        return
-    seen.add(term.get_id())
-    for child in term.children():
-        _find_bases(child, bases, seen)
-    if z3.is_mod(term) and z3.is_int_value(term.arg(1)) and term.arg(1).as_long() >= LEAST_WRAP:
-        names = {str(variable) for variable in z3util.get_vars(term)}
-        if all(name.startswith(f"{MAIN_GROUP}.") for name in names) and not _has_mod(term.arg(0)):
-            bases.setdefault(term, z3.Int(f"base.{len(bases)}"))
+def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
+    """The innermost terms `x % 2^bits` of which all variables are a workgroup's, each with a variable for it."""
+    if not any(point.group.wraps for point in obligation.points):
+        return []  # which most are, and to search costs more than to prove
+    remainders: list[z3.ExprRef] = []
+    # by id, which is the term's while that is held: whether all its variables are a workgroup's, whether it has a %
+    visited: dict[int, tuple[z3.ExprRef, bool, bool]] = {}
 
+    def visit(term: z3.ExprRef) -> tuple[bool, bool]:
+        if (known := visited.get(term.get_id())) is not None:
+            return known[1:]
+        children, symbol = term.children(), term.decl()
+        below = [visit(child) for child in children]
+        is_shared, has_mod = all(shared for shared, _ in below), any(mod for _, mod in below)
+        if symbol.kind() == z3.Z3_OP_UNINTERPRETED and not children:
+            is_shared = symbol.name().startswith(f"{MAIN_GROUP}.")
+        elif symbol.kind() == z3.Z3_OP_MOD:
+            if (
+                is_shared
+                and not has_mod
+                and z3.is_int_value(children[1])
+                and children[1].as_long() >= LEAST_WRAP
+            ):
+                remainders.append(term)
+            has_mod = True
+        visited[term.get_id()] = term, is_shared, has_mod
+        return is_shared, has_mod
 
-def _has_mod(term: z3.ExprRef) -> bool:
-    return any(z3.is_mod(child) or _has_mod(child) for child in term.children()) or z3.is_mod(term)
+    for part in (*obligation.assumptions(), obligation.claim, *obligation.enough):
+        visit(part)
+    return [(term, z3.Int(f"base.{number}")) for number, term in enumerate(remainders)]
 
 
 def _free_values(obligation: Obligation) -> list[str]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 import z3
 
 from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import MAX_GRID, AccessMode, Block, Op, Program, Value
+from ..ir.program import MAX_GRID, AccessMode, Block, Dim3, Op, Program, Value
 from ..ir.types import DataType
 
 __all__ = ["MAIN_GROUP", "Grid", "Group", "Nesting", "Point", "type_range"]
@@ -28,6 +29,11 @@ MOST_INVOCATIONS = 1 << 32
 MAIN_GROUP = "w"
 """The name of the workgroup, where there is only one in question."""
 
+LEAST_WRAP = 1 << 8
+"""The modulus of the narrowest type."""
+
+_ZERO = z3.IntVal(0)
+
 MOST_FLIPPED = 8
 """Bits of a constant that terms of `or` and `xor` have."""
 
@@ -37,7 +43,7 @@ Grid = tuple[int | None, int | None, int | None]
 
 
 class Integer(NamedTuple):
-    """A term, bounds of it that hold whatever its variables are, and a power of two that divides it."""
+    """A term, bounds of it that hold wherever the loops around run these iterations, and a power of two that divides it."""
 
     term: z3.ArithRef
     low: int
@@ -90,7 +96,8 @@ class Group:
     """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
     `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open, None for
-    an axis that it leaves open too.  `facts`: what is true of the terms.
+    an axis that it leaves open too.  `facts`: what is true of the terms.  `wraps`: whether a term of its points has a
+    `%` as large as a type's.
     """
 
     program: Program
@@ -99,6 +106,7 @@ class Group:
     lengths: Mapping[str, int] = field(default_factory=dict)
     facts: list[z3.BoolRef] = field(default_factory=list)
     shared: dict[object, Integer] = field(default_factory=dict)
+    wraps: bool = False
 
     def variable(self, key: object, name: str, low: int, high: int) -> Integer:
         """The variable of a key, within bounds."""
@@ -107,6 +115,11 @@ class Group:
             self.facts += [term >= low, term <= high]
             self.shared[key] = Integer(term, low, high)
         return self.shared[key]
+
+    def remainder(self, term: z3.ArithRef, modulus: z3.ArithRef | int, most: int) -> z3.ArithRef:
+        """`modulus` is `most` or less."""
+        self.wraps |= most >= LEAST_WRAP
+        return term % modulus
 
     def length(self, buffer: str) -> Integer:
         count = self.lengths.get(buffer, self.program.buffers[buffer].count)
@@ -138,8 +151,10 @@ class Point:
     `local`: the local ids; `iterations`: the number of the iteration of each `for`.  They may be any terms: `reaches`
     says whether a lane comes there.  `contents`: for buffers whose loads are functions of the index, the functions'
     names; by default for those that the program only reads.  `free`: the values that are free variables, by the
-    variables' names.
+    variables' names.  `linear`: the linear local id, where that is what the local ids come from; see `computed`.
     """
+
+    linear: Integer | None = None
 
     def __init__(
         self,
@@ -162,11 +177,25 @@ class Point:
     @staticmethod
     def any(nesting: Nesting, group: Group, name: str, contents: Mapping[str, str] | None = None) -> Point:
         """Any lane of the group, in any iteration of each loop."""
-        local = [z3.Int(f"{name}.local_id.{axis}") for axis in AXES]
+        sizes = zip(AXES, nesting.program.workgroup, strict=True)
+        local = [z3.Int(f"{name}.local_id.{axis}") if size > 1 else _ZERO for axis, size in sizes]
         iterations = {
             op: z3.Int(f"{name}.iteration.{nesting.number[op]}") for op in nesting.ops if op.name == "for"
         }
         return Point(nesting, group, name, local, iterations, contents)
+
+    @staticmethod
+    def computed(nesting: Nesting, group: Group, name: str, lanes: int) -> Point:
+        """One of `lanes` lanes that the machine computes together, some of them beyond the workgroup.
+
+        No branch needs to lead it there and no loop to run: counters, what branches give, and what is loaded, are any
+        values.
+        """
+        linear = z3.Int(f"{name}.linear_id")
+        point = Point(nesting, group, name, _ids(linear, nesting.program.workgroup), {}, {})
+        point.linear = Integer(linear, 0, lanes - 1)
+        point.facts += [linear >= 0, linear < lanes]
+        return point
 
     def same_lane(self, name: str, shared: Sequence[Op], iterations: Mapping[Op, z3.ArithRef]) -> Point:
         """This lane in the same iterations of the loops `shared`, and in `iterations` of the others.
@@ -187,8 +216,13 @@ class Point:
     # --- whether it is a point of the execution -------------------------------------------
 
     def lane_exists(self) -> z3.BoolRef:
-        sizes = zip(self.local, self.program.workgroup, strict=True)
-        return z3.And([z3.And(term >= 0, term < size) for term, size in sizes])
+        return z3.And(self._is_lane())
+
+    def _is_lane(self) -> list[z3.BoolRef]:
+        ids = zip(self.local, self.program.workgroup, strict=True)
+        # of an axis of 1, ids are mostly the constant 0
+        inexact = [(term, size) for term, size in ids if size > 1 or not term.eq(_ZERO)]
+        return [bound for term, size in inexact for bound in (term >= 0, term < size)]
 
     def subgroup(self) -> z3.ArithRef:
         """The number of the lane's subgroup."""
@@ -196,7 +230,7 @@ class Point:
 
     def reaches(self, op: Op) -> z3.BoolRef:
         """Whether this lane comes to `op`: its loops run these iterations, and branches lead there."""
-        conditions = [self.lane_exists()]
+        conditions = self._is_lane()
         for outer, region in self.nesting.around[op]:
             if outer.name == "if":
                 taken = self.boolean(outer.operands[0])
@@ -246,13 +280,15 @@ class Point:
         if not isinstance(op, Op):
             return self._argument(value)
         if op.name == "if":
-            return self._chosen(op, op.results.index(value))
+            return self._chosen(op, op.results.index(value)) if self.linear is None else self.variable(value)
         rule = _INTEGERS.get(op.name)
         result = rule(self, op) if rule is not None else None
-        return self.variable(value) if result is None else _wrapped(result, value.type)
+        return self.variable(value) if result is None else _wrapped(self.group, result, value.type)
 
     def _argument(self, value: Value) -> Integer:
         """The counter of a `for` is lower + step * iteration; what is carried around a loop is free."""
+        if self.linear is not None:
+            return self.variable(value)
         loop = self.nesting.loop_of_argument.get(value)
         if loop is not None and loop.name == "while" and value in loop.regions[1].args:
             # the condition hands its arguments on to the body
@@ -284,17 +320,36 @@ class Point:
         return [*self.group.facts, *self.facts]
 
 
+def _ids(linear: z3.ArithRef, workgroup: Dim3) -> list[z3.ArithRef]:
+    """The local ids of a lane.  Beyond the workgroup those along the outermost axis go on."""
+    ids = []
+    for axis, size in enumerate(workgroup):
+        stride = prod(workgroup[:axis])
+        along = linear / stride if stride > 1 else linear
+        ids.append(_ZERO if size == 1 else along if _is_outermost(workgroup, axis) else along % size)
+    return ids
+
+
+def _is_outermost(workgroup: Dim3, axis: int) -> bool:
+    return prod(workgroup[: axis + 1]) == prod(workgroup)
+
+
 def _inputs(program: Program) -> dict[str, str]:
     """The buffers that the program only reads, each its own function."""
     return {name: name for name, buffer in program.buffers.items() if buffer.access is AccessMode.READ}
 
 
-def _wrapped(value: Integer, dtype: DataType) -> Integer:
+def _wrapped(group: Group, value: Integer, dtype: DataType) -> Integer:
     """The value that a result has in its type."""
     low, high = type_range(dtype)
     if low <= value.low and value.high <= high:
         return value
-    return Integer((value.term - low) % (high - low + 1) + low, low, high, min(value.unit, high - low + 1))
+    modulus = high - low + 1
+    if low:
+        term = group.remainder(value.term - low, modulus, modulus) + low
+    else:
+        term = group.remainder(value.term, modulus, modulus)
+    return Integer(term, low, high, min(value.unit, modulus))
 
 
 # --- integer results, before they wrap; None where nothing is known
@@ -313,8 +368,11 @@ def _exactly(number: int) -> Integer:
 
 
 def _local_id(point: Point, op: Op) -> Integer:
-    axis = AXES.index(op.attrs["axis"])
-    return Integer(point.local[axis], 0, point.program.workgroup[axis] - 1)
+    axis, workgroup = AXES.index(op.attrs["axis"]), point.program.workgroup
+    last = workgroup[axis] - 1
+    if point.linear is not None and last and _is_outermost(workgroup, axis):
+        last = point.linear.high // prod(workgroup[:axis])
+    return Integer(point.local[axis], 0, last)
 
 
 def _workgroup_id(point: Point, op: Op) -> Integer:
@@ -324,7 +382,7 @@ def _workgroup_id(point: Point, op: Op) -> Integer:
 def _global_id(point: Point, op: Op) -> Integer:
     size, group = point.program.workgroup[AXES.index(op.attrs["axis"])], _workgroup_id(point, op)
     local = _local_id(point, op)
-    return Integer(group.term * size + local.term, 0, group.high * size + size - 1)
+    return Integer(group.term * size + local.term, 0, group.high * size + local.high)
 
 
 def _num_workgroups(point: Point, op: Op) -> Integer:
@@ -338,6 +396,8 @@ def _global_size(point: Point, op: Op) -> Integer:
 
 def _linear(point: Point) -> Integer:
     """The linear local id, by which a workgroup is divided into subgroups."""
+    if point.linear is not None:
+        return point.linear
     width, height, _ = point.program.workgroup
     x, y, z = point.local
     return Integer(x + y * width + z * width * height, 0, point.program.lanes - 1)
@@ -399,7 +459,8 @@ def _rem(point: Point, op: Op) -> Integer | None:
     a, b = _operands(point, op)
     if a.low < 0 or b.low < 0:
         return None
-    term = a.term % b.term if b.low > 0 else z3.If(b.term == 0, 0, a.term % b.term)
+    rest = point.group.remainder(a.term, b.term, b.high)
+    term = rest if b.low > 0 else z3.If(b.term == 0, 0, rest)
     return Integer(term, 0, min(a.high, max(0, b.high - 1)))
 
 
@@ -431,11 +492,13 @@ def _and(point: Point, op: Op) -> Integer | None:
     bits = op.result.type.bits or 1
     if mask.low != mask.high:
         return None
+    if value.low == value.high:
+        return _exactly(value.low & mask.low)
     if mask.low >= 0 and mask.low & (mask.low + 1) == 0:
-        return Integer(value.term % (mask.low + 1), 0, mask.low)
+        return Integer(point.group.remainder(value.term, mask.low + 1, mask.low + 1), 0, mask.low)
     unit = (1 << bits) - (mask.low % (1 << bits))
     if value.low >= 0 and unit & (unit - 1) == 0:
-        return Integer(value.term - value.term % unit, 0, value.high)
+        return Integer(value.term - point.group.remainder(value.term, unit, unit), 0, value.high)
     return None
 
 
@@ -452,7 +515,7 @@ def _flipped(sets_only: bool) -> Callable[[Point, Op], Integer | None]:
             return None
         top = (1 << max(value.high, mask.low).bit_length()) - 1
         if mask.low & (mask.low + 1) == 0:  # the low bits, as a number
-            low_bits = value.term % (mask.low + 1)
+            low_bits = point.group.remainder(value.term, mask.low + 1, mask.low + 1)
             return Integer(value.term + mask.low - (low_bits if sets_only else 2 * low_bits), 0, top)
         term = value.term
         for place in (1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1):

@@ -36,10 +36,9 @@ def add_lowering(collector: Certifier, module: Module) -> None:
     from ..lowering.common.certificates import certificates
 
     for program in module.programs.values():
-        claims = [(op, certificate["claim"]) for op, certificate in certificates(program)]
-        proven, unguarded = (
-            [op for op, its in claims if its == claim] for claim in ("in_bounds", "no_guard")
-        )
+        claims = list(certificates(program))
+        proven = [op for op, facts in claims if facts["claim"] == "in_bounds"]
+        unguarded = {op: facts["lanes"] for op, facts in claims if facts["claim"] == "no_guard"}
         collector.decisions += lowering_decisions(program, proven, unguarded)
 
 

@@ -4,7 +4,10 @@ Each has a certificate, as data.
 
     claim: in_bounds   index, low, high, no_wrap   the index as an integer expression; facts whose sum it exceeds, and
                                                    the same of what is left of the buffer behind the access
-    claim: no_guard    operand                     least and largest divisor or amount
+    claim: no_guard    operand, lanes              least and largest divisor or amount, in this many lanes
+
+A CPU computes all lanes of the last subgroup, of which some may lie beyond the workgroup; a GPU may leave out guards
+that it needs.
 
 A fact is an expression that is not negative, `times` so often, because of an op: the comparison of a branch or loop
 around, the loop, or one whose result has a property.  Ops are given by their numbers in the program's text.
@@ -17,6 +20,7 @@ from typing import Any
 
 from ...analysis.bounds import BoundsProofs, Sum
 from ...analysis.ranges import Ranges
+from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program
 from .guards import needs_guard
 
@@ -29,7 +33,9 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     """The ops of a program whose lowering rests on a proof, in its order, each with its certificate."""
     ops = list(program.walk())
     numbers = {op: number for number, op in enumerate(ops)}
-    proven, ranges = BoundsProofs(program).proven, Ranges(program)
+    proven = BoundsProofs(program).proven
+    whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
+    computed = ((whole, Ranges(program, whole_subgroups=True)), (program.lanes, Ranges(program)))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
         proof = proven.get(op)
@@ -45,8 +51,12 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
                     "no_wrap": _sum(proof.no_wrap, numbers),
                 },
             )
-        elif op.name in GUARDED and op.result.type.is_int and not needs_guard(op, ranges):
-            yield op, {"claim": "no_guard", **facts, "operand": list(ranges.of(op.operands[1]))}
+        elif op.name in GUARDED and op.result.type.is_int:
+            for lanes, ranges in computed:
+                if not needs_guard(op, ranges):
+                    operand = list(ranges.of(op.operands[1]))
+                    yield op, {"claim": "no_guard", **facts, "operand": operand, "lanes": lanes}
+                    break
 
 
 def _sum(terms: Sum, numbers: dict[Op, int]) -> list[dict[str, Any]]:

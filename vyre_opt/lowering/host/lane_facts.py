@@ -40,13 +40,14 @@ _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "r
 class LaneFacts:
     """Strides and uniformity of the values of a flat program.
 
-    `proven`: the accesses that are in bounds for every lane that makes them.  `ranges`: of values, in all lanes.
+    `proven`: the accesses that are in bounds for every lane that makes them.  `ranges`: of values, in all
+    lanes, those beyond the workgroup included.
     `specs`: the encoded values of specialization constants.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
-        self.ranges = Ranges(program, specs)
+        self.ranges = Ranges(program, specs, whole_subgroups=True)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.affine = footprints.affine
