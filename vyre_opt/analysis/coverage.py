@@ -45,7 +45,7 @@ from .refusal import Refusal
 
 __all__ = ["CoverageWalk", "covered_accesses"]
 
-GROUP, LOCAL, LOOP, VALUE = SymbolKind
+GROUP, _, LOOP, _ = SymbolKind
 Key = tuple[str, frozenset[tuple[Symbol, int]]]
 """A buffer, and terms of an index."""
 
@@ -235,9 +235,8 @@ class CoverageWalk:
             own = condition._replace(lanes=lanes)
             self.own.add((access.buffer, access.expr.key), own, lane_elements)
         # for the group, every lane must have written: not so under a lane's own condition, and through
-        # a VALUE symbol a lane writes one unknown element of the range
-        is_scattered = bool(access.expr.terms_of(VALUE).terms)
-        if not is_scattered and all(p.kind != "lane" for p in condition.predicates):
+        # an unknown value a lane writes one unknown element of the range
+        if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):
             key = (access.buffer, access.expr.terms_of(GROUP, LOOP).key)
             self.pending.append(_Pending(key, condition, elements))
 
