@@ -131,7 +131,7 @@ BY_LANE = [
     "%a = sub_sat %lx, %c3 : u32 %b = mul %a, %c8 : u32 %x = add %b, %ly : u32",
     "%a = mul %ly, %c8 : u32 %b = add %a, %lx : u32 %q = div %b, %c3 : u32 %x = add %q, %lx : u32",
     "%a = sub %lx, %c8 : u32 %x = mul %a, %lx : u32",
-    "%a = sub %lx, %c8 : u32 %x = xor %a, %c3 : u32",
+    "%a = sub %lx, %c3 : u32 %x = min %a, %c8 : u32",
     "%p = lt %lx, %ly : u32 %q = eq %lx, %c3 : u32 %b = and %p, %q : bool %x = select %b, %ly, %c32 : u32",
 ]
 

@@ -90,7 +90,7 @@ def pipeline(write: str, read: str, lanes: int = 64) -> str:
 def promoted(text: str) -> bool:
     """Whether the hand-off becomes a tile, after launches are joined."""
     result = PassManager("launch_fusion,decode_scan_fuse").run(parse(text))
-    return result.statistics.get(("decode_scan_fuse", "buffers promoted"), 0) == 1
+    return bool(result.statistics.get(("decode_scan_fuse", "buffers promoted"), 0))
 
 
 def reason(text: str) -> str:
