@@ -93,9 +93,9 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "%a = sub %lx, %c8 : u32 %x = mul %a, %lx : u32",
-        "%a = sub %lx, %c8 : u32 %x = div %a, %c3 : u32",
-        "%a = sub %lx, %c8 : u32 %x = mul_hi %a, %lx : u32",
+        "%a = sub %gx, %c8 : u32 %x = mul %a, %lx : u32",
+        "%a = sub %gx, %c8 : u32 %x = div %a, %c3 : u32",
+        "%a = sub %gx, %c8 : u32 %x = mul_hi %a, %lx : u32",
     ],
 )
 def test_what_is_not_affine_has_no_form(body: str) -> None:
@@ -108,8 +108,11 @@ def test_what_is_not_affine_has_no_form(body: str) -> None:
     ("body", "limits"),
     [
         ("%x = mul %lx, %lx : u32", (0, 49)),
-        ("%x = div %lx, %lx : u32", (0, 7)),
-        ("%p = lt %lx, %c3 : u32 %x = select %p, %lx, %c1 : u32", (0, 7)),
+        ("%x = div %lx, %lx : u32", (0, 1)),
+        ("%p = lt %lx, %c3 : u32 %x = select %p, %lx, %c1 : u32", (0, 2)),
+        ("%p = lt %gx, %c3 : u32 %x = select %p, %lx, %c1 : u32", (0, 7)),
+        ("%x = sub_sat %lx, %c3 : u32", (0, 4)),
+        ("%a = sub %lx, %c1 : u32 %p = gt %lx, %c1 : u32 %x = select %p, %a, %c3 : u32", (1, 6)),
         ("%a = mul %gx, %gx : u32 %x = rem %a, %c32 : u32", (0, 31)),
         ("%a = add %gx, %c3 : u32 %x = min %a, %c8 : u32", (3, 8)),
     ],
@@ -121,6 +124,58 @@ def test_a_value_of_small_range_is_a_symbol_of_that_range(body: str, limits: tup
     assert isinstance(expr, AffineExpr)
     ((symbol, coefficient),) = expr.terms.items()
     assert (symbol.kind, coefficient, symbol.range) == (SymbolKind.VALUE, 1, limits)
+
+
+BY_LANE = [
+    "%a = add %lx, %c1 : u32 %x = min %a, %c3 : u32",
+    "%a = sub_sat %lx, %c3 : u32 %b = mul %a, %c8 : u32 %x = add %b, %ly : u32",
+    "%a = mul %ly, %c8 : u32 %b = add %a, %lx : u32 %q = div %b, %c3 : u32 %x = add %q, %lx : u32",
+    "%a = sub %lx, %c8 : u32 %x = mul %a, %lx : u32",
+    "%a = sub %lx, %c3 : u32 %x = min %a, %c8 : u32",
+    "%p = lt %lx, %ly : u32 %q = eq %lx, %c3 : u32 %b = and %p, %q : bool %x = select %b, %ly, %c32 : u32",
+]
+
+
+@pytest.mark.parametrize("body", BY_LANE)
+def test_what_depends_on_local_ids_alone_is_known_by_lane(body: str) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    assert program.grid is not None
+    by_lane = facts.affine.lane_values.of(facts.accesses("out")[0].op.operands[0])
+    assert by_lane is not None
+    (got,) = dispatcher("ref").dispatch(program, [np.zeros(192, np.uint32)], program.grid)
+    np.testing.assert_array_equal(got.reshape(8, 24), np.tile(np.reshape(by_lane, (4, 8)), (2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("body", "form"),
+    [
+        ("%q = div %lx, %c3 : u32 %r = rem %lx, %c3 : u32 %t = mul %q, %c3 : u32 %x = add %t, %r : u32", "local_id.x"),
+        ("%m = sub %nx, %c1 : u32 %x = min %lx, %m : u32", "local_id.x"),
+        ("%a = max %ly, %c1 : u32 %b = min %ly, %c1 : u32 %s = add %a, %b : u32 %x = add %s, %wx : u32",
+         "workgroup_id.x + local_id.y + 1"),
+    ],
+)  # fmt: skip
+def test_terms_of_single_lanes_are_put_together_where_they_are_affine(body: str, form: str) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    assert str(facts.affine.expr(facts.accesses("out")[0].op.operands[0])) == form
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%q = div %lx, %c3 : u32 %r = rem %lx, %c3 : u32 %x = add %q, %r : u32",
+        "%q = div %lx, %c3 : u32 %r = rem %gx, %c3 : u32 %t = mul %q, %c3 : u32 %x = add %t, %r : u32",
+        "%x = min %lx, %c3 : u32",
+    ],
+)
+def test_what_is_affine_in_some_lanes_stays_as_it_is(body: str) -> None:
+    program = parse(HEAD + body + TAIL).programs["p"]
+    facts = Footprints(program)
+    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    assert isinstance(expr, AffineExpr)
+    assert SymbolKind.VALUE in {symbol.kind for symbol in expr.terms}
 
 
 def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:

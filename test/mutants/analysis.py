@@ -14,6 +14,9 @@ ALIGNMENT = "test/analysis/test_alignment.py"
 VECTORIZE_ACCESS = "test/passes/test_vectorize_access.py"
 ELEMENTS = "test/analysis/test_elements.py"
 FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
+LANE_HANDOFFS = "test/passes/test_lane_handoffs.py"
+BOTH_ARMS = "test/passes/test_both_arms.py"
+AFFINE = "test/analysis/test_affine_analysis.py"
 LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
 WHOLE_WRITES = "test/analysis/test_whole_writes.py"
 
@@ -133,8 +136,8 @@ MUTANTS = (
     Mutant(
         "a store at an unknown element of a range writes the whole range",
         "vyre_opt/analysis/coverage.py",
-        "is_scattered = bool(access.expr.terms_of(VALUE).terms)",
-        "is_scattered = False",
+        "if not access.expr.has_unknown and all(",
+        "if all(",
         f"{FUSION_SOUNDNESS}::test_a_write_somewhere_in_the_tile_covers_nothing_but_itself",
     ),
     Mutant(
@@ -151,6 +154,48 @@ MUTANTS = (
         "elif False:",
         FUSION_SOUNDNESS,
         equivalent="the entry that is kept has a symbol of the loop's body in its key.  Behind the loop no index has that symbol, since it names a value that only the body can use, so the entry is never looked up.",
+    ),
+    Mutant(
+        "what is affine in the first lanes is taken for affine in all",
+        "vyre_opt/analysis/lane_values.py",
+        "affine + expr.without(own.terms) if is_equal else expr",
+        "affine + expr.without(own.terms)",
+        f"{LANE_HANDOFFS}::test_a_read_past_the_row",
+    ),
+    Mutant(
+        "what is known lane by lane does not wrap",
+        "vyre_opt/analysis/lane_values.py",
+        "return tuple(arith.wrap(value, dtype) for value in values)",
+        "return values",
+        f"{AFFINE}::test_what_depends_on_local_ids_alone_is_known_by_lane",
+    ),
+    Mutant(
+        "lanes above those that get to a store are counted",
+        "vyre_opt/analysis/footprint.py",
+        "lowest <= symbol.by_lane[lane] <= highest",
+        "lowest <= symbol.by_lane[lane]",
+        f"{LANE_HANDOFFS}::test_a_write_under_a_condition_counts_only_the_lanes_that_make_it",
+    ),
+    Mutant(
+        "a store in a loop of one arm is a store of the arm",
+        "vyre_opt/analysis/coverage.py",
+        "if self.arms and self.arms[-1].loops == len(self.frames):",
+        "if self.arms:",
+        f"{BOTH_ARMS}::test_an_arm_that_may_leave_the_element_out",
+    ),
+    Mutant(
+        "a store of both arms is under no condition at all",
+        "vyre_opt/analysis/coverage.py",
+        "replace(second, guards=event.guards, lanes=event.lanes)",
+        "replace(second, guards=(), lanes={})",
+        f"{BOTH_ARMS}::test_an_arm_that_may_leave_the_element_out",
+    ),
+    Mutant(
+        "indices of two arms that wrap in their own ways are one",
+        "vyre_opt/analysis/coverage.py",
+        "if same_element(first.residue, second.residue):",
+        "if True:",
+        f"{BOTH_ARMS}::test_equal_indices_of_types_that_wrap_are_other_elements",
     ),
     Mutant(
         "a guard's predicate is without its type",

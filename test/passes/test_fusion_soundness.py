@@ -281,7 +281,9 @@ def test_a_condition_on_digits_is_a_box_of_lanes() -> None:
       %o = add %m, %r : u32
       %i = add %base, %o : u32
       %p = lt %l, %limit : u32
-      if %p {{ store %l, @h[%i] : u32 }} else {{ store %mirror, @h[%i] : u32 }}
+      if %p {{ store %l, @h[%i] : u32 }}
+      %others = ge %l, %limit : u32
+      if %others {{ store %mirror, @h[%i] : u32 }}
       barrier workgroup
       %x = load @h[%rev] : u32 {keep("%x")}"""
     assert verdict(handoff(body)) == "applied"
@@ -312,19 +314,29 @@ def test_a_read_anywhere_in_the_tile(offset: str) -> None:
     assert verdict(handoff(body)) == expected
 
 
-def test_a_write_somewhere_in_the_tile_covers_nothing_but_itself() -> None:
-    """2*l mod 67 is a different place for each lane, but where they are only the lane knows."""
+def scattered(place: str) -> tuple[str, str]:
+    """2*place mod 67, a different element for each lane: each reads its own, or after a barrier all read the first."""
     body = f"""
       %c67 = const 67 : u32
       %pitch = mul %w, %c67 : u32
-      %n = mul %l, %c2 : u32
+      %n = mul {place}, %c2 : u32
       %o = rem %n, %c67 : u32
       %i = add %pitch, %o : u32
       store %l, @h[%i] : u32
       %own = load @h[%i] : u32 {keep("%own")}"""
-    assert verdict(handoff(body)) == "applied"
-    first = f"{body} barrier workgroup %x = load @h[%pitch] : u32 {keep('%x')}"
-    assert verdict(handoff(first)) == "not-affine"
+    return handoff(body), handoff(f"{body} barrier workgroup %x = load @h[%pitch] : u32 {keep('%x')}")
+
+
+def test_a_write_somewhere_in_the_tile_covers_nothing_but_itself() -> None:
+    """Where the lanes' elements are depends on the workgroup."""
+    own, first = scattered("%g")
+    assert verdict(own) == "applied"
+    assert verdict(first) == "not-affine"
+
+
+def test_where_lanes_write_is_known_lane_by_lane() -> None:
+    own, first = scattered("%l")
+    assert verdict(own) == verdict(first) == "applied"
 
 
 # --- analysis that must end --------------------------------------------------------------------

@@ -15,10 +15,13 @@ from typing import NamedTuple
 
 from ..ir.program import Op
 
-__all__ = ["AffineExpr", "Digit", "Range", "Symbol", "SymbolKind"]
+__all__ = ["AffineExpr", "ByLane", "Digit", "Range", "Symbol", "SymbolKind"]
 
 Range = tuple[int, int]
 """Smallest and largest value, both included."""
+
+ByLane = tuple[int, ...]
+"""A value of each lane of a workgroup, x counting up first, then y, then z."""
 
 
 class SymbolKind(Enum):
@@ -27,7 +30,7 @@ class SymbolKind(Enum):
     GROUP = "group"  # any value that is uniform over a workgroup
     LOCAL = "local"  # local id along an axis, or a digit of it
     LOOP = "loop"  # iteration number of a `for`: 0, 1, ..., trip count - 1
-    VALUE = "value"  # varies from lane to lane; only its range is known
+    VALUE = "value"  # varies from lane to lane; only its range is known, or what it is in each lane
 
 
 class Digit(NamedTuple):
@@ -45,6 +48,7 @@ class Symbol:
 
     `loops`: the loops in which the value may change from one iteration to the next.
     `identity`: tells symbols of one kind and name apart; mostly the Value or the loop Op it stands for.
+    `by_lane`: its values, if they depend on the local ids alone.
     """
 
     kind: SymbolKind
@@ -53,6 +57,7 @@ class Symbol:
     loops: frozenset[Op] = field(default=frozenset(), compare=False)
     identity: object = None
     digit: Digit | None = field(default=None, compare=False)
+    by_lane: ByLane | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -74,6 +79,11 @@ class AffineExpr:
     @property
     def is_const(self) -> bool:
         return not self.terms
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether of a symbol no more than its range is known."""
+        return any(s.kind is SymbolKind.VALUE and s.by_lane is None for s in self.terms)
 
     def __add__(self, other: AffineExpr) -> AffineExpr:
         terms = dict(self.terms)

@@ -14,6 +14,7 @@ from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
 from .affine import AffineExpr, Digit, Range, Symbol, SymbolKind
 from .congruence import fits
+from .lane_values import LaneValues, affine_in_local_ids
 from .ranges import MAX_INVOCATIONS, result_range
 
 __all__ = ["AffineAnalysis", "IdSplit", "LoopCounter", "Unknown"]
@@ -55,7 +56,8 @@ class AffineAnalysis:
     """Affine expressions of a program's integer values, filled by `visit` in program order.
 
     A value that is uniform over the workgroup but not affine becomes a symbol itself; equal pure ops on
-    equal expressions give equal symbols.  So does a lane's own value if its range is small.
+    equal expressions give equal symbols.  So does a lane's own value if its range is small, and where it depends
+    on the local ids alone its symbol says what it is in each lane.
 
     A quotient of a local id is affine only in the digits of the id.  `missing_splits` collects the splits
     that would have given more expressions; a second analysis with these `id_splits` finds them.
@@ -76,9 +78,10 @@ class AffineAnalysis:
             tuple[object, ...], Symbol
         ] = {}  # of pure ops, keyed by what makes their values equal
         self.local = {
-            axis: _local_id_expr(axis, size, sorted(divisor for name, divisor in id_splits if name == axis))
-            for axis, size in zip(AXES, program.workgroup, strict=True)
+            axis: _local_id_expr(program, axis, sorted(at for name, at in id_splits if name == axis))
+            for axis in AXES
         }
+        self.lane_values = LaneValues(program.lanes, self.exprs)
         self.loops: list[Op] = []
 
     def expr(self, value: Value) -> AffineExpr | Unknown:
@@ -125,7 +128,8 @@ class AffineAnalysis:
                 if len(op.results) == 1:
                     rule, self.ranges[result] = _RULES.get(op.name), result_range(op, self.ranges)
                     expr = rule(self, op) if rule is not None else None
-                self.exprs[result] = expr if expr is not None else self._opaque(op, result)
+                form = expr if expr is not None else self._opaque(op, result)
+                self.exprs[result] = self._put_together(form) if isinstance(form, AffineExpr) else form
                 if (exact := self.exact(result)) is not None:
                     self.ranges[result] = exact.range()
             elif result.type.is_vec:
@@ -135,6 +139,12 @@ class AffineAnalysis:
         """A symbol for a non-affine result that is uniform or of a small range; otherwise Unknown."""
         if self.uniformity.level(result) <= Level.WORKGROUP:
             return AffineExpr.of(self._group_symbol(op, result))
+        by_lane = self.lane_values.of_result(op, result) if result.type.is_int else None
+        if by_lane is not None:
+            limits = self.ranges[result] = min(by_lane), max(by_lane)
+            if limits[1] - limits[0] < MAX_VALUES:
+                name = f"%{result.name}"
+                return AffineExpr.of(Symbol(VALUE, name, limits, identity=result, by_lane=by_lane))
         low, high = self.ranges.get(result) or arith.int_range(result.type)
         if result.type.is_int and high - low < MAX_VALUES:
             return AffineExpr.of(Symbol(VALUE, f"%{result.name}", (low, high), frozenset(self.loops), result))
@@ -143,6 +153,11 @@ class AffineAnalysis:
             if isinstance(expr, Unknown):
                 return expr  # the reason nearest to the source says more
         return Unknown(f"{op.name} of a lane's value is not affine")
+
+    def _put_together(self, expr: AffineExpr) -> AffineExpr:
+        """The expression in local ids, as far as its terms of single lanes are affine in them."""
+        ids = [symbol for local in self.local.values() for symbol in local.terms]
+        return affine_in_local_ids(expr, ids, self.program.lanes)
 
     def _group_symbol(self, op: Op, result: Value) -> Symbol:
         """The symbol of a uniform value: one for all equal pure ops, whether or not cse ran."""
@@ -217,9 +232,11 @@ class AffineAnalysis:
         return LoopCounter(symbol, lower, lower_value, step.const, min_trips, max_trips, variable)
 
 
-def _local_id_expr(axis: str, size: int, strides: list[int]) -> AffineExpr:
+def _local_id_expr(program: Program, axis: str, strides: list[int]) -> AffineExpr:
     """A local id as the sum of its digits with these `strides`, each a multiple of the one before."""
     terms: dict[Symbol, int] = {}
+    place = AXES.index(axis)
+    size, inner = program.workgroup[place], math.prod(program.workgroup[:place])
     for stride, end in pairwise([1, *strides, size]):
         name = f"local_id.{axis}"
         if stride > 1:
@@ -228,7 +245,9 @@ def _local_id_expr(axis: str, size: int, strides: list[int]) -> AffineExpr:
             name += f" % {end // stride}"
         radix = end // stride
         digit = Digit(axis, stride, radix, size)
-        terms[Symbol(LOCAL, f"({name})" if strides else name, (0, radix - 1), digit=digit)] = stride
+        by_lane = tuple(lane // inner % size // stride % radix for lane in range(program.lanes))
+        name = f"({name})" if strides else name
+        terms[Symbol(LOCAL, name, (0, radix - 1), digit=digit, by_lane=by_lane)] = stride
     return AffineExpr(0, terms if size > 1 else None)
 
 

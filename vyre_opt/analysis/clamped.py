@@ -27,9 +27,9 @@ def clamped_expr(affine: AffineAnalysis, value: Value, depth: int = MAX_DEPTH) -
     """An expression congruent to `value` modulo 2^bits, with symbols for distances; None if there is none."""
     known = affine.exprs.get(value)
     expr = known if isinstance(known, AffineExpr) else None
-    # an expression over a VALUE symbol is not good enough: the symbol's range may be the whole type's,
-    # where the distance from what was clamped is small
-    if expr is not None and not expr.terms_of(SymbolKind.VALUE).terms:
+    # an expression over an unknown value is not good enough: its range may be the whole type's, where the
+    # distance from what was clamped is small
+    if expr is not None and not expr.has_unknown:
         return expr
     op = value.owner
     rule = _RULES.get(op.name) if isinstance(op, Op) and depth and value.type.is_int else None

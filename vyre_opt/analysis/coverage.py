@@ -12,6 +12,10 @@ loop its entries are spread over its iterations; what happened only in some iter
 condition that may not hold again, is dropped.  A write under a condition becomes an entry with that
 condition, and covers only reads under the same one.
 
+What both arms of an `if` write at equal indices is written whichever arm a lane takes:
+
+    if %p { store %a, @h[%i] } else { store %b, @h[%i] }       at the end, a write of @h[%i] without %p
+
 Entries are only ever added where the write surely happened, so the analysis errs by refusing.
 
 The elements of an entry are values of the affine expression of its index.  An entry therefore keeps
@@ -22,7 +26,7 @@ the residue of the index, and covers only reads for which equal expressions mean
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..ir.program import Op
@@ -45,7 +49,7 @@ from .refusal import Refusal
 
 __all__ = ["CoverageWalk", "covered_accesses"]
 
-GROUP, LOCAL, LOOP, VALUE = SymbolKind
+GROUP, _, LOOP, _ = SymbolKind
 Key = tuple[str, frozenset[tuple[Symbol, int]]]
 """A buffer, and terms of an index."""
 
@@ -146,6 +150,14 @@ class _LoopFrame:
     pending: int
 
 
+@dataclass(slots=True)
+class _Arm:
+    """An open arm of an `if`: what each lane in it surely writes; `loops`: how many are open around it."""
+
+    loops: int
+    writes: list[MemoryAccess] = field(default_factory=list)
+
+
 class CoverageWalk:
     """Goes over the events once.  The results, by buffer or by op:
 
@@ -164,6 +176,8 @@ class CoverageWalk:
         # where the pending entries of each open branch or maybe-empty loop start
         self.floors: list[int] = []
         self.frames: list[_LoopFrame] = []
+        self.arms: list[_Arm] = []
+        self.first_arms: dict[Op, _Arm] = {}  # of open ifs whose first arm has ended
         self.accesses: dict[str, list[MemoryAccess]] = {}
         self.order: dict[Op, str] = {}
         self.refused: dict[str, Refusal] = {}
@@ -191,8 +205,10 @@ class CoverageWalk:
             self.leave(event)
         elif isinstance(event, BranchStart):
             self.floors.append(len(self.pending))
+            self.arms.append(_Arm(len(self.frames)))
         elif isinstance(event, BranchEnd):
             self.floors.pop()
+            self.leave_arm(event)
 
     def has_known_index(self, access: MemoryAccess) -> bool:
         """Whether the index is affine and independent of loaded data."""
@@ -225,6 +241,9 @@ class CoverageWalk:
         if elements is None:
             self.refuse(access, "too-large", "the elements this store touches span too far to track")
             return
+        # a loop in the arm may not run, and its counter is another one in each arm
+        if self.arms and self.arms[-1].loops == len(self.frames):
+            self.arms[-1].writes.append(access)
         if not elements:
             return
         condition = _Condition(access.predicates, access.residue)
@@ -235,9 +254,8 @@ class CoverageWalk:
             own = condition._replace(lanes=lanes)
             self.own.add((access.buffer, access.expr.key), own, lane_elements)
         # for the group, every lane must have written: not so under a lane's own condition, and through
-        # a VALUE symbol a lane writes one unknown element of the range
-        is_scattered = bool(access.expr.terms_of(VALUE).terms)
-        if not is_scattered and all(p.kind != "lane" for p in condition.predicates):
+        # an unknown value a lane writes one unknown element of the range
+        if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):
             key = (access.buffer, access.expr.terms_of(GROUP, LOOP).key)
             self.pending.append(_Pending(key, condition, elements))
 
@@ -251,6 +269,22 @@ class CoverageWalk:
         # what is left is older than the branch, so the loops opened since then own none of it
         for frame in self.frames:
             frame.pending = min(frame.pending, floor)
+
+    def leave_arm(self, event: BranchEnd) -> None:
+        """After the second arm of an `if`, add the writes that every lane has made in one arm or the other."""
+        arm = self.arms.pop()
+        if event.arm == 0:
+            self.first_arms[event.op] = arm
+            return
+        firsts: dict[tuple[str, AffineExpr, int], list[MemoryAccess]] = {}
+        for access in self.first_arms.pop(event.op).writes:
+            firsts.setdefault((access.buffer, access.expr, access.width), []).append(access)
+        for second in arm.writes:
+            for first in firsts.get((second.buffer, second.expr, second.width), ()):
+                if same_element(first.residue, second.residue):
+                    # behind both arms: a barrier within one does not order it
+                    self.write(replace(second, guards=event.guards, lanes=event.lanes))
+                    break
 
     def leave(self, event: LoopEnd) -> None:
         """Replace the entries of an iteration by those of the whole loop."""

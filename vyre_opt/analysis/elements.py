@@ -7,6 +7,7 @@ of strided ranges.  Adding one more range takes O(log n) shifts and ors of one b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = ["MAX_SPAN", "Elements"]
@@ -25,6 +26,18 @@ class Elements:
     @staticmethod
     def single(value: int) -> Elements:
         return Elements(value, 1)
+
+    @staticmethod
+    def of(values: Iterable[int]) -> Elements | None:
+        """These values; None past MAX_SPAN."""
+        numbers = set(values)
+        low, high = min(numbers, default=0), max(numbers, default=0)
+        if high - low >= MAX_SPAN:
+            return None
+        mask = bytearray((high - low) // 8 + 1)
+        for number in numbers:
+            mask[(number - low) // 8] |= 1 << (number - low) % 8
+        return Elements(low, int.from_bytes(mask, "little"))
 
     def spread(self, stride: int, count: int) -> Elements | None:
         """The sum with `{0, stride, ..., (count-1) * stride}`; None past MAX_SPAN."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import compress, product
 from operator import mul
 
 from ..ir.program import Block, Op, Program, Value
@@ -19,6 +19,7 @@ from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_analysis import AffineAnalysis, IdSplit, LoopCounter, Unknown
 from .congruence import Residue
 from .elements import Elements
+from .lane_values import sum_by_lane
 
 __all__ = [
     "MemoryAccess",
@@ -104,6 +105,7 @@ class MemoryAccess:
     `index`: expression of the element index; of a vector, that of its first element.
     `width`: elements accessed from there.  `count`: the buffer's elements, if known.
     `lanes`: ranges of local ids that the branches around leave; empty, `(1, 0)`, where no lane gets there.
+    `lane_count`: of the workgroup.
     `guards`: the conditions of the branches around that are not such ranges.
     `loops`: counters of the loops around, outermost first; None for an unknown trip count.
     `inside`: the ops of these loops.
@@ -120,6 +122,7 @@ class MemoryAccess:
     lanes: Mapping[Symbol, Range]
     loops: tuple[LoopCounter | None, ...]
     inside: tuple[Op, ...]
+    lane_count: int
 
     @property
     def expr(self) -> AffineExpr:
@@ -142,16 +145,35 @@ class MemoryAccess:
         """The elements that the lanes of a workgroup may access in one iteration, relative to the terms of
         the workgroup and the loops; None if they span too far to track.
 
-        This is exact if the index has no VALUE symbol, else an upper bound.
+        This is exact unless the index `has_unknown`, then an upper bound.
         """
         elements: Elements | None = Elements.single(self.expr.const).spread(1, self.width)
-        for symbol, coefficient in self.expr.terms.items():
-            if symbol.kind in (SymbolKind.LOCAL, SymbolKind.VALUE) and elements is not None:
+        moving = self.expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
+        if any(symbol.kind is SymbolKind.VALUE and symbol.by_lane is not None for symbol in moving.terms):
+            # not a sum of ranges: l / 3 and l % 3 move together
+            unknown = AffineExpr(0, {s: c for s, c in moving.terms.items() if s.by_lane is None})
+            own = AffineExpr(self.expr.const) + moving - unknown
+            elements, moving = self._elements_by_lane(own), unknown
+        for symbol, coefficient in moving.terms.items():
+            if elements is not None:
                 lowest, highest = self.lanes.get(symbol, symbol.range)
                 elements = elements.shifted(coefficient * lowest).spread(coefficient, highest - lowest + 1)
         if elements is not None and any(highest < lowest for lowest, highest in self.lanes.values()):
             return Elements(0, 0)  # no lane gets here
         return elements
+
+    def _elements_by_lane(self, own: AffineExpr) -> Elements | None:
+        """The elements of the lanes that get here, where `own`, the index, depends on local ids alone."""
+        present = [
+            all(
+                lowest <= symbol.by_lane[lane] <= highest
+                for symbol, (lowest, highest) in self.lanes.items()
+                if symbol.by_lane is not None
+            )
+            for lane in range(self.lane_count)
+        ]
+        starts = Elements.of(compress(sum_by_lane(own, self.lane_count) or (), present))
+        return None if starts is None else starts.spread(1, self.width)
 
     def describe(self) -> str:
         """The access in words: `load @b[64*workgroup_id.x + local_id.x]`."""
@@ -182,12 +204,20 @@ class LoopEnd:
 
 @dataclass(frozen=True, slots=True)
 class BranchStart:
+    """An arm of an `if` begins: region `arm` of `op`."""
+
     op: Op
+    arm: int
 
 
 @dataclass(frozen=True, slots=True)
 class BranchEnd:
+    """An arm ends.  `guards`, `lanes`: those of an access around the `if`, see MemoryAccess."""
+
     op: Op
+    arm: int
+    guards: tuple[Guard, ...]
+    lanes: Mapping[Symbol, Range]
 
 
 Event = MemoryAccess | Barrier | LoopStart | LoopEnd | BranchStart | BranchEnd
@@ -253,7 +283,7 @@ class Footprints:
         buffer = self.program.buffers[op.attrs["buffer"]]
         # of a buffer of vectors, an index counts vectors, so that a whole one is one element
         width = moved.type.lanes if moved.type is not buffer.dtype else 1
-        around = self._guards, self._lanes, self._loops, tuple(self.affine.loops)
+        around = self._guards, self._lanes, self._loops, tuple(self.affine.loops), self.program.lanes
         touched = buffer.name, "write" in effects, "atomic" in effects, index, width, buffer.count
         self.events.append(MemoryAccess(op, *touched, *around))
 
@@ -262,7 +292,7 @@ class Footprints:
             self._loop(op)
         elif op.name == "if":
             for number, block in enumerate(op.regions):
-                self._branch(op, block, number == 0)
+                self._branch(op, block, number)
         else:
             self._block(op.regions[0])
         for place, result in enumerate(op.results):
@@ -289,10 +319,10 @@ class Footprints:
         self.events.append(LoopEnd(op, counter))
         self.affine.leave()
 
-    def _branch(self, op: Op, block: Block, holds: bool) -> None:
+    def _branch(self, op: Op, block: Block, arm: int) -> None:
         guards, lanes = self._guards, self._lanes
-        self.events.append(BranchStart(op))
-        for guard in self._conjuncts(op.operands[0], holds):
+        self.events.append(BranchStart(op, arm))
+        for guard in self._conjuncts(op.operands[0], arm == 0):
             narrowed = self._narrow(guard)
             if narrowed is None:
                 self._guards = (*self._guards, guard)
@@ -300,7 +330,7 @@ class Footprints:
                 self._lanes = {**self._lanes, **narrowed}
         self._block(block)
         self._guards, self._lanes = guards, lanes
-        self.events.append(BranchEnd(op))
+        self.events.append(BranchEnd(op, arm, guards, lanes))
 
     # --- conditions -------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from .refusal import Refusal
 
 __all__ = ["TileProof", "Verdict", "prove_local", "stores_overlap"]
 
-GROUP, _, _, VALUE = SymbolKind
+GROUP = SymbolKind.GROUP
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def _explain_uncovered(
     if only_unordered:
         message = f"another lane of the workgroup wrote this element of @{name}, but no barrier lies between"
         return refusal("no-barrier", message)
-    scattered = next((a for a in before if a.expr.terms_of(VALUE).terms), None)
+    scattered = next((a for a in before if a.expr.has_unknown), None)
     if scattered is not None:
         message = f"which elements {scattered.describe()} writes is not known, only in which range they are"
         return refusal("not-affine", message)

@@ -12,6 +12,10 @@ The writer of an element is not searched for.  It is put in: the lane and the it
 gives by division, the largest coefficient first.
 
     store @h[64*w + 4*l + k]     of element e:  l = (e - 64*w) / 4,  k = (e - 64*w) % 4
+
+Where the index is no sum of multiples of the ids, a small workgroup's lanes are listed:
+
+    store @h[64*w + l*l % 67]    of element e:  l = 0 if e - 64*w = 0, 1 if e - 64*w = 1, 2 if e - 64*w = 4, ...
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
+from operator import mul
 
 import z3
 from z3 import z3util
@@ -34,6 +40,9 @@ from .points import Group, Nesting, Point, type_range
 __all__ = ["covered", "tile"]
 
 SEARCH_MILLISECONDS = 2000
+
+MOST_LISTED = 256
+"""Lanes of a workgroup that a witness lists."""
 
 
 def tile(before: Program, after: Program, buffer: str) -> Iterator[Obligation]:
@@ -71,9 +80,13 @@ def covered(
     element = point.integer(read.op.index).term + part
     points = [point]
     same, others = list[z3.BoolRef](), list[z3.BoolRef]()
+    # writers in one lane and iteration are one point, so that of two arms of an `if` one is taken whatever the data
+    known: dict[str, Point] = {}
     for number, write in enumerate(writes):
-        for writer in _writers(nesting, point, write, read, element, number):
-            points.append(writer)
+        for solved in _writers(nesting, point, write, read, element, number):
+            writer = known.setdefault(_place(solved), solved)
+            if writer is solved:
+                points.append(writer)
             by = same if writer.local == point.local else others
             start = writer.integer(write.op.index).term
             by.append(z3.And(writer.reaches(write.op), start <= element, element < start + write.width))
@@ -94,6 +107,13 @@ def covered(
         [z3.Or(others)] if others else [],
         partial(_has_no_writer, nesting, point, read, writes, element),
     )
+
+
+def _place(point: Point) -> str:
+    """The lane and the iterations of a point, equal only for equal ones."""
+    iterations = ((point.nesting.number[loop], term) for loop, term in point.iterations.items())
+    terms = (*enumerate(point.local, -len(AXES)), *iterations)
+    return " ".join(f"{number}: {z3.simplify(term).sexpr()}" for number, term in terms)
 
 
 def _has_no_writer(
@@ -141,6 +161,9 @@ def _writers(
     if barrier_between(nesting, write.op, read.op):
         for place, lane in enumerate(_lanes_named(nesting, write.op)):
             yield _solved(nesting, reader, write, element, shared, f"writer{number}.{place}", None, lane)
+        listed = _listed(nesting, reader, write, element, shared, f"writer{number}.listed")
+        if listed is not None:
+            yield listed
 
 
 def _lanes_named(nesting: Nesting, op: Op) -> list[Dim3]:
@@ -187,6 +210,33 @@ def _solved(
     if local is not None:
         return reader.same_lane(name, shared, iterations)
     return Point(nesting, reader.group, name, lanes, {**reader.iterations, **iterations})
+
+
+def _listed(
+    nesting: Nesting, reader: Point, write: Access, element: z3.ArithRef, shared: Sequence[Op], name: str
+) -> Point | None:
+    """The point at which `write` writes `element`, found in a list of the lanes; None where the index is a sum of
+    multiples of the ids, or the list is long."""
+    width, height, depth = nesting.program.workgroup
+    unknowns = _Unknowns(nesting, write.op, shared, True)
+    at = Point(nesting, reader.group, name, unknowns.ids, {**reader.iterations, **unknowns.iterations})
+    index = at.integer(write.op.index).term
+    if unknowns.iterations or nesting.program.lanes > MOST_LISTED:
+        return None
+    ids = [(x, y, z) for z, y, x in product(range(depth), range(height), range(width))]
+    steps = {
+        lane: _growth(index, list(zip(unknowns.ids, lane_ids, strict=True)))
+        for lane, lane_ids in enumerate(ids)
+    }
+    units = [steps.get(lane, 0) for lane in (1, width, width * height)]
+    if all(steps[lane] == sum(map(mul, units, lane_ids)) for lane, lane_ids in enumerate(ids)):
+        return None
+    rest = element - z3.substitute(index, *((term, z3.IntVal(0)) for term in unknowns.ids))
+    number: z3.ArithRef = z3.IntVal(0)
+    for lane, step in steps.items():
+        number = z3.If(rest == step, lane, number)
+    lanes = [number % width, number / width % height, number / (width * height)]
+    return Point(nesting, reader.group, name, lanes, reader.iterations)
 
 
 @dataclass(frozen=True)
@@ -247,9 +297,13 @@ class _Unknowns:
 
 def _step(index: z3.ArithRef, unknowns: Sequence[_Unknown], one: _Unknown, value: int) -> int:
     """By how much the index grows where `one` goes from 0 to `value`, and all else is 0, so that nothing wraps."""
-    zero = [(unknown.term, z3.IntVal(0)) for unknown in unknowns]
-    here = [(term, z3.IntVal(value) if term is one.term else none) for term, none in zero]
-    step = z3.substitute(index, *here) - z3.substitute(index, *zero)
+    return _growth(index, [(u.term, value if u.term is one.term else 0) for u in unknowns])
+
+
+def _growth(index: z3.ArithRef, values: Sequence[tuple[z3.ArithRef, int]]) -> int:
+    """By how much the index grows where variables go from 0 to these values, and all else is 0."""
+    here = [(term, z3.IntVal(value)) for term, value in values]
+    step = z3.substitute(index, *here) - z3.substitute(index, *((term, z3.IntVal(0)) for term, _ in values))
     step = z3.simplify(z3.substitute(step, *((other, _zero_of(other)) for other in z3util.get_vars(step))))
     return int(step.as_long()) if z3.is_int_value(step) else 0
 
