@@ -197,7 +197,7 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
 def _forward(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     program = before.programs[facts["program"]]
     ops = list(program.walk())
-    yield from forwarded(program, ops[facts["op"]], ops[facts["source"]])
+    yield from forwarded(program, ops[facts["op"]], ops[facts["source"]], _removed(program, others))
 
 
 def _overwrite(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:

@@ -21,17 +21,22 @@ from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
-__all__ = ["forwarded", "overwritten"]
+__all__ = ["Removed", "forwarded", "overwritten"]
 
 
-def forwarded(program: Program, op: Op, source: Op) -> Iterator[Obligation]:
+Removed = Mapping[Op, Op | None]
+"""The accesses that go, each with the one that has its value, None for one that is overwritten."""
+
+
+def forwarded(program: Program, op: Op, source: Op, removed: Removed) -> Iterator[Obligation]:
     """The load `op` gives what `source` stored or loaded, or the store `op` stores that once more."""
-    yield from _Between(program, source, op).obligations(is_read=False)
+    # stores of what is there already change nothing, by decisions of their own
+    idle = [other for other, has_value in removed.items() if has_value is not None]
+    yield from _Between(program, source, op).obligations(is_read=False, removed=idle)
 
 
-def overwritten(program: Program, op: Op, by: Op, removed: Mapping[Op, Op | None]) -> Iterator[Obligation]:
-    """Nothing reads what the store `op` stores before the store `by`.  `removed`: the accesses that go,
-    each with the one that has its value, None for one that is overwritten."""
+def overwritten(program: Program, op: Op, by: Op, removed: Removed) -> Iterator[Obligation]:
+    """Nothing reads what the store `op` stores before the store `by`."""
     if removed.get(by) is not None:
         yield not_seen(f"what this {op.name} stores is overwritten", f"this {by.name} goes too", [by, op])
     yield from _Between(program, op, by).obligations(is_read=True, removed=removed)

@@ -105,7 +105,8 @@ class _Forwarder(Walker):
         self.ctx = ctx
         self.sums: dict[Value, tuple[Value, int]] = {}
         """Index -> (value, constant) whose sum it is."""
-        self.numbers = {op: number for number, op in enumerate(program.walk())}
+        self.numbers: dict[Op, int] = {}
+        """Of the ops so far, in program order before the pass."""
         self.program_name = program.name
         self.known: dict[str, _Elements[_Known]] = {}
         """Buffer -> the elements whose values are known at this place of the block."""
@@ -124,6 +125,7 @@ class _Forwarder(Walker):
         self.known, self.unread = outer
 
     def visit(self, op: Op, out: list[Op]) -> None:
+        self.numbers[op] = len(self.numbers)
         if op.definition.is_pure:
             if op.definition.name in ("add", "sub"):
                 self.note_sum(op)
@@ -138,6 +140,7 @@ class _Forwarder(Walker):
         out.append(op)
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
+        self.numbers[op] = len(self.numbers)
         for block in op.regions:
             self.walk_block(block)
         self.forget(self.by_op[op])
