@@ -47,17 +47,19 @@ KINDS: dict[str, Callable[[int], str | Module]] = {
 
 @dataclass
 class Certified:
-    """`statuses`: of decisions, by who decided.  `refuted`, `unknown`: the text's name, and what the decision says.
-    `seconds`: of each decision."""
+    """`programs`: in the texts.  `statuses`: of decisions, by who decided.  `refuted`, `unknown`: the text's name, and
+    what the decision says.  `seconds`: of each decision."""
 
     texts: int = 0
+    programs: int = 0
     statuses: dict[str, Counter[str]] = field(default_factory=dict)
     refuted: list[tuple[str, str]] = field(default_factory=list)
     unknown: list[tuple[str, str]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def add(self, text: str, decisions: Iterable[Decision]) -> None:
+    def add(self, text: str, programs: int, decisions: Iterable[Decision]) -> None:
         self.texts += 1
+        self.programs += programs
         for decision in decisions:
             self.statuses.setdefault(decision.by, Counter())[decision.status] += 1
             self.seconds.append(sum(answer.seconds for answer in decision.answers))
@@ -75,6 +77,7 @@ class Certified:
         }
         return Certified(
             self.texts + other.texts,
+            self.programs + other.programs,
             statuses,
             self.refuted + other.refuted,
             self.unknown + other.unknown,
@@ -86,7 +89,7 @@ class Certified:
         return sum(map(Counter.total, self.statuses.values()))
 
     def summary(self) -> str:
-        lines = [f"{self.texts} texts, {self.decisions} decisions"]
+        lines = [f"{self.texts} texts of {self.programs} programs, {self.decisions} decisions"]
         for by, counts in sorted(self.statuses.items()):
             lines.append(f"  {by}: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}")
         return "\n".join(
@@ -115,14 +118,16 @@ def certify_seeds(seeds: Iterable[int], kinds: Iterable[str] = KINDS) -> Certifi
     kinds = list(kinds)
     for seed in seeds:
         for kind in kinds:
-            result.add(f"{kind} of seed {seed}", decisions_of(KINDS[kind](seed)))
+            source = KINDS[kind](seed)
+            programs = source.count("\nprogram @") if isinstance(source, str) else len(source.programs)
+            result.add(f"{kind} of seed {seed}", programs, decisions_of(source))
     return result
 
 
 def certify_text(name: str, text: str) -> Certified:
     """Of a kernel's case."""
     result = Certified()
-    result.add(name, decisions_of(text, seconds=KERNEL_SECONDS))
+    result.add(name, 1, decisions_of(text, seconds=KERNEL_SECONDS))
     return result
 
 

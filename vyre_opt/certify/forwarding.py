@@ -12,6 +12,7 @@ nothing lets other lanes in.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from functools import lru_cache
 
 import z3
 
@@ -42,11 +43,15 @@ def overwritten(program: Program, op: Op, by: Op, removed: Removed) -> Iterator[
     yield from _Between(program, op, by).obligations(is_read=True, removed=removed)
 
 
+_nesting = lru_cache(maxsize=2)(Nesting)
+"""Of a program, which has many such accesses."""
+
+
 class _Between:
     """Two accesses of one block, `first` and `second`, and what is between them."""
 
     def __init__(self, program: Program, first: Op, second: Op) -> None:
-        self.nesting = Nesting(program)
+        self.nesting = _nesting(program)
         self.first, self.second = first, second
         self.every = {access.op: access for access in accesses_of(self.nesting)}
         self.point = Point.any(self.nesting, Group(program), "lane")
