@@ -49,7 +49,10 @@ from .refusal import Refusal
 
 __all__ = ["CoverageWalk", "covered_accesses"]
 
-GROUP, _, LOOP, _ = SymbolKind
+GROUP, LOCAL, LOOP, VALUE = SymbolKind
+MOST_WRITERS = 8
+"""That are named for a read and a condition."""
+
 Key = tuple[str, frozenset[tuple[Symbol, int]]]
 """A buffer, and terms of an index."""
 
@@ -163,6 +166,7 @@ class CoverageWalk:
 
     `accesses`: in program order.
     `order`: what orders a covered read after its write, `barrier` or `same lane`.
+    `written_by`: the writes that cover a read, by the lanes and iterations at which their indices are the element.
     `refused`: why nothing can be said of a buffer.
     `failed`: the first read that is not covered, and whether only a barrier is missing.
     """
@@ -180,6 +184,9 @@ class CoverageWalk:
         self.first_arms: dict[Op, _Arm] = {}  # of open ifs whose first arm has ended
         self.accesses: dict[str, list[MemoryAccess]] = {}
         self.order: dict[Op, str] = {}
+        self.written_by: dict[Op, list[MemoryAccess]] = {}
+        self.writers: dict[tuple[Key, _Condition], list[MemoryAccess]] = {}
+        """The writes of entries, by key without counters, since loops go from keys in the end."""
         self.refused: dict[str, Refusal] = {}
         self.failed: dict[str, tuple[MemoryAccess, bool]] = {}
 
@@ -252,12 +259,14 @@ class CoverageWalk:
         lane_elements = Elements.single(access.expr.const).spread(1, access.width)
         if lane_elements is not None:
             own = condition._replace(lanes=lanes)
+            self.writers.setdefault((_without_counters(access, LOCAL, VALUE), own), []).append(access)
             self.own.add((access.buffer, access.expr.key), own, lane_elements)
         # for the group, every lane must have written: not so under a lane's own condition, and through
         # an unknown value a lane writes one unknown element of the range
         if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):
             key = (access.buffer, access.expr.terms_of(GROUP, LOOP).key)
             self.pending.append(_Pending(key, condition, elements))
+            self.writers.setdefault((_without_counters(access), condition), []).append(access)
 
     def barrier(self) -> None:
         """Make visible what is pending since the innermost branch or maybe-empty loop began."""
@@ -349,9 +358,11 @@ class CoverageWalk:
                     group_key, lane_key = (expr.without([counter.symbol]) for expr in (group_key, lane_key))
             if lane is not None and not self.uncovered(self.own, query, lane_key, lane):
                 self.order[access.op] = "same lane"
+                self.written_by[access.op] = self.writers_of(self.own, query, lane_key)
                 return
             if whole is not None and not self.uncovered(self.visible, query, group_key, whole):
                 self.order[access.op] = "barrier"
+                self.written_by[access.op] = self.writers_of(self.visible, query, group_key)
                 return
         if whole is None:
             self.refuse(access, "too-large", "the elements this load touches span too far to track")
@@ -371,6 +382,19 @@ class CoverageWalk:
             if condition.holds(*query):
                 elements = elements.minus(written)
         return elements
+
+    def writers_of(self, table: _WrittenElements, query: _Read, expr: AffineExpr) -> list[MemoryAccess]:
+        """The writes of the entries by which a read is covered, the first of them where there are many."""
+        conditions = table.entries.get((query.access.buffer, expr.key), ())
+        kinds = (LOCAL, VALUE) if table is self.own else ()
+        key = _without_counters(query.access, *kinds)
+        lists = [self.writers.get((key, c), [])[:MOST_WRITERS] for c in conditions if c.holds(*query)]
+        return list({write.op: write for writes in lists for write in writes}.values())
+
+
+def _without_counters(access: MemoryAccess, *kinds: SymbolKind) -> Key:
+    """The buffer, and the terms of an index that are the workgroup's, or of one of `kinds`."""
+    return access.buffer, access.expr.terms_of(GROUP, *kinds).key
 
 
 def _within(access: MemoryAccess, symbol: Symbol, limits: Range) -> bool:

@@ -31,18 +31,24 @@ class TileProof:
     """The claim holds: every access of a workgroup is at `base + e` with e in `extent`.
 
     `base` has the GROUP terms of the indices.  `accesses`: all those of the buffer.  `order`: for each
-    read what orders it after its write, `barrier` or `same lane`.
+    read what orders it after its write, `barrier` or `same lane`.  `written_by`: the writes that cover each read.
     """
 
     base: AffineExpr
     extent: Elements
     accesses: list[MemoryAccess]
     order: dict[Op, str]
+    written_by: dict[Op, list[MemoryAccess]]
 
     def certificate(self) -> dict[str, Any]:
         """The facts of the proof as JSON values."""
         reads = [
-            {"access": a.describe(), "covered_by": self.order[a.op], **_access_facts(a)}
+            {
+                "access": a.describe(),
+                "covered_by": self.order[a.op],
+                "written_by": [w.describe() for w in self.written_by.get(a.op, ())],
+                **_access_facts(a),
+            }
             for a in self.accesses
             if not a.is_write
         ]
@@ -185,7 +191,7 @@ def _prove_tile(walk: CoverageWalk, name: str, accesses: list[MemoryAccess]) -> 
             message = f"the base {base} of @{name} moves in a loop, and no barrier parts its iterations"
             return Refusal("moving-base", message, name, loop.loc)
     reads = {a.op: walk.order[a.op] for a in accesses if not a.is_write}
-    return TileProof(base, extent, accesses, reads)
+    return TileProof(base, extent, accesses, reads, walk.written_by)
 
 
 def _offsets_determine_elements(accesses: list[MemoryAccess], extent: Elements) -> bool:
