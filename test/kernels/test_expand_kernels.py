@@ -163,6 +163,11 @@ def test_pipelines(on: Callable[[str], Dispatcher], target: str) -> None:
         ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
         ("math.softmax(@x, @y) {columns = 64, schedule_lanes = 64, schedule_splits = 2}", "a GPU: only for"),
         ("math.softmax(@x, @y) {columns = 1, schedule_shifted = 1}", "shifted rows are kept by 32 lanes"),
+        (
+            "math.softmax(@x, @y) {columns = 64, schedule_lanes = 32, schedule_vector = 4, schedule_shifted = 1, "
+            "schedule_turns = 2}",
+            "shifted rows are done one at a time",
+        ),
         ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
         ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
         ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),

@@ -14,6 +14,13 @@ CPU_LANES = "test/runtime/cpu/test_lanes.py"
 
 MUTANTS = (
     Mutant(
+        "guards are left out as if no lane were beyond the workgroup",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "Ranges(program, specs, whole_subgroups=True)",
+        "Ranges(program, specs)",
+        "test/lowering/test_guards.py::test_guards_of_lanes_beyond_the_workgroup",
+    ),
+    Mutant(
         "an index may be one beyond the last",
         "vyre_opt/lowering/host/memory.py",
         "str(max(0, int(access.length) - reach + 1))",
