@@ -22,6 +22,8 @@ MAX_COLUMNS = 1 << 18
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
+REGISTERS = 1 << 16  # of a multiprocessor
+MOST_AT_ONCE = 4  # rows of a multiprocessor, beyond which more of them do not help
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
 BUSY_BYTES = 1 << 20  # of an array of short rows, from which on a GPU has several for each lane
 STAGED_ROWS = 1 << 15  # from which on a GPU is busy with a lane for each
@@ -134,7 +136,9 @@ def _gpu_schedule(
         vector, vectors = widest, columns // widest
         if vectors <= SUBGROUP * 4:
             return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
-    rounds = [r for r in range(1, 33) if r * vector <= 32 and -(-vectors // r) <= 1024]
+    # beside values of two bytes, which come in fewer loads, a lane may hold twice as many
+    most_held = MAX_KEPT if size == 2 and (rows or 0) >= MANY_ROWS else MAX_KEPT // 2
+    rounds = [r for r in range(1, 33) if r * vector <= most_held and -(-vectors // r) <= 1024]
     if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
         shared = _shared_schedule(columns, vector, size, rows, shifted, multiprocessors)
         if shared is not None:
@@ -146,17 +150,30 @@ def _gpu_schedule(
     is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
     ideal = 32 if is_alone or (shifted and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
 
-    def cost(r: int) -> tuple[bool, bool, int, int]:
+    def cost(r: int) -> tuple[bool, int, bool, int, int]:
         lanes = _whole_subgroups(-(-vectors // r))
         idle = lanes * r - vectors
         # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
         # workgroups of this size would leave too much of a multiprocessor empty
         empty = not is_alone and RESIDENT % lanes > RESIDENT // (16 if shifted else 5)
-        return few, empty, idle * 16 // vectors, abs(r * vector - ideal)
+        # several rows at a time, of which some load while others store; more than a few do not help
+        at_once = min(MOST_AT_ONCE, _resident(lanes, r * vector, idle)) if most_held == MAX_KEPT else 0
+        return few, -at_once, empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
+
+
+def _resident(lanes: int, values: int, idle: int) -> int:
+    """Workgroups that a multiprocessor holds at a time, if a lane keeps that many values in registers.
+
+    Registers beside them as ptxas 12 and 13 take them for sm_90, more where lanes lack a vector in the last round.
+    """
+    beside = (
+        16 if values <= 24 else 24 if values < 48 else 32 if values == 64 or (idle and values == 48) else 24
+    )
+    return min(RESIDENT // lanes, REGISTERS // (lanes * (values + beside)))
 
 
 def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSchedule:
