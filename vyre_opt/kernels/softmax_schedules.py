@@ -136,9 +136,18 @@ def _gpu_schedule(
         vector, vectors = widest, columns // widest
         if vectors <= SUBGROUP * 4:
             return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
-    # beside values of two bytes, which come in fewer loads, a lane may hold twice as many
-    most_held = MAX_KEPT if size == 2 and (rows or 0) >= MANY_ROWS else MAX_KEPT // 2
-    rounds = [r for r in range(1, 33) if r * vector <= most_held and -(-vectors // r) <= 1024]
+    has_many = size == 2 and (rows or 0) >= MANY_ROWS
+
+    def at_once(r: int) -> int:
+        """Workgroups of a multiprocessor; more than a few do not help."""
+        lanes = _whole_subgroups(-(-vectors // r))
+        return min(MOST_AT_ONCE, _resident(lanes, r * vector, lanes * r - vectors)) if has_many else 1
+
+    def fits(r: int) -> bool:
+        """Of values of two bytes, which come in fewer loads, a lane may hold twice as many, if it is not alone."""
+        return r * vector <= (MAX_KEPT if at_once(r) > 1 else MAX_KEPT // 2) and -(-vectors // r) <= 1024
+
+    rounds = [r for r in range(1, MAX_KEPT // vector + 1) if fits(r)]
     if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
         shared = _shared_schedule(columns, vector, size, rows, shifted, multiprocessors)
         if shared is not None:
@@ -157,9 +166,8 @@ def _gpu_schedule(
         few = r * vector * size < 32
         # workgroups of this size would leave too much of a multiprocessor empty
         empty = not is_alone and RESIDENT % lanes > RESIDENT // (16 if shifted else 5)
-        # several rows at a time, of which some load while others store; more than a few do not help
-        at_once = min(MOST_AT_ONCE, _resident(lanes, r * vector, idle)) if most_held == MAX_KEPT else 0
-        return few, -at_once, empty, idle * 16 // vectors, abs(r * vector - ideal)
+        # of several rows at a time some load while others store
+        return few, -at_once(r), empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
     return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
