@@ -7,8 +7,8 @@ Launches run one after the other.  Joined, nothing orders different workgroups a
 barrier orders different lanes.  So wherever two of the launches meet in memory, one of them writing, it must be the same
 workgroup; and the same lane, where no barrier is put between them.
 
-A race in one of the launches is an error of the program, so none is assumed to be: where a launch stores, the lane of
-another workgroup that the other access is made by does not store the same element.
+A race in one of the launches is an error of the program, so none is assumed to be: what a launch stores, it does not
+access by the lane, if that is of another workgroup, that the other launch's access is made by.
 
 What memory holds is a function of the element.  Launches of the group that write a buffer leave another function behind.
 """
@@ -23,6 +23,7 @@ from itertools import combinations, product
 import z3
 
 from ..ir.grids import Extent, GridError, evaluate
+from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Module, Program
 from .accesses import Access, accesses_of
@@ -218,7 +219,7 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     for access, member, index in ((a, one, at), (b, other, to)):
         if access.buffer in member.lengths:  # out of bounds it would be an error of the program
             given.append(z3.And(index >= 0, index + access.width <= member.lengths[access.buffer]))
-    given += _no_race(one, a, p, q, apart_of=at) + _no_race(other, b, q, p, apart_of=to)
+    given += _no_races(one, a, p, q, at) + _no_races(other, b, q, p, to)
     return Obligation(
         f"{a} of @{one.nesting.program.name} and {b} of @{other.nesting.program.name} meet in one {who} only",
         [a.op, b.op],
@@ -226,21 +227,65 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
         given,
         z3.Or(apart, z3.And([x == y for x, y in pairs])),
         {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
+        is_refuted=lambda model: (
+            not _is_race(one, a, p, q, at, model) and not _is_race(other, b, q, p, to, model)
+        ),
+        otherwise="it holds where z3 tried it, but for races in one of the launches",
     )
 
 
-def _no_race(
-    member: _Member, store: Access, here: Point, there: Point, apart_of: z3.ArithRef
+def _is_race(
+    member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef, model: z3.ModelRef
+) -> bool:
+    """Whether with the values of a model any lane of the workgroup `there` accesses what the launch accesses `here`."""
+    lane = [z3.Int(f"race.{axis}") for axis in AXES]
+    races = list(_races(member, access, here, there, index, lane))
+    if not races:
+        return False
+    for ids in product(*map(range, member.nesting.program.workgroup)):
+        numbers = zip(lane, map(z3.IntVal, ids), strict=True)
+        if z3.is_true(model.eval(z3.substitute(z3.Or(races), *numbers), model_completion=True)):
+            return True
+    return False
+
+
+def _no_races(
+    member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef
 ) -> list[z3.BoolRef]:
-    """A launch does not store one element both `here` and by the lane `there`, if that is of another workgroup."""
-    if not store.is_write or store.is_atomic:
-        return []
-    group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
-    loops = [op for op in member.nesting.ops if op.name == "for"]
-    iterations = dict(zip(loops, [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)], strict=False))
-    twin = Point(member.nesting, group, f"{there.name} twin", there.local, iterations, member.contents)
-    index = twin.integer(store.op.index).term
-    differs = [group.workgroup_id(axis).term != here.group.workgroup_id(axis).term for axis in range(3)]
-    meets = z3.And(index < apart_of + store.width, apart_of < index + store.width)
-    race = z3.And(twin.reaches(store.op), z3.Or(differs), meets)
-    return [] if twin.free else [z3.Not(race)]
+    """What a launch accesses `here`, the lane `there` does not access too, if that is of another workgroup and one of
+    the two accesses stores."""
+    return [z3.Not(race) for race in _races(member, access, here, there, index, there.local)]
+
+
+def _races(
+    member: _Member,
+    access: Access,
+    here: Point,
+    there: Point,
+    index: z3.ArithRef,
+    local: Sequence[z3.ArithRef],
+) -> Iterator[z3.BoolRef]:
+    """That an access of the launch by the lane `local` of the workgroup `there` is of an element that `access` is of
+    `here`; none for one that depends on what is not known."""
+    for own in member.accesses:
+        stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)
+        if stores and own.buffer == access.buffer:
+            group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
+            loops = [op for op in member.nesting.ops if op.name == "for"]
+            numbers = [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)]
+            twin = Point(
+                member.nesting,
+                group,
+                f"{there.name} twin",
+                local,
+                dict(zip(loops, numbers, strict=False)),
+                member.contents,
+            )
+            at = twin.integer(own.op.index).term
+            differs = [
+                group.workgroup_id(axis).term != here.group.workgroup_id(axis).term for axis in range(3)
+            ]
+            meets = z3.And(at < index + access.width, index < at + own.width)
+            race = z3.And(twin.reaches(own.op), z3.Or(differs), meets)
+            if not twin.free:
+                yield race
