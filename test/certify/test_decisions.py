@@ -408,7 +408,6 @@ def test_joined_launches(index: str, other: str, between: dict[str, str], expect
     assert found == expected
 
 
-@pytest.mark.parametrize("grid", ["max(1, ceil_div(len(@x), 64))", "ceil_div(len(@x), 64), 1, 1"])
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
@@ -430,6 +429,7 @@ def test_launches_without_races_are_joined(other: str, expected: set[str]) -> No
     assert ("refuted" in found) == ("refuted" in expected)
 
 
+@pytest.mark.parametrize("grid", ["max(1, ceil_div(len(@x), 64))", "ceil_div(len(@x), 64), 1, 1"])
 def test_joined_launches_of_open_sizes(grid: str) -> None:
     """The grid is not known along x, so it may be any; along y and z it is."""
     text = """vyre 1
