@@ -8,7 +8,7 @@ barrier orders different lanes.  So wherever two of the launches meet in memory,
 workgroup; and the same lane, where no barrier is put between them.
 
 A race in one of the launches is an error of the program, so none is assumed to be: what a launch stores, it does not
-access by the lane, if that is of another workgroup, that the other launch's access is made by.
+access by the lane that the other launch's access is made by, if that is of another workgroup, or no barrier is in it.
 
 What memory holds is a function of the element.  Launches of the group that write a buffer leave another function behind.
 """
@@ -227,33 +227,31 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
         given,
         z3.Or(apart, z3.And([x == y for x, y in pairs])),
         {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
-        is_refuted=lambda model: (
-            not _is_race(one, a, p, q, at, model) and not _is_race(other, b, q, p, to, model)
-        ),
-        otherwise="it holds where z3 tried it, but for races in one of the launches",
+        ruled_out=lambda model: [*_races_of(model, one, a, p, q, at), *_races_of(model, other, b, q, p, to)],
     )
 
 
-def _is_race(
-    member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef, model: z3.ModelRef
-) -> bool:
-    """Whether with the values of a model any lane of the workgroup `there` accesses what the launch accesses `here`."""
+def _races_of(
+    model: z3.ModelRef, member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef
+) -> list[z3.BoolRef]:
+    """That the races do not happen which any lane of the workgroup `there` has, by the values of a model, with what the
+    launch accesses `here`."""
     lane = [z3.Int(f"race.{axis}") for axis in AXES]
     races = list(_races(member, access, here, there, index, lane))
-    if not races:
-        return False
-    for ids in product(*map(range, member.nesting.program.workgroup)):
-        numbers = zip(lane, map(z3.IntVal, ids), strict=True)
-        if z3.is_true(model.eval(z3.substitute(z3.Or(races), *numbers), model_completion=True)):
-            return True
-    return False
+    facts = []
+    for ids in product(*map(range, member.nesting.program.workgroup)) if races else ():
+        at = list(zip(lane, map(z3.IntVal, ids), strict=True))
+        race = z3.substitute(z3.Or(races), *at)
+        if z3.is_true(model.eval(race, model_completion=True)):
+            facts.append(z3.Not(race))
+    return facts
 
 
 def _no_races(
     member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef
 ) -> list[z3.BoolRef]:
-    """What a launch accesses `here`, the lane `there` does not access too, if that is of another workgroup and one of
-    the two accesses stores."""
+    """What a launch accesses `here`, the lane `there` does not access too, if that is another one that nothing orders
+    and one of the two accesses stores."""
     return [z3.Not(race) for race in _races(member, access, here, there, index, there.local)]
 
 
@@ -282,9 +280,12 @@ def _races(
                 member.contents,
             )
             at = twin.integer(own.op.index).term
-            differs = [
-                group.workgroup_id(axis).term != here.group.workgroup_id(axis).term for axis in range(3)
-            ]
+            same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
+            if not any(
+                op.name == "barrier" for op in member.nesting.ops
+            ):  # which may order lanes of a workgroup
+                same += zip(local, here.local, strict=True)
+            differs = [one != other for one, other in same]
             meets = z3.And(at < index + access.width, index < at + own.width)
             race = z3.And(twin.reaches(own.op), z3.Or(differs), meets)
             if not twin.free:

@@ -21,6 +21,9 @@ __all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
+MOST_RULED_OUT = 16
+"""Times that z3 is asked again."""
+
 TURNS = 300, 1000, 3000
 """Milliseconds for each way to ask, in turns: the right one needs few, and which that is is not known."""
 
@@ -31,7 +34,8 @@ class Obligation:
 
     `what`: in words.  `ops`: those that it is about.  `shown`: terms that a refutation gives the values of, by name.
     `enough`: claims from which `claim` follows, and which are quicker to prove.  `is_refuted`: whether values that
-    `claim` does not hold for refute what is meant, where it says more than that; `otherwise`: what they say then.
+    `claim` does not hold for refute what is meant, where it says more than that; `otherwise`: what they say then.  `ruled_out`: facts
+    that values contradict, which are true of all programs without errors, but too many to be given from the start.
     """
 
     what: str
@@ -42,6 +46,7 @@ class Obligation:
     shown: dict[str, z3.ArithRef] = field(default_factory=dict)
     enough: Sequence[z3.BoolRef] = ()
     is_refuted: Callable[[z3.ModelRef], bool] = lambda model: True
+    ruled_out: Callable[[z3.ModelRef], list[z3.BoolRef]] = lambda model: []
     otherwise: str = "it holds where z3 tried it, by no witness that was put in"
 
     def assumptions(self) -> list[z3.BoolRef]:
@@ -85,6 +90,12 @@ def prove(obligation: Obligation, seconds: float = DEFAULT_SECONDS) -> Answer:
             break
     if result == z3.unknown:
         solver = _solver(obligation)
+        result = _ask(solver, int(seconds * 1000))
+    for _ in range(MOST_RULED_OUT):
+        facts = obligation.ruled_out(solver.model()) if result == z3.sat else []
+        if not facts:
+            break
+        solver.add(*facts)
         result = _ask(solver, int(seconds * 1000))
     spent = time.perf_counter() - started
     if result == z3.unsat:
