@@ -107,7 +107,8 @@ def test_mistakes_are_not_proved(example: str, mistake: str) -> None:
     ("old", "new", "reason"),
     [
         ("buffer @lit : f32[2048]", "buffer @lit : f32[2048] live_out", "@lit is the host's"),
-        ("  launch @bias", "  host_read @lit launch @bias", "@lit is used by another stage"),
+        ("  launch @bias", "  host_read @raw launch @bias", "do not follow each other"),
+        ("(@even, @pixels)", "(@even, @pixels) host_read @lit", "@lit is used by another stage"),
     ],
 )
 def test_a_buffer_that_others_need_may_not_leave(old: str, new: str, reason: str) -> None:

@@ -224,6 +224,8 @@ class BodyMatch:
         if op.name == "load":
             self.values[op.result] = self.result_of("cast", [other.result], op.result.type)
             return at
+        if op.name != "store":
+            raise Mismatch(f"here is a {op.name} of another type", other, op)
         (was,), (now,) = self.after(op.operands[:1]), self.first(other.operands[:1])
         for to, source in ((was, now), (now, was)):  # as wide as it was, or what it is cast to
             cast = to.owner
@@ -287,7 +289,8 @@ class BodyMatch:
         mine, its = self.after(op.operands), self.first(other.operands)
         is_retyped = "buffer" in other.attrs and self._is_retyped(op, other)
         if self._is_moved(op):  # the index is another one, and so may the type be
-            mine, its = mine[:-1], its[:-1]
+            index = op.operands.index(op.index) if op.name != "store" else 1
+            mine, its = (each[:index] + each[index + 1 :] for each in (mine, its))
         if (mine != its and not is_retyped) or len(op.operands) != len(other.operands):
             return "other operands"
         if [r.type for r in op.results] != [r.type for r in other.results] and not is_retyped:

@@ -24,7 +24,7 @@ import z3
 
 from ..ir.grids import Extent, GridError, evaluate
 from ..ir.ops import AXES
-from ..ir.pipeline import Launch, Pipeline
+from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import Module, Program
 from .accesses import Access, accesses_of
 from .bodies import Body, BodyMatch, Halo, Mismatch
@@ -156,7 +156,14 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
 
 
 def _match_pipeline(join: Join) -> None:
-    """Buffers that left the pipeline nobody else uses: not the host, and no stage that is not a part of a launch now."""
+    """No other stage is between the launches.  Buffers that left the pipeline nobody else uses: not the host, and no
+    stage that is not a part of a launch now."""
+    lists = [join.pipeline.stages, *(s.stages for s in join.pipeline.walk() if isinstance(s, Repeat))]
+    (stages,) = (stages for stages in lists if any(stage is join.launches[0] for stage in stages))
+    first = next(place for place, stage in enumerate(stages) if stage is join.launches[0])
+    following = stages[first : first + len(join.launches)]
+    if [id(stage) for stage in following] != [id(launch) for launch in join.launches]:
+        raise Mismatch("the launches do not follow each other")
     inside = {id(launch) for launch in join.fused}
     for name in join.left & join.buffers.keys():
         seen = who_sees(join.pipeline, name, inside)
