@@ -46,7 +46,7 @@ def _edited(module: Module, edits: Sequence[tuple[str, str]]) -> Module:
 def decisions(
     text: str, edits: Sequence[tuple[str, str]] = (), earlier: Sequence[tuple[str, str]] = ()
 ) -> list[Decision]:
-    """The decisions that launches become one, certified."""
+    """The decisions that launches become one, certified, and what else is not as it was."""
     observer = _Changed(edits, earlier)
     PassManager("launch_fusion", verify_each=False, observers=[observer]).run(parse(text))
     for decision in observer.certifier.decisions:
@@ -57,8 +57,7 @@ def decisions(
 def joins(
     text: str, edits: Sequence[tuple[str, str]] = (), earlier: Sequence[tuple[str, str]] = ()
 ) -> Decision:
-    (decision,) = decisions(text, edits, earlier)
-    return decision
+    return decisions(text, edits, earlier)[0]
 
 
 def why(decision: Decision) -> str:
@@ -74,6 +73,7 @@ EXAMPLES = {
         "another element": ("_tile = sub %before, %start", "_tile = sub %i, %start", "refuted", "element - 64"),
         "another place": ("sub %id, %start", "sub %id, %own", "refuted", "lies in the tile"),
         "a tile too small": ("f32[66] workgroup", "f32[65] workgroup", "refuted", "lies in the tile"),
+        "one invocation in several lanes": ("to 66 step 64", "to 66 step 1", "refuted", "one lane of a workgroup runs"),
         "a tile for all": ("f32[66] workgroup", "f32[66] read_write", "unknown", "all workgroups write"),
         "fewer invocations": ("lt %id, %c1024", "lt %id, %own", "refuted", "its workgroup has written"),
         "invocations that nobody ran": ("lt %id, %c1024", "le %id, %c1024", "unknown", "branch on the invocation"),
@@ -84,6 +84,8 @@ EXAMPLES = {
         "more than the launches": ("%ends = add %a", 'trap "no" %ends = add %a', "unknown", "does not compute"),
     },
     "elementwise_chain": {
+        "fewer elements": ("@lit : f32[2048] read_write", "@lit : f32[1024] read_write", "unknown", "declared otherwise"),
+        "a buffer that stays": ("pipeline @main {\n", "pipeline @main {\n  buffer @lit : f32[2048]\n", "unknown", "stays in the pipeline"),
         "another operand": ("add %v_1, %bias", "add %v_1, %gain", "unknown", "does not compute"),
         "another constant": ("const 1.5", "const 2.5", "unknown", "does not compute"),
         "another buffer": ("%v_2 = load @even", "%v_2 = load @lit", "unknown", "not"),
@@ -136,3 +138,50 @@ def test_equal_groups_share_a_program() -> None:
     """
     )
     assert [decision.status for decision in decisions(text)] == ["proved", "proved"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("(@raw, @pixels)\n}", "(@raw, @pixels)\n host_read @pixels\n}", "2 stages in place of 1"),
+        (
+            "@pixels : f32[2048] write\n\n",
+            "@pixels : f32[2048] write live_in\n\n",
+            "@pixels is declared otherwise",
+        ),
+    ],
+)
+def test_the_rest_of_a_pipeline(old: str, new: str, reason: str) -> None:
+    text = (PIPELINES / "elementwise_chain.vyre").read_text()
+    joined, rest = decisions(text, [(old, new)])
+    assert joined.status == "proved"
+    assert rest.what == "pipeline @main changes without a certificate"
+    assert (rest.status, reason in why(rest)) == ("unknown", True), why(rest)
+
+
+def test_launches_that_are_not_joined_stay_as_they_were() -> None:
+    head = (PIPELINES / "elementwise_chain.vyre").read_text().split("pipeline @main")[0]
+    text = (
+        head
+        + """pipeline @main {
+      buffer @a : f32[2048] read
+      buffer @b : f32[2048]
+      buffer @c : f32[2048] read_write live_out
+      buffer @d : f32[2048] write
+      launch @gain grid(8) (@a, @b)
+      launch @bias grid(8) (@b, @c)
+      host_read @c
+      repeat 3 {
+        launch @gain grid(8) (@c, @d)
+        host_read @d
+      }
+    }
+    """
+    )
+    assert [decision.status for decision in decisions(text)] == ["proved"]
+    for old, new in (
+        ("repeat 3", "repeat 4"),
+        ("@gain grid(8) (@c", "@gain grid(4) (@c"),
+        ("host_read @c", ""),
+    ):
+        assert [decision.status for decision in decisions(text, [(old, new)])] == ["proved", "unknown"]

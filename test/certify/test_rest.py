@@ -164,3 +164,11 @@ HANDED = "store %l, @t[%g] : u32 barrier workgroup %v = load @t[%g] : u32 store 
 def test_tiles(body: str, tile: str, expected: bool) -> None:
     """Indices of a tile are the obligations of `tiles`; all else is compared here."""
     assert is_proved(program(HANDED), program(body, tile), None, "t") is expected
+
+
+def test_declarations_are_as_they_were() -> None:
+    before = program(HANDED)
+    assert is_proved(before, program(HANDED))
+    for other in ("u32[512] read_write", "u32[256] workgroup", "u32[256] read_write live_out"):
+        assert not is_proved(before, program(HANDED, other))
+    assert not is_proved(before, program(HANDED, "u32[64] read_write"), None, "t")

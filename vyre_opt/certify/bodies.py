@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import z3
@@ -133,6 +133,11 @@ class BodyMatch:
                 at = self._ops(body.program.body.ops, ops, at)
         if at < len(ops):
             raise Mismatch("no launch has this op", ops[at])
+        for (number, name), own in self.own.items():
+            if self.bodies[number].names.get(name) is None:
+                declared = replace(self.bodies[number].program.buffers[name], name=own)
+                if self.joined.buffers[own] != declared:
+                    raise Mismatch(f"@{name} is declared otherwise")
 
     def _barrier(self, ops: Sequence[Op], at: int) -> int:
         at = self.pure(ops, at)
@@ -356,7 +361,7 @@ class BodyMatch:
             if self.pure(inner, branch_at + 1) < len(inner) or any(b.ops for b in branch.regions[1:]):
                 raise Mismatch("the loop does more than the launch", branch)
             self.run_as = compare.operands[0]
-            self.identities.append(self._exists(program, branch))
+            self.identities += [self._exists(program, branch), self._once(program, branch)]
             self._block(program.body, branch.regions[0])
             self.run_as = None
         return at + 1
@@ -386,6 +391,22 @@ class BodyMatch:
             shown_at(point, id=own),
         )
 
+    def _once(self, program: Program, branch: Op) -> Obligation:
+        assert self.run_as is not None
+        one = Point.any(self.nesting, self._group(), "one")
+        other = Point.any(self.nesting, one.group, "other")
+        same = zip(one.local, other.local, strict=True)
+        first = branch.regions[0].ops[0] if branch.regions[0].ops else branch
+        own = one.integer(self.run_as).term
+        return Obligation(
+            f"one lane of a workgroup runs an invocation of @{program.name}",
+            [branch],
+            [one, other],
+            [one.reaches(first), other.reaches(first), own == other.integer(self.run_as).term],
+            z3.And([a == b for a, b in same]),
+            {**shown_at(one), **shown_at(other), "id": own},
+        )
+
     def _id_of_other(self, op: Op) -> Value:
         """The value in the joined program that is an id of the invocation which this one is run as."""
         assert self.run_as is not None
@@ -400,7 +421,9 @@ class BodyMatch:
         }[op.name]
         if op.attrs.get("axis", AXES[0]) != AXES[0]:
             expected = z3.IntVal(0)
-        for (value,) in (results for results in self.known.values() if len(results) == 1):
+        values = [results[0] for results in self.known.values() if len(results) == 1]
+        # an id that is 0 is a constant, though ids of other launches may be 0 too
+        for value in sorted(values, key=lambda value: getattr(value.owner, "name", "") != "const"):
             if value.type is DataType.U32 and z3.is_true(z3.simplify(point.integer(value).term == expected)):
                 return value
         raise Mismatch(f"the joined program has no {op.name} of the invocation that is run again", op)

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import z3
+
 from ..ir.copies import copy_module
 from ..ir.diagnostics import Location
 from ..ir.pipeline import Launch
@@ -29,7 +31,7 @@ from .forwarding import forwarded, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .obligations import Answer, Obligation, not_seen, prove, smt2
-from .pipelines import who_sees_argument
+from .pipelines import Changes, difference, who_sees_argument
 from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
@@ -92,6 +94,8 @@ class Certifier:
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
         self.decisions += _rests(self._before, module, running, certificates)
+        if running.name in CERTIFIED:
+            self.decisions += _elsewhere(self._before, module, running, certificates)
 
 
 def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
@@ -108,6 +112,38 @@ def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[
             moved += [facts["buffer"]] if facts["claim"] == "tile" else []
         rest = is_rest_unchanged(program, after.programs[name], special, moved)
         yield Decision(running.name, f"@{name} changes {_counted(len(own), 'place')}", program.loc, [rest])
+
+
+CERTIFIED = ("launch_fusion", "decode_scan_fuse", "store_forward", "barrier_elim", "vectorize_access")
+"""Passes that change nothing without a certificate."""
+
+
+def _elsewhere(
+    before: Module, after: Module, running: Pass, certificates: Sequence[Facts]
+) -> Iterator[Decision]:
+    """A decision for each program and pipeline that is not as it was though the pass says nothing of it."""
+    named = {facts["program"] for facts in certificates if facts["claim"] in _SPECIAL}
+    for name, program in before.programs.items():
+        if name in after.programs and name not in named:
+            rest = is_rest_unchanged(program, after.programs[name], {}, ())
+            if z3.is_false(rest.claim):
+                yield Decision(running.name, f"@{name} changes without a certificate", program.loc, [rest])
+    dropped: dict[str, list[int]] = {}
+    for facts in certificates:
+        if facts["claim"] == "tile":
+            program = before.programs[facts["program"]]
+            buffer = program.buffers[facts["buffer"]]
+            if buffer.binding is not None:
+                dropped.setdefault(program.name, []).append(program.bound_buffers.index(buffer))
+    for name, pipeline in before.pipelines.items():
+        launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+        groups = [f["at"] for f in certificates if f["claim"] == "join" and f["pipeline"] == name]
+        joined = [id(launches[group[0]]) for group in groups]
+        absorbed = [id(launches[number]) for group in groups for number in group[1:]]
+        differs = difference(pipeline, after.pipelines[name], Changes(joined, absorbed, dropped))
+        if differs is not None:
+            what = f"pipeline @{name} changes without a certificate"
+            yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
 
 
 def _counted(number: int, what: str) -> str:

@@ -25,7 +25,7 @@ import z3
 from ..ir.grids import Extent, GridError, evaluate
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
-from ..ir.program import Module, Program
+from ..ir.program import AccessMode, Buffer, Module, Program
 from .accesses import Access, accesses_of
 from .bodies import Body, BodyMatch, Halo, Mismatch
 from .in_bounds import shown_at
@@ -74,6 +74,11 @@ class _Member:
         return Point.any(
             self.nesting, Group(self.nesting.program, group, self.grid, self.lengths), name, self.contents
         )
+
+    def formals(self, name: str) -> list[Buffer]:
+        """The program's buffers for one of the pipeline."""
+        own = self.nesting.program.buffers
+        return [own[formal] for formal, actual in self.names.items() if actual == name]
 
     def again(self, bodies: BodyMatch, number: int) -> _Member:
         """The launch as the joined program runs it, each workgroup for its neighbours too."""
@@ -150,9 +155,27 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
             raise Mismatch("the grids are not equal")
     if len(set(join.buffers.values())) < len(join.buffers):
         raise Mismatch("two buffers became one")
+    for name, own in join.buffers.items():
+        _match_buffer(join, name, join.program.buffers[own], members)
     bound = [buffer.name for buffer in join.program.bound_buffers]
     if [join.buffers.get(name) for name in join.after.buffers] != bound:
         raise Mismatch(f"@{join.program.name} is launched with other buffers")
+
+
+def _match_buffer(join: Join, name: str, own: Buffer, members: Sequence[_Member]) -> None:
+    """The joined program's buffer for one of the pipeline."""
+    count = join.pipeline.buffers[name].count
+    is_tile = any(halo.buffer == name for halo in join.halos)
+    if own.binding is None and name not in join.left:
+        raise Mismatch(f"@{name} stays in the pipeline, which sees nothing of it")
+    if not is_tile and (
+        own.is_workgroup or own.count not in (count, None if own.binding is not None else count)
+    ):
+        raise Mismatch(f"@{name} is declared otherwise")
+    formals = [formal for member in members for formal in member.formals(name)]
+    was_output = any(formal.live_out or formal.access is AccessMode.WRITE for formal in formals)
+    if own.binding is not None and was_output and not own.is_output:
+        raise Mismatch(f"@{name} is not an output any more")
 
 
 def _match_pipeline(join: Join) -> None:
@@ -173,7 +196,11 @@ def _match_pipeline(join: Join) -> None:
 
 def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
     """What is read of buffers that left the pipeline, the workgroup has written."""
-    for name in sorted(join.left & join.buffers.keys()):
+    for name in sorted(join.buffers):
+        own = join.program.buffers[join.buffers[name]]
+        # what was there before the launch is not handed to a buffer that is not live in
+        if own.access is AccessMode.READ or own.live_in or (own.is_output and own.access is AccessMode.WRITE):
+            continue
         accesses = accesses_of(bodies.nesting, join.buffers[name])
         for read in accesses:
             if not read.is_write or read.is_atomic:

@@ -1,13 +1,66 @@
-"""Whether a buffer is a hand-off that nobody else sees: neither the host, nor other stages of a pipeline."""
+"""Whether a buffer is a hand-off that nobody else sees: neither the host, nor other stages of a pipeline; and whether a
+pipeline is the one that it was, but for what a pass says."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
-from ..ir.pipeline import HostRead, Launch, Pipeline
+from ..ir.grids import fold
+from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 
-__all__ = ["who_sees", "who_sees_argument"]
+__all__ = ["Changes", "difference", "who_sees", "who_sees_argument"]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a pass says of a pipeline: the launches, by their ids, that are `joined` with others, and those `absorbed` by
+    them; and the `dropped` arguments of launches, by program and place."""
+
+    joined: Container[int]
+    absorbed: Container[int]
+    dropped: Mapping[str, Container[int]]
+
+
+def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | None:
+    """In what else the pipelines differ; None if in nothing."""
+    for name, buffer in before.buffers.items():
+        if name in after.buffers and after.buffers[name] != buffer:
+            return f"@{name} is declared otherwise"
+        if name not in after.buffers and _is_the_hosts(buffer):
+            return f"@{name}, which is the host's, is not there"
+    if after.buffers.keys() - before.buffers.keys():
+        return "it has other buffers"
+    return _stages_differ(before.stages, after.stages, before.static_lengths, changes)
+
+
+def _stages_differ(
+    before: Sequence[Stage], after: Sequence[Stage], lengths: Mapping[str, int | None], changes: Changes
+) -> str | None:
+    kept = [stage for stage in before if id(stage) not in changes.absorbed]
+    if len(kept) != len(after):
+        return f"it has {len(after)} stages in place of {len(kept)}"
+    for was, now in zip(kept, after, strict=True):
+        if isinstance(was, Repeat) and isinstance(now, Repeat):
+            inner = _stages_differ(was.stages, now.stages, lengths, changes)
+            if inner is not None or was.times != now.times:
+                return inner or f"a repeat of {was.times} is one of {now.times}"
+        elif isinstance(was, Launch) and isinstance(now, Launch):
+            if id(was) not in changes.joined and not _is_same_launch(was, now, lengths, changes):
+                return f"the launch of @{was.program} is another one"
+        elif was != now:
+            return "it has another stage"
+    return None
+
+
+def _is_same_launch(was: Launch, now: Launch, lengths: Mapping[str, int | None], changes: Changes) -> bool:
+    gone = changes.dropped.get(was.program, ())
+    arguments = tuple(name for place, name in enumerate(was.buffers) if place not in gone)
+    grids = zip(was.grid, now.grid, strict=True)
+    # lengths of buffers that left became numbers
+    has_grid = all(a == b or fold(a, lengths) == b for a, b in grids)
+    return (was.program, arguments) == (now.program, now.buffers) and has_grid
 
 
 def who_sees(pipeline: Pipeline, name: str, inside: Container[int]) -> str | None:

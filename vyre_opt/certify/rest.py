@@ -28,10 +28,23 @@ def is_rest_unchanged(
     lengths = {name: buffer.count for name, buffer in before.buffers.items()}
     match = BodyMatch(after, [Body(before, names)], names, lengths, special=special, moved=frozenset(moved))
     try:
+        _match_declarations(before, after, moved)
         match.match()
     except Mismatch as mismatch:
         return not_seen(what, str(mismatch), mismatch.ops)
     return Obligation(what, [], [], [], z3.BoolVal(True))
+
+
+def _match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
+    """Raises Mismatch unless the programs have equal buffers, but for those that became tiles."""
+    if (before.workgroup, before.grid, before.specs) != (after.workgroup, after.grid, after.specs):
+        raise Mismatch("its workgroup, grid or constants are declared otherwise")
+    if before.buffers.keys() != after.buffers.keys():
+        raise Mismatch("it has other buffers")
+    for name, buffer in before.buffers.items():
+        is_same = after.buffers[name].is_workgroup if name in moved else after.buffers[name] == buffer
+        if not is_same:
+            raise Mismatch(f"@{name} is declared otherwise")
 
 
 def vanished(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
