@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import z3
@@ -98,12 +99,18 @@ class Certifier:
             self.decisions += _elsewhere(self._before, module, running, certificates)
 
 
+@lru_cache(maxsize=2)
+def _ops(program: Program) -> Sequence[Op]:
+    """The ops of a program before a pass, by their numbers."""
+    return list(program.walk())
+
+
 def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
     """A decision for each program that a pass changed, as it says: that nothing else changed."""
     in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
     for name in dict.fromkeys(facts["program"] for facts in in_place):
         program = before.programs[name]
-        ops = list(program.walk())
+        ops = _ops(program)
         special: dict[Op, Special] = {}
         moved: list[str] = []
         own = [facts for facts in in_place if facts["program"] == name]
@@ -162,7 +169,7 @@ _SPECIAL: dict[str, Callable[[Facts, Sequence[Op]], Mapping[Op, Special]]] = {
 
 def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | None]:
     """The accesses that go, each with the one that has its value, None for one that is overwritten."""
-    ops = list(program.walk())
+    ops = _ops(program)
     return {
         ops[facts["op"]]: ops[facts["source"]] if "source" in facts else None
         for facts in certificates
@@ -197,14 +204,14 @@ def _tile(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
 def _barrier(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     """A barrier may not rest on another one that goes too."""
     program = before.programs[facts["program"]]
-    ops = list(program.walk())
+    ops = _ops(program)
     removed = [ops[other["op"]] for other in others if _is_like(other, facts, "program")]
     return removed_barrier(program, ops[facts["op"]], removed)
 
 
 def _vector(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     program = before.programs[facts["program"]]
-    ops = list(program.walk())
+    ops = _ops(program)
     return vector(program, [[ops[number] for number in same] for same in facts["lanes_of"]])
 
 
@@ -232,13 +239,13 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
 
 def _forward(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     program = before.programs[facts["program"]]
-    ops = list(program.walk())
+    ops = _ops(program)
     yield from forwarded(program, ops[facts["op"]], ops[facts["source"]], _removed(program, others))
 
 
 def _overwrite(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     program = before.programs[facts["program"]]
-    ops = list(program.walk())
+    ops = _ops(program)
     yield from overwritten(program, ops[facts["op"]], ops[facts["by"]], _removed(program, others))
 
 
