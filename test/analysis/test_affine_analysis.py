@@ -54,6 +54,12 @@ AFFINE = [
 ]
 
 
+def form_of(body: str) -> AffineExpr | Unknown:
+    """The expression of %x."""
+    facts = Footprints(parse(HEAD + body + TAIL).programs["p"])
+    return facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+
+
 def evaluate(expr: AffineExpr, program: Program) -> np.ndarray:
     """The expr at every invocation, in the order of the output."""
     assert program.grid is not None
@@ -99,9 +105,7 @@ def test_a_form_is_the_value_modulo_its_type(body: str) -> None:
     ],
 )
 def test_what_is_not_affine_has_no_form(body: str) -> None:
-    program = parse(HEAD + body + TAIL).programs["p"]
-    facts = Footprints(program)
-    assert isinstance(facts.affine.expr(facts.accesses("out")[0].op.operands[0]), Unknown)
+    assert isinstance(form_of(body), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +122,7 @@ def test_what_is_not_affine_has_no_form(body: str) -> None:
     ],
 )
 def test_a_value_of_small_range_is_a_symbol_of_that_range(body: str, limits: tuple[int, int]) -> None:
-    program = parse(HEAD + body + TAIL).programs["p"]
-    facts = Footprints(program)
-    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    expr = form_of(body)
     assert isinstance(expr, AffineExpr)
     ((symbol, coefficient),) = expr.terms.items()
     assert (symbol.kind, coefficient, symbol.range) == (SymbolKind.VALUE, 1, limits)
@@ -157,9 +159,7 @@ def test_what_depends_on_local_ids_alone_is_known_by_lane(body: str) -> None:
     ],
 )  # fmt: skip
 def test_terms_of_single_lanes_are_put_together_where_they_are_affine(body: str, form: str) -> None:
-    program = parse(HEAD + body + TAIL).programs["p"]
-    facts = Footprints(program)
-    assert str(facts.affine.expr(facts.accesses("out")[0].op.operands[0])) == form
+    assert str(form_of(body)) == form
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,7 @@ def test_terms_of_single_lanes_are_put_together_where_they_are_affine(body: str,
     ],
 )
 def test_what_is_affine_in_some_lanes_stays_as_it_is(body: str) -> None:
-    program = parse(HEAD + body + TAIL).programs["p"]
-    facts = Footprints(program)
-    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    expr = form_of(body)
     assert isinstance(expr, AffineExpr)
     assert SymbolKind.VALUE in {symbol.kind for symbol in expr.terms}
 
@@ -186,9 +184,7 @@ def test_a_value_the_workgroup_agrees_on_is_a_symbol() -> None:
       %c = mul %wx, %wy : u32
       %d = sub %b, %c : u32
       %x = add %d, %a : u32"""
-    program = parse(HEAD + body + TAIL).programs["p"]
-    facts = Footprints(program)
-    expr = facts.affine.expr(facts.accesses("out")[0].op.operands[0])
+    expr = form_of(body)
     assert isinstance(expr, AffineExpr)
     assert {s.kind for s in expr.terms} == {SymbolKind.GROUP}
     assert re.fullmatch(r"\d+\*workgroup_id.x", str(expr)), "b - c cancels"

@@ -247,14 +247,11 @@ def test_a_divisor_must_divide_the_modulus_too() -> None:
     stays_two(writer, reader, m=256, y=128)
 
 
-def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
-    """319 - g lies above every g below 64, and as a u8 is 63 - g."""
-    writer = program("writer", 32, "m:both", "  store %g, @m[%g] : u32")
-    reader = program(
-        "reader",
-        32,
-        "m:read y:write",
-        """
+READS_319_LESS_G = program(
+    "reader",
+    32,
+    "m:read y:write",
+    """
   %far = const 200 : u8
   %more = const 119 : u8
   %g8 = cast %g : u32 -> u8
@@ -262,28 +259,20 @@ def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
   %i = sub %sum, %g8 : u8
   %v = load @m[%i] : u32
   store %v, @y[%g] : u32""",
-    )
-    stays_two(writer, reader, m=64, y=64)
+)
+
+
+def test_ranges_that_do_not_meet_as_integers_may_wrap() -> None:
+    """319 - g lies above every g below 64, and as a u8 is 63 - g."""
+    writer = program("writer", 32, "m:both", "  store %g, @m[%g] : u32")
+    stays_two(writer, READS_319_LESS_G, m=64, y=64)
 
 
 def test_the_narrower_of_two_types_that_wrap_decides() -> None:
     """319 - g as a u8 is 63 - g, and so meets g - 2, which as a u32 may wrap as well."""
     body = "  %in = ge %g, %c2 : u32 if %in { %i = sub %g, %c2 : u32 store %g, @m[%i] : u32 }"
     writer = program("writer", 32, "m:both", body)
-    reader = program(
-        "reader",
-        32,
-        "m:read y:write",
-        """
-  %far = const 200 : u8
-  %more = const 119 : u8
-  %g8 = cast %g : u32 -> u8
-  %sum = add %far, %more : u8
-  %i = sub %sum, %g8 : u8
-  %v = load @m[%i] : u32
-  store %v, @y[%g] : u32""",
-    )
-    stays_two(writer, reader, m=64, y=64)
+    stays_two(writer, READS_319_LESS_G, m=64, y=64)
 
 
 def test_what_each_workgroup_agrees_on_differs_between_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from ..ir import arith
@@ -12,9 +13,9 @@ from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from ..ir.uniformity import Level, Uniformity
-from .affine import AffineExpr, Digit, Range, Symbol, SymbolKind
+from .affine import AffineExpr, ByLane, Digit, Range, Symbol, SymbolKind
 from .congruence import fits
-from .lane_values import LaneValues, affine_in_local_ids
+from .lane_values import LaneValues, affine_in_local_ids, is_by_lane
 from .ranges import MAX_INVOCATIONS, result_range
 
 __all__ = ["AffineAnalysis", "IdSplit", "LoopCounter", "Unknown"]
@@ -129,7 +130,9 @@ class AffineAnalysis:
                     rule, self.ranges[result] = _RULES.get(op.name), result_range(op, self.ranges)
                     expr = rule(self, op) if rule is not None else None
                 form = expr if expr is not None else self._opaque(op, result)
-                self.exprs[result] = self._put_together(form) if isinstance(form, AffineExpr) else form
+                if isinstance(form, AffineExpr) and is_by_lane(form):
+                    form = self._put_together(form)
+                self.exprs[result] = form
                 if (exact := self.exact(result)) is not None:
                     self.ranges[result] = exact.range()
             elif result.type.is_vec:
@@ -245,7 +248,7 @@ def _local_id_expr(program: Program, axis: str, strides: list[int]) -> AffineExp
             name += f" % {end // stride}"
         radix = end // stride
         digit = Digit(axis, stride, radix, size)
-        by_lane = tuple(lane // inner % size // stride % radix for lane in range(program.lanes))
+        by_lane = _digits(program.lanes, inner, size, stride, radix)
         name = f"({name})" if strides else name
         terms[Symbol(LOCAL, name, (0, radix - 1), digit=digit, by_lane=by_lane)] = stride
     return AffineExpr(0, terms if size > 1 else None)
@@ -261,6 +264,12 @@ def _const(affine: AffineAnalysis, op: Op) -> AffineExpr | None:
 
 def _local_id(affine: AffineAnalysis, op: Op) -> AffineExpr:
     return affine.local[op.attrs["axis"]]
+
+
+@lru_cache(maxsize=256)
+def _digits(lanes: int, inner: int, size: int, stride: int, radix: int) -> ByLane:
+    """A digit of each lane's local id along an axis; `inner`: lanes of which the id is the same."""
+    return tuple(lane // inner % size // stride % radix for lane in range(lanes))
 
 
 def _workgroup_id(affine: AffineAnalysis, op: Op) -> AffineExpr:

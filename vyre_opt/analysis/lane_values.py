@@ -20,7 +20,7 @@ from ..ir.program import Op, Value
 from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, Symbol, SymbolKind
 
-__all__ = ["LaneValues", "affine_in_local_ids", "sum_by_lane"]
+__all__ = ["LaneValues", "affine_in_local_ids", "is_by_lane", "sum_by_lane"]
 
 MAX_DEPTH = 8
 """Length of the chain of conditions that is followed."""
@@ -98,6 +98,11 @@ def sum_by_lane(expr: AffineExpr, lanes: int) -> ByLane | None:
     return tuple(total)
 
 
+def is_by_lane(expr: AffineExpr) -> bool:
+    """Whether a term is known lane by lane only."""
+    return any(s.by_lane is not None and s.kind is SymbolKind.VALUE for s in expr.terms)
+
+
 def affine_in_local_ids(expr: AffineExpr, ids: Sequence[Symbol], lanes: int) -> AffineExpr:
     """`expr` with its terms of single lanes put together, where they are affine in the symbols `ids` after all:
 
@@ -106,8 +111,6 @@ def affine_in_local_ids(expr: AffineExpr, ids: Sequence[Symbol], lanes: int) -> 
     ids: local ids, or all digits of them, each from 0 on.
     """
     own = AffineExpr(0, {s: c for s, c in expr.terms.items() if s.by_lane is not None})
-    if not own.terms_of(SymbolKind.VALUE).terms:
-        return expr
     # lane 0 has all ids 0; the first lane at which a symbol is 1 has all others 0, since ids count up
     first = _at_lane(own, 0)
     terms = {s: _at_lane(own, s.by_lane.index(1)) - first for s in ids if s.by_lane is not None}

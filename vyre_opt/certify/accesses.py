@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import z3
+
 from ..ir.program import Op
 from .points import Nesting
 
-__all__ = ["Access", "accesses_of", "barrier_between", "is_before", "shared_loops"]
+__all__ = [
+    "Access",
+    "accesses_of",
+    "are_apart",
+    "barrier_between",
+    "is_before",
+    "is_inside",
+    "parts_workgroup",
+    "shared_loops",
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,16 @@ def accesses_of(nesting: Nesting, buffer: str | None = None) -> list[Access]:
     return found
 
 
+def is_inside(access: Access, index: z3.ArithRef, count: z3.ArithRef | int) -> z3.BoolRef:
+    """Whether an access at `index` is of elements of a buffer of `count`."""
+    return z3.And(index >= 0, index + access.width <= count)
+
+
+def are_apart(one: Access, at: z3.ArithRef, other: Access, to: z3.ArithRef) -> z3.BoolRef:
+    """Whether accesses, at the indices `at` and `to`, have no element in common."""
+    return z3.Or(at + one.width <= to, to + other.width <= at)
+
+
 def shared_loops(nesting: Nesting, a: Op, b: Op) -> tuple[Op, ...]:
     """The loops around both ops."""
     both = set(nesting.loops(a)) & set(nesting.loops(b))
@@ -62,11 +83,11 @@ def barrier_between(nesting: Nesting, first: Op, second: Op) -> bool:
         return False
     above, below = tops
     block = nesting.block[above].ops
-    if any(map(_parts_workgroup, block[block.index(above) + 1 : block.index(below)])):
+    if any(map(parts_workgroup, block[block.index(above) + 1 : block.index(below)])):
         return True
     behind = (op for at in _path(nesting, first, above) for op in _after(nesting, at))
     ahead = (op for at in _path(nesting, second, below) for op in _ahead(nesting, at))
-    return any(map(_parts_workgroup, behind)) or any(map(_parts_workgroup, ahead))
+    return any(map(parts_workgroup, behind)) or any(map(parts_workgroup, ahead))
 
 
 def _tops(nesting: Nesting, first: Op, second: Op) -> tuple[Op, Op] | None:
@@ -101,5 +122,6 @@ def _ahead(nesting: Nesting, op: Op) -> Sequence[Op]:
     return block[: block.index(op)]
 
 
-def _parts_workgroup(op: Op) -> bool:
+def parts_workgroup(op: Op) -> bool:
+    """Whether it is a barrier of the workgroup, or of more."""
     return op.name == "barrier" and op.attrs["scope"] != "subgroup"

@@ -9,7 +9,7 @@ import z3
 
 from ..ir.ops import SCOPES
 from ..ir.program import Block, Op, Program
-from .accesses import Access, accesses_of
+from .accesses import Access, accesses_of, are_apart
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
@@ -87,6 +87,6 @@ def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:
         [barrier, a.op, b.op],
         [one, other],
         [one.reaches(a.op), other.reaches(b.op), *lanes],
-        z3.Or(p + a.width <= q, q + b.width <= p),
+        are_apart(a, p, b, q),
         {**shown_at(one, **{"one element": p}), **shown_at(other, **{"other element": q})},
     )

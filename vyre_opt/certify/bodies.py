@@ -25,6 +25,7 @@ import z3
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
+from .accesses import accesses_of, is_inside, parts_workgroup
 from .in_bounds import shown_at
 from .obligations import Obligation
 from .points import Grid, Group, Nesting, Point
@@ -65,9 +66,8 @@ class Body:
 
 @dataclass(frozen=True)
 class _TileAccess:
-    """An access of the joined program to a tile, and the value that was its index."""
+    """What an access of the joined program to a tile was: `was`, the value that was its index."""
 
-    op: Op
     was: Value
     halo: Halo
 
@@ -98,7 +98,7 @@ class BodyMatch:
     special: Mapping[Op, Special] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
     again: dict[tuple[int, Op], Op] = field(default_factory=dict)
-    tiles: list[_TileAccess] = field(default_factory=list)
+    tiles: dict[Op, _TileAccess] = field(default_factory=dict)
     values: dict[Value, Value] = field(default_factory=dict)
     stored: dict[Op, Value] = field(default_factory=dict)
     known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
@@ -111,7 +111,8 @@ class BodyMatch:
 
     def __post_init__(self) -> None:
         self.nesting = Nesting(self.joined)
-        self.written = {op.attrs["buffer"] for op in self.nesting.ops if "buffer" in op.attrs and _writes(op)}
+        self.accesses = {access.op: access for access in accesses_of(self.nesting)}
+        self.written = {access.buffer for access in self.accesses.values() if access.is_write}
 
     # --- side by side ---------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class BodyMatch:
 
     def _barrier(self, ops: Sequence[Op], at: int) -> int:
         at = self.pure(ops, at)
-        if at == len(ops) or ops[at].name != "barrier" or ops[at].attrs["scope"] == "subgroup":
+        if at == len(ops) or not parts_workgroup(ops[at]):
             raise Mismatch("here should be a barrier", *ops[at : at + 1])
         return at + 1
 
@@ -205,7 +206,7 @@ class BodyMatch:
         if halo is not None and _writes(op) and halo.producer != self.number:
             raise Mismatch("neighbours do not see what this stores to a tile", other, op)
         if halo is not None:
-            self.tiles.append(_TileAccess(other, self.values[op.index], halo))
+            self.tiles[other] = _TileAccess(self.values[op.index], halo)
         elif "buffer" in op.attrs:
             self.own.setdefault((self.number, op.attrs["buffer"]), other.attrs["buffer"])
         if self.run_as is not None:
@@ -381,12 +382,11 @@ class BodyMatch:
         assert self.run_as is not None and self.grid[0] is not None
         point = Point.any(self.nesting, self._group(), "lane")
         own = point.integer(self.run_as).term
-        first = branch.regions[0].ops[0] if branch.regions[0].ops else branch
         return Obligation(
             f"@{program.name} is run as invocations that it has",
             [branch],
             [point],
-            [point.reaches(first)],
+            [point.reaches(_inside(branch))],
             z3.And(own >= 0, own < self.grid[0] * self.joined.workgroup[0]),
             shown_at(point, id=own),
         )
@@ -396,7 +396,7 @@ class BodyMatch:
         one = Point.any(self.nesting, self._group(), "one")
         other = Point.any(self.nesting, one.group, "other")
         same = zip(one.local, other.local, strict=True)
-        first = branch.regions[0].ops[0] if branch.regions[0].ops else branch
+        first = _inside(branch)
         own = one.integer(self.run_as).term
         return Obligation(
             f"one lane of a workgroup runs an invocation of @{program.name}",
@@ -436,37 +436,33 @@ class BodyMatch:
     def places(self) -> Iterator[Obligation]:
         """Accesses to a tile are where the element is in it."""
         yield from self.identities
-        for access in self.tiles:
+        for op, access in self.tiles.items():
             point = Point.any(self.nesting, self._group(), "lane")
-            halo, group = access.halo, point.group
-            place = point.integer(access.op.index).term
+            halo, place = access.halo, point.integer(op.index).term
             element = point.integer(access.was).term
-            width = self.width(access.op)
-            size = self.joined.buffers[access.op.attrs["buffer"]].count or 0
-            first = halo.stride * group.workgroup_id(0).term + halo.low
+            size = self.joined.buffers[op.attrs["buffer"]].count or 0
+            first = halo.stride * point.group.workgroup_id(0).term + halo.low
             yield Obligation(
-                f"this {access.op.name} is of element - {halo.stride} * workgroup - {halo.low}, which lies in the tile",
-                [access.op],
+                f"this {op.name} is of element - {halo.stride} * workgroup - {halo.low}, which lies in the tile",
+                [op],
                 [point],
-                [point.reaches(access.op), *self.inside(point, access.op)],
-                z3.And(place == element - first, place >= 0, place + width <= size),
+                [point.reaches(op), *self.inside(point, op)],
+                z3.And(place == element - first, is_inside(self.accesses[op], place, size)),
                 shown_at(point, element=element, place=place),
             )
 
     def inside(self, point: Point, op: Op) -> list[z3.BoolRef]:
         """An access out of bounds is an error of the program, so none is assumed to be."""
-        facts = []
-        for access in self.tiles:
-            length = self.lengths.get(access.halo.buffer)
-            if access.op is op and length is not None:
-                element = point.integer(access.was).term
-                facts.append(z3.And(element >= 0, element + self.width(op) <= length))
-        return facts
+        access = self.tiles.get(op)
+        length = self.lengths.get(access.halo.buffer) if access is not None else None
+        if access is None or length is None:
+            return []
+        return [is_inside(self.accesses[op], point.integer(access.was).term, length)]
 
-    def width(self, op: Op) -> int:
-        moved = op.operands[0] if op.name == "store" else op.results[0]
-        element = self.joined.buffers[op.attrs["buffer"]].dtype
-        return 1 if moved.type is element else moved.type.lanes // element.lanes
+
+def _inside(branch: Op) -> Op:
+    """The first op of what a branch leads to."""
+    return next(iter(branch.regions[0].ops), branch)
 
 
 def _writes(op: Op) -> bool:

@@ -24,7 +24,7 @@ import z3
 
 from ..ir.copies import copy_module
 from ..ir.diagnostics import Location
-from ..ir.pipeline import Launch
+from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
@@ -143,14 +143,23 @@ def _elsewhere(
             if buffer.binding is not None:
                 dropped.setdefault(program.name, []).append(program.bound_buffers.index(buffer))
     for name, pipeline in before.pipelines.items():
-        launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
-        groups = [f["at"] for f in certificates if f["claim"] == "join" and f["pipeline"] == name]
+        launches, groups = _launches(pipeline), _groups(certificates, pipeline)
         joined = [id(launches[group[0]]) for group in groups]
         absorbed = [id(launches[number]) for group in groups for number in group[1:]]
         differs = difference(pipeline, after.pipelines[name], Changes(joined, absorbed, dropped))
         if differs is not None:
             what = f"pipeline @{name} changes without a certificate"
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
+
+
+def _launches(pipeline: Pipeline) -> list[Launch]:
+    return [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+
+
+def _groups(certificates: Sequence[Facts], pipeline: Pipeline) -> list[Sequence[int]]:
+    """The launches that became one, by their numbers, for each such decision about a pipeline."""
+    joins = (facts for facts in certificates if facts["claim"] == "join")
+    return [facts["at"] for facts in joins if facts["pipeline"] == pipeline.name]
 
 
 def _counted(number: int, what: str) -> str:
@@ -188,11 +197,6 @@ def lowering_decisions(
     ]
 
 
-def _is_like(other: Facts, facts: Facts, where: str) -> bool:
-    """Whether a certificate claims the like of the same program or pipeline."""
-    return bool(other["claim"] == facts["claim"] and other[where] == facts[where])
-
-
 def _tile(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     name = facts["program"]
     seen = who_sees_argument(before, before.programs[name], facts["buffer"])
@@ -205,7 +209,11 @@ def _barrier(before: Module, after: Module, facts: Facts, others: Sequence[Facts
     """A barrier may not rest on another one that goes too."""
     program = before.programs[facts["program"]]
     ops = _ops(program)
-    removed = [ops[other["op"]] for other in others if _is_like(other, facts, "program")]
+    removed = [
+        ops[other["op"]]
+        for other in others
+        if other["claim"] == "barrier" and other["program"] == facts["program"]
+    ]
     return removed_barrier(program, ops[facts["op"]], removed)
 
 
@@ -217,8 +225,8 @@ def _vector(before: Module, after: Module, facts: Facts, others: Sequence[Facts]
 
 def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     pipeline, now = (module.pipelines[facts["pipeline"]] for module in (before, after))
-    old, new = ([stage for stage in each.walk() if isinstance(stage, Launch)] for each in (pipeline, now))
-    groups = [other["at"] for other in others if _is_like(other, facts, "pipeline")]
+    old, new = map(_launches, (pipeline, now))
+    groups = _groups(others, pipeline)
     gone = {number for group in groups for number in group[1:]}
     place = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
     return joined(

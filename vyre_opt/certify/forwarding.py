@@ -17,13 +17,12 @@ from functools import lru_cache
 import z3
 
 from ..ir.program import Op, Program
-from .accesses import Access, accesses_of
+from .accesses import Access, accesses_of, are_apart
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
 __all__ = ["Removed", "forwarded", "overwritten"]
-
 
 Removed = Mapping[Op, Op | None]
 """The accesses that go, each with the one that has its value, None for one that is overwritten."""
@@ -43,17 +42,19 @@ def overwritten(program: Program, op: Op, by: Op, removed: Removed) -> Iterator[
     yield from _Between(program, op, by).obligations(is_read=True, removed=removed)
 
 
-_nesting = lru_cache(maxsize=2)(Nesting)
-"""Of a program, which has many such accesses."""
+@lru_cache(maxsize=2)
+def _accesses(program: Program) -> tuple[Nesting, dict[Op, Access]]:
+    """All of a program, in which many may go."""
+    nesting = Nesting(program)
+    return nesting, {access.op: access for access in accesses_of(nesting)}
 
 
 class _Between:
     """Two accesses of one block, `first` and `second`, and what is between them."""
 
     def __init__(self, program: Program, first: Op, second: Op) -> None:
-        self.nesting = _nesting(program)
+        self.nesting, self.every = _accesses(program)
         self.first, self.second = first, second
-        self.every = {access.op: access for access in accesses_of(self.nesting)}
         self.point = Point.any(self.nesting, Group(program), "lane")
         self.given = [self.point.reaches(second)]
 
@@ -94,7 +95,7 @@ class _Between:
             [access.op, self.second],
             [self.point],
             [*self.given, self.point.reaches(access.op)],
-            z3.Or(p + second.width <= q, q + access.width <= p),
+            are_apart(second, p, access, q),
             shown_at(self.point, element=p, other=q),
         )
 

@@ -8,7 +8,7 @@ import z3
 
 from ..ir.ops import AXES
 from ..ir.program import Op, Program
-from .accesses import accesses_of
+from .accesses import accesses_of, is_inside
 from .obligations import Obligation
 from .points import MAIN_GROUP, Group, Nesting, Point
 
@@ -30,7 +30,7 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
             [access.op],
             [point],
             [point.reaches(access.op)],
-            z3.And(index >= 0, index + access.width <= count),
+            is_inside(access, index, count),
             shown_at(point, index=index, length=count),
         )
 

@@ -26,7 +26,7 @@ from ..ir.grids import Extent, GridError, evaluate
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
-from .accesses import Access, accesses_of
+from .accesses import Access, accesses_of, are_apart, is_inside
 from .bodies import Body, BodyMatch, Halo, Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
@@ -195,11 +195,10 @@ def _match_pipeline(join: Join) -> None:
 
 
 def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
-    """What is read of buffers that left the pipeline, the workgroup has written."""
+    """What is read of buffers that do not have what was there before the launch, the workgroup has written."""
     for name in sorted(join.buffers):
         own = join.program.buffers[join.buffers[name]]
-        # what was there before the launch is not handed to a buffer that is not live in
-        if own.access is AccessMode.READ or own.live_in or (own.is_output and own.access is AccessMode.WRITE):
+        if own.access is AccessMode.READ or own.live_in:
             continue
         accesses = accesses_of(bodies.nesting, join.buffers[name])
         for read in accesses:
@@ -209,7 +208,7 @@ def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
 
 
 def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> Iterator[_Member]:
-    counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
+    counts = pipeline.static_lengths
     version: dict[str, int] = {}
     for launch in launches:
         program = module.programs[launch.program]
@@ -244,7 +243,6 @@ def _extent(extent: Extent, counts: Mapping[str, int | None]) -> int | None:
 def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier: bool) -> Obligation:
     p, q = one.point("first", "first"), other.point("second", "second")
     at, to = p.integer(a.op.index).term, q.integer(b.op.index).term
-    apart = z3.Or(at + a.width <= to, to + b.width <= at)
     pairs = [(p.group.workgroup_id(axis).term, q.group.workgroup_id(axis).term) for axis in range(3)]
     who = "workgroup"
     if not has_barrier:
@@ -252,14 +250,14 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     given = [p.reaches(a.op), q.reaches(b.op)]
     for access, member, index in ((a, one, at), (b, other, to)):
         if access.buffer in member.lengths:  # out of bounds it would be an error of the program
-            given.append(z3.And(index >= 0, index + access.width <= member.lengths[access.buffer]))
+            given.append(is_inside(access, index, member.lengths[access.buffer]))
     given += _no_races(one, a, p, q, at) + _no_races(other, b, q, p, to)
     return Obligation(
         f"{a} of @{one.nesting.program.name} and {b} of @{other.nesting.program.name} meet in one {who} only",
         [a.op, b.op],
         [p, q],
         given,
-        z3.Or(apart, z3.And([x == y for x, y in pairs])),
+        z3.Or(are_apart(a, at, b, to), z3.And([x == y for x, y in pairs])),
         {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
         ruled_out=lambda model: [*_races_of(model, one, a, p, q, at), *_races_of(model, other, b, q, p, to)],
     )
@@ -299,28 +297,20 @@ def _races(
 ) -> Iterator[z3.BoolRef]:
     """That an access of the launch by the lane `local` of the workgroup `there` is of an element that `access` is of
     `here`; none for one that depends on what is not known."""
+    loops = [op for op in member.nesting.ops if op.name == "for"]
+    numbers = [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)]
+    iterations = dict(zip(loops, numbers, strict=False))
+    has_barrier = any(op.name == "barrier" for op in member.nesting.ops)
+    group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
+    same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
+    if not has_barrier:  # which may order lanes of a workgroup
+        same += zip(local, here.local, strict=True)
+    differs = z3.Or([one != other for one, other in same])
     for own in member.accesses:
         stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)
         if stores and own.buffer == access.buffer:
-            group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
-            loops = [op for op in member.nesting.ops if op.name == "for"]
-            numbers = [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)]
-            twin = Point(
-                member.nesting,
-                group,
-                f"{there.name} twin",
-                local,
-                dict(zip(loops, numbers, strict=False)),
-                member.contents,
-            )
+            twin = Point(member.nesting, group, f"{there.name} twin", local, iterations, member.contents)
             at = twin.integer(own.op.index).term
-            same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
-            if not any(
-                op.name == "barrier" for op in member.nesting.ops
-            ):  # which may order lanes of a workgroup
-                same += zip(local, here.local, strict=True)
-            differs = [one != other for one, other in same]
-            meets = z3.And(at < index + access.width, index < at + own.width)
-            race = z3.And(twin.reaches(own.op), z3.Or(differs), meets)
+            race = z3.And(twin.reaches(own.op), differs, z3.Not(are_apart(own, at, access, index)))
             if not twin.free:
                 yield race

@@ -215,9 +215,6 @@ class Point:
 
     # --- whether it is a point of the execution -------------------------------------------
 
-    def lane_exists(self) -> z3.BoolRef:
-        return z3.And(self._is_lane())
-
     def _is_lane(self) -> list[z3.BoolRef]:
         ids = zip(self.local, self.program.workgroup, strict=True)
         # of an axis of 1, ids are mostly the constant 0

@@ -32,7 +32,15 @@ from z3 import z3util
 from ..ir.loops import bounds
 from ..ir.ops import AXES
 from ..ir.program import Dim3, Op, Program
-from .accesses import Access, accesses_of, barrier_between, is_before, shared_loops
+from .accesses import (
+    Access,
+    accesses_of,
+    barrier_between,
+    is_before,
+    is_inside,
+    parts_workgroup,
+    shared_loops,
+)
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point, type_range
@@ -200,9 +208,8 @@ def _solved(
     which the index says nothing.
     """
     unknowns = _Unknowns(nesting, write.op, shared, local is None)
-    at = Point(
-        nesting, reader.group, name, unknowns.local(local), {**reader.iterations, **unknowns.iterations}
-    )
+    ids = unknowns.ids if local is None else local
+    at = Point(nesting, reader.group, name, ids, {**reader.iterations, **unknowns.iterations})
     index = at.integer(write.op.index).term
     solution = unknowns.solve(index, element, otherwise)
     lanes = [z3.substitute(term, *solution) for term in at.local]
@@ -219,10 +226,10 @@ def _listed(
     multiples of the ids, or the list is long."""
     width, height, depth = nesting.program.workgroup
     unknowns = _Unknowns(nesting, write.op, shared, True)
-    at = Point(nesting, reader.group, name, unknowns.ids, {**reader.iterations, **unknowns.iterations})
-    index = at.integer(write.op.index).term
     if unknowns.iterations or nesting.program.lanes > MOST_LISTED:
         return None
+    at = Point(nesting, reader.group, name, unknowns.ids, reader.iterations)
+    index = at.integer(write.op.index).term
     ids = [(x, y, z) for z, y, x in product(range(depth), range(height), range(width))]
     steps = {
         lane: _growth(index, list(zip(unknowns.ids, lane_ids, strict=True)))
@@ -258,9 +265,6 @@ class _Unknowns:
         self.all = [
             _Unknown(*pair) for pair in zip([*self.ids, *self.iterations.values()], counts, strict=True)
         ]
-
-    def local(self, local: Sequence[z3.ArithRef] | None) -> Sequence[z3.ArithRef]:
-        return self.ids if local is None else local
 
     def solve(
         self, index: z3.ArithRef, element: z3.ArithRef, otherwise: Dim3
@@ -331,7 +335,7 @@ def _zero_of(variable: z3.ExprRef) -> z3.ExprRef:
 def _no_fault(point: Point, access: Access) -> list[z3.BoolRef]:
     """The access is in bounds here, and at the first lane."""
     count = point.program.buffers[access.buffer].count
-    return [] if count is None else [_is_inside(point, access, count), *_first_inside(point, access, access)]
+    return [] if count is None else [_is_element(point, access, count), *_first_inside(point, access, access)]
 
 
 def _first_inside(point: Point, access: Access, here: Access) -> list[z3.BoolRef]:
@@ -345,14 +349,13 @@ def _first_inside(point: Point, access: Access, here: Access) -> list[z3.BoolRef
     now = {loop: point.iterations[loop] for loop in shared if loop in point.iterations}
     for iterations in [zeros, {**zeros, **now}] if now else [zeros]:
         first = Point(point.nesting, point.group, "first", lane, iterations)
-        fact = z3.Implies(first.reaches(access.op), _is_inside(first, access, count))
+        fact = z3.Implies(first.reaches(access.op), _is_element(first, access, count))
         facts += [] if first.free else [fact]
     return facts
 
 
-def _is_inside(point: Point, access: Access, count: int) -> z3.BoolRef:
-    index = point.integer(access.op.index).term
-    return z3.And(index >= 0, index + access.width <= count)
+def _is_element(point: Point, access: Access, count: int) -> z3.BoolRef:
+    return is_inside(access, point.integer(access.op.index).term, count)
 
 
 # --- the tile
@@ -379,7 +382,7 @@ def _in_tile(old: Nesting, new: Nesting, access: Access, moved: Access) -> Oblig
         [access.op],
         [first, second],
         [first.reaches(access.op), *_no_fault(first, access)],
-        z3.And(index >= 0, index + moved.width <= count),
+        is_inside(moved, index, count),
         shown_at(first, place=index),
     )
 
@@ -398,7 +401,7 @@ def _parts_iterations(loop: Op, ops: Sequence[Op]) -> bool:
     body = loop.regions[0].ops
     places = [place for place, top in enumerate(body) if any(op in ops for op in top.walk())]
     outside = (*body[: min(places)], *body[max(places) + 1 :])
-    return any(op.name == "barrier" and op.attrs["scope"] != "subgroup" for op in outside)
+    return any(map(parts_workgroup, outside))
 
 
 def _rebased(

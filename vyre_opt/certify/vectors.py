@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import z3
-
 from ..ir.program import Op, Program
-from .accesses import Access, accesses_of
+from .accesses import Access, accesses_of, are_apart
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
@@ -63,17 +61,17 @@ def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Ob
                         [op, other],
                     )
             elif access.buffer == buffer and (is_store or access.is_write):
-                yield _distinct(point, op, other, access)
+                yield _distinct(point, every[op], access)
 
 
-def _distinct(point: Point, op: Op, other: Op, access: Access) -> Obligation:
+def _distinct(point: Point, moved: Access, access: Access) -> Obligation:
     """An access that is moved over another one of the same lane is of another element."""
-    p, q = point.integer(op.index).term, point.integer(other.index).term
+    p, q = point.integer(moved.op.index).term, point.integer(access.op.index).term
     return Obligation(
-        f"this {op.name} may move past {access}: they are of different elements",
-        [op, other],
+        f"this {moved.op.name} may move past {access}: they are of different elements",
+        [moved.op, access.op],
         [point],
-        [point.reaches(op), point.reaches(other)],
-        z3.Or(p + 1 <= q, q + access.width <= p),
+        [point.reaches(moved.op), point.reaches(access.op)],
+        are_apart(moved, p, access, q),
         shown_at(point, moved=p, passed=q),
     )

@@ -149,7 +149,7 @@ def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
 
 def _check(module: Module, pipeline: Pipeline) -> None:
     """Check that every launch has a valid grid, and buffers that fit its program.  Raises BadLaunch."""
-    counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
+    counts = pipeline.static_lengths
     errors: list[Diagnostic] = []
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
@@ -211,7 +211,7 @@ def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterat
 
 
 def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyStep]:
-    counts = {name: buffer.count for name, buffer in pipeline.buffers.items()}
+    counts = pipeline.static_lengths
     steps: list[AnyStep] = []
     for stage in stages:
         if isinstance(stage, Launch):

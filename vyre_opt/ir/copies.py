@@ -18,13 +18,9 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
         launched = {stage.program for stage in entry.walk() if isinstance(stage, Launch)}
     copied = Module(source=module.source)
     for item in module.order:
-        if isinstance(item, Func):
-            copied.add(_func(item))
-        elif isinstance(item, Program):
-            if item is entry or item.name in launched:
-                copied.add(_program(item))
-        elif item is entry:
-            copied.add(_pipeline(item))
+        is_launched = isinstance(item, Program) and item.name in launched
+        if isinstance(item, Func) or item is entry or is_launched:
+            copied.add(_copy(item))
     return copied
 
 
@@ -32,11 +28,14 @@ def copy_module(module: Module) -> Module:
     """A module with copies of all that is in this one."""
     copied = Module(source=module.source)
     for item in module.order:
-        copy = (
-            _func(item) if isinstance(item, Func) else _program(item) if isinstance(item, Program) else None
-        )
-        copied.add(copy or _pipeline(item))  # type: ignore[arg-type]
+        copied.add(_copy(item))
     return copied
+
+
+def _copy(item: Func | Program | Pipeline) -> Func | Program | Pipeline:
+    if isinstance(item, Func):
+        return _func(item)
+    return _program(item) if isinstance(item, Program) else _pipeline(item)
 
 
 def _func(func: Func) -> Func:

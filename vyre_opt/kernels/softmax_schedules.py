@@ -138,9 +138,12 @@ def _gpu_schedule(
             return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
     has_many = size == 2 and (rows or 0) >= MANY_ROWS
 
+    def lanes_of(r: int) -> int:
+        return _whole_subgroups(-(-vectors // r))
+
     def at_once(r: int) -> int:
         """Workgroups of a multiprocessor; more than a few do not help."""
-        lanes = _whole_subgroups(-(-vectors // r))
+        lanes = lanes_of(r)
         return min(MOST_AT_ONCE, _resident(lanes, r * vector, lanes * r - vectors)) if has_many else 1
 
     def fits(r: int) -> bool:
@@ -160,7 +163,7 @@ def _gpu_schedule(
     ideal = 32 if is_alone or (shifted and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
 
     def cost(r: int) -> tuple[bool, int, bool, int, int]:
-        lanes = _whole_subgroups(-(-vectors // r))
+        lanes = lanes_of(r)
         idle = lanes * r - vectors
         # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
@@ -170,7 +173,7 @@ def _gpu_schedule(
         return few, -at_once(r), empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
-    return SoftmaxSchedule(_whole_subgroups(-(-vectors // best)), 1, vector, shifted=shifted)
+    return SoftmaxSchedule(lanes_of(best), 1, vector, shifted=shifted)
 
 
 def _resident(lanes: int, values: int, idle: int) -> int:
@@ -178,9 +181,9 @@ def _resident(lanes: int, values: int, idle: int) -> int:
 
     Registers beside them as ptxas 12 and 13 take them for sm_90, more where lanes lack a vector in the last round.
     """
-    beside = (
-        16 if values <= 24 else 24 if values < 48 else 32 if values == 64 or (idle and values == 48) else 24
-    )
+    beside = 16 if values <= 24 else 24
+    if values == MAX_KEPT or (idle and values == 48):
+        beside = 32
     return min(RESIDENT // lanes, REGISTERS // (lanes * (values + beside)))
 
 
