@@ -284,6 +284,25 @@ def test_a_tile_whose_base_moves_with_a_loop() -> None:
     assert "refuted" in statuses(list(tile(before, after.programs["p"], "h")))
 
 
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("region @part { barrier workgroup }", "proved"),
+        ("region @part { region @inner { %c = add %l, %c1 : u32 barrier workgroup } }", "proved"),
+        ("region @part { barrier subgroup }", "refuted"),
+        ("for %k = 0 to 0 step 1 { barrier workgroup }", "refuted"),
+    ],
+)
+def test_a_barrier_in_a_region_of_the_text(between: str, expected: str) -> None:
+    """All lanes run it, other than what is in a loop or a branch."""
+    of = program(
+        f"store %g, @h[%g] : u32 {between} %r = sub %c63, %l : u32 %i = add %base, %r : u32 "
+        "%x = load @h[%i] : u32 store %x, @out[%g] : u32"
+    )
+    (covers,) = [claim for claim in tile(of, of, "h") if "has written" in claim.what]
+    assert prove(covers).status == expected
+
+
 def test_a_tile_that_is_too_small() -> None:
     text = "store %g, @h[%g] : u32 %x = load @h[%g] : u32 store %x, @out[%g] : u32"
     before, after = program(text), program(text)

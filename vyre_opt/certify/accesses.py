@@ -15,6 +15,7 @@ __all__ = [
     "accesses_of",
     "are_apart",
     "barrier_between",
+    "is_group_barrier",
     "is_before",
     "is_inside",
     "parts_workgroup",
@@ -122,6 +123,11 @@ def _ahead(nesting: Nesting, op: Op) -> Sequence[Op]:
     return block[: block.index(op)]
 
 
-def parts_workgroup(op: Op) -> bool:
+def is_group_barrier(op: Op) -> bool:
     """Whether it is a barrier of the workgroup, or of more."""
     return op.name == "barrier" and op.attrs["scope"] != "subgroup"
+
+
+def parts_workgroup(op: Op) -> bool:
+    """Whether a barrier of the workgroup is in an op that all lanes run: itself, or in a region of the text."""
+    return is_group_barrier(op) or (op.name == "region" and any(map(parts_workgroup, op.regions[0].ops)))

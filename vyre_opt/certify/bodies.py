@@ -25,7 +25,7 @@ import z3
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
-from .accesses import accesses_of, is_inside, parts_workgroup
+from .accesses import accesses_of, is_group_barrier, is_inside
 from .in_bounds import shown_at
 from .obligations import Obligation
 from .points import Grid, Group, Nesting, Point
@@ -142,7 +142,7 @@ class BodyMatch:
 
     def _barrier(self, ops: Sequence[Op], at: int) -> int:
         at = self.pure(ops, at)
-        if at == len(ops) or not parts_workgroup(ops[at]):
+        if at == len(ops) or not is_group_barrier(ops[at]):
             raise Mismatch("here should be a barrier", *ops[at : at + 1])
         return at + 1
 
