@@ -59,6 +59,9 @@ class Symbol:
     digit: Digit | None = field(default=None, compare=False)
     by_lane: ByLane | None = field(default=None, compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # tells nearly all apart, and a string keeps its hash
+
     def __str__(self) -> str:
         return self.name
 
@@ -85,17 +88,25 @@ class AffineExpr:
         """Whether of a symbol no more than its range is known."""
         return any(s.kind is SymbolKind.VALUE and s.by_lane is None for s in self.terms)
 
-    def __add__(self, other: AffineExpr) -> AffineExpr:
-        terms = dict(self.terms)
+    def plus(self, other: AffineExpr, factor: int = 1) -> AffineExpr:
+        """self + factor * other"""
+        result = AffineExpr(self.const + factor * other.const)
+        terms = result.terms = dict(self.terms)
         for symbol, coefficient in other.terms.items():
-            terms[symbol] = terms.get(symbol, 0) + coefficient
-        return AffineExpr(self.const + other.const, terms)
+            total = terms.get(symbol, 0) + factor * coefficient
+            if total:
+                terms[symbol] = total
+            else:
+                terms.pop(symbol, None)
+        return result
+
+    __add__ = plus
 
     def __neg__(self) -> AffineExpr:
         return self.scaled(-1)
 
     def __sub__(self, other: AffineExpr) -> AffineExpr:
-        return self + other.scaled(-1)
+        return self.plus(other, -1)
 
     def scaled(self, factor: int) -> AffineExpr:
         return AffineExpr(self.const * factor, {s: c * factor for s, c in self.terms.items()})

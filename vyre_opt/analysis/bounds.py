@@ -13,15 +13,16 @@ bounded to short sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import arith
 from ..ir.loops import bounds
-from ..ir.ops import AXES
 from ..ir.program import Block, Op, Program, Value
-from .affine import AffineExpr, Range, Symbol, SymbolKind
-from .ranges import MAX_INVOCATIONS, bounds_of, declared_range, is_within
+from .affine import AffineExpr, ByLane, Range, Symbol, SymbolKind
+from .affine_rules import OperandForms, length, local_ids, result_form
+from .lane_values import LaneValues, is_by_lane, put_together
+from .ranges import declared_range, is_within, result_range
 
 __all__ = ["BoundsProof", "BoundsProofs", "Fact"]
 
@@ -74,18 +75,21 @@ class BoundsProofs:
         self, program: Program, specs: Mapping[str, object] | None = None, proves: bool = True
     ) -> None:
         self.program = program
-        self.specs = specs or {}
         self.proves = proves
+        self.forms = OperandForms(program, local_ids(program), self._congruent, self.expr, specs or {})
+        self.lane_values = LaneValues(program.lanes, self._congruent)
         self.proven: dict[Op, BoundsProof] = {}
         self.bases: dict[Op, tuple[Value, int]] = {}
         self.exprs: dict[Value, AffineExpr] = {}
         self.congruent_exprs: dict[Value, AffineExpr] = {}
-        self.ranges: dict[Value, Range] = {}
+        self.atoms: dict[Value, AffineExpr] = {}
         self.aliases: dict[Value, Value] = {}
         self.facts: list[Fact] = []
         self.properties: dict[Symbol, list[Fact]] = {}
         self.under_facts: dict[tuple[Value, int], tuple[AffineExpr, Sum]] = {}
         """Results of `_expr_with_facts` that hold under the current facts."""
+        self.contradiction: Fact | None = None
+        """A current fact that never holds, so that what is proven is never reached."""
         self._block(program.body)
 
     # --- the walk: facts of the branches and loops around -------------------------------
@@ -108,12 +112,14 @@ class BoundsProofs:
                 self._find_base(op)
 
     def _block_with(self, block: Block, facts: list[Fact]) -> None:
-        outer, under_outer = len(self.facts), self.under_facts
+        outer = len(self.facts), self.under_facts, self.contradiction
         self.facts += facts
         self.under_facts = {}
+        never = (fact for fact in facts if fact.expr.range()[1] < 0)
+        self.contradiction = next(never, self.contradiction)
         self._block(block)
-        self.under_facts = under_outer
-        del self.facts[outer:]
+        kept, self.under_facts, self.contradiction = outer
+        del self.facts[kept:]
 
     def _while(self, op: Op) -> None:
         condition, body = op.regions
@@ -176,11 +182,15 @@ class BoundsProofs:
         value = self.aliases.get(value, value)
         known = self.congruent_exprs.get(value)
         if known is None:
-            known = (
-                self._op_expr(value, self._congruent, self.expr) or self.exprs.get(value) or self._atom(value)
-            )
+            known = self._form(value, self.forms) or self.exprs.get(value) or self._atom(value)
+            if is_by_lane(known):
+                known = put_together(known, self.forms.local.values(), self.program.lanes)
             self.congruent_exprs[value] = known
         return known
+
+    def _form(self, value: Value, forms: OperandForms) -> AffineExpr | None:
+        op = value.owner
+        return result_form(op, forms) if isinstance(op, Op) and value.type.is_int else None
 
     def _expr_with_facts(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
         """The expression of a value under the current facts, and which of them say so: `%i - 1` does not wrap where
@@ -203,94 +213,41 @@ class BoundsProofs:
             used.extend(sum_of_facts)
             return exact
 
-        derived = self._op_expr(value, with_facts, with_facts)
+        derived = self._form(value, replace(self.forms, form=with_facts, exact=with_facts))
         if derived is None:
             return expr, ()
         lowest, highest = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
         for margin in (derived - AffineExpr(lowest), AffineExpr(highest) - derived):
-            proof = _prove(margin, facts, MAX_DEPTH)
+            proof = self._prove(margin, facts)
             if proof is None:
                 return expr, ()
             used += proof
         return derived, used
 
-    def _op_expr(
-        self, value: Value, expr: Callable[[Value], AffineExpr], exact: Callable[[Value], AffineExpr]
-    ) -> AffineExpr | None:
-        """The expression of an op's result from those of its operands, if it is linear; it may wrap."""
-        op = value.owner
-        if not isinstance(op, Op) or not value.type.is_int:
-            return None
-        name = op.name
-        if name == "const":
-            return AffineExpr(op.attrs["value"])
-        if name == "spec":
-            constant = self.specs.get(op.attrs["spec"])
-            return AffineExpr(constant) if isinstance(constant, int) else None
-        if name == "global_id":
-            axis = AXES.index(op.attrs["axis"])
-            start = self._id("workgroup_id", axis).scaled(self.program.workgroup[axis])
-            return start + self._id("local_id", axis)
-        if name in ("workgroup_id", "local_id"):
-            return self._id(name, AXES.index(op.attrs["axis"]))
-        if name == "len":
-            return self.length(op.attrs["buffer"], value.type.bits or 32)
-        if name == "cast":
-            source = op.operands[0].type
-            # a value that has wrapped is another one in a wider type
-            widens = (source.bits or 0) < (value.type.bits or 0)
-            return (exact if widens else expr)(op.operands[0]) if source.is_int else None
-        if name not in _LINEAR:
-            return None
-        a, b = (expr(operand) for operand in op.operands)
-        if name == "add":
-            return a + b
-        if name == "sub":
-            return a - b
-        # The language takes the amount of a shift modulo the width
-        if name == "shl":
-            return a.scaled(1 << (b.const % (value.type.bits or 1))) if b.is_const else None
-        return a.scaled(b.const) if b.is_const else b.scaled(a.const) if a.is_const else None
-
-    def _id(self, name: str, axis: int) -> AffineExpr:
-        size, grid = self.program.workgroup[axis], self.program.grid
-        groups = grid[axis] if grid else MAX_INVOCATIONS // size
-        highest = (size if name == "local_id" else groups) - 1
-        if not highest:
-            return AffineExpr(0)
-        return AffineExpr.of(_symbol(f"{name}.{AXES[axis]}", (0, highest), (name, axis)))
-
-    def length(self, buffer: str, bits: int) -> AffineExpr:
-        """The result of `len` in a type of `bits`: the count modulo 2^bits."""
-        count, mask = self.program.buffers[buffer].count, (1 << bits) - 1
-        if count is not None:
-            return AffineExpr(count & mask)
-        return AffineExpr.of(_symbol(f"len @{buffer}", (0, mask), ("len", buffer, bits)))
-
     def _atom(self, value: Value) -> AffineExpr:
-        return AffineExpr.of(_symbol(f"%{value.name}", self._range(value), value))
+        """A symbol for a value of which the range is known, and in each lane if it depends on the local ids alone."""
+        known = self.atoms.get(value)
+        if known is None:
+            name, whole = f"%{value.name}", arith.int_range(value.type)
+            self.atoms[value] = AffineExpr.of(
+                _symbol(name, whole, value)
+            )  # for a value that depends on itself
+            span, by_lane = self._range(value)
+            known = self.atoms[value] = AffineExpr.of(_symbol(name, span, value, by_lane))
+        return known
 
-    def _range(self, value: Value) -> Range:
-        cached = self.ranges.get(value)
-        if cached is not None:
-            return cached
-        whole = arith.int_range(value.type)
-        self.ranges[value] = whole  # for a value that depends on itself
-        result = self._op_range(value) or whole
-        if not is_within(result, whole):  # it may wrap
-            return whole
-        self.ranges[value] = result
-        return result
-
-    def _op_range(self, value: Value) -> Range | None:
+    def _range(self, value: Value) -> tuple[Range, ByLane | None]:
         op = value.owner
         if not isinstance(op, Op) or op.regions or len(op.results) != 1:
-            return None
-        if not all(v.type.is_int or v.type.is_bool for v in op.operands):
-            return None
-        operands = [self.expr(v).range() if v.type.is_int else (0, 1) for v in op.operands]
-        return declared_range(self.program, op, self.specs) or bounds_of(op, operands)
+            return arith.int_range(value.type), None
+        by_lane = self.lane_values.of_result(op, value) if value.type.is_int else None
+        if by_lane is not None:
+            return (min(by_lane), max(by_lane)), by_lane
+        declared = declared_range(self.program, op, self.forms.specs)
+        if declared is not None and is_within(declared, arith.int_range(value.type)):
+            return declared, None
+        return result_range(op, {v: self.expr(v).range() for v in op.operands if v.type.is_int}), None
 
     def _operands(self, op: Op) -> list[AffineExpr]:
         """Expressions of the integer operands, the amount of a `shr` modulo the width if it is known."""
@@ -311,17 +268,25 @@ class BoundsProofs:
         expr, no_wrap = self._expr_with_facts(op.index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
-        low = _prove(expr, facts, MAX_DEPTH)
+        low = self._prove(expr, facts)
         if low is None:
             return None
         if buffer.count is not None:
             counts = [AffineExpr(buffer.count)]
         else:
             # `len` modulo 2^bits is at most the count, so a proof by either is enough
-            counts = [self.length(buffer.name, bits) for bits in (32, 64)]
-        highs = (_prove(count - AffineExpr(width) - expr, facts, MAX_DEPTH) for count in counts)
+            counts = [length(self.program, buffer.name, bits) for bits in (32, 64)]
+        highs = (self._prove(count - AffineExpr(width) - expr, facts) for count in counts)
         high = next((high for high in highs if high is not None), None)
         return BoundsProof(expr, low, high, no_wrap) if high is not None else None
+
+    def _prove(self, goal: AffineExpr, facts: list[Fact]) -> Sum | None:
+        """`_prove`, and by a contradiction: so often that its least negative value makes up for the goal's least."""
+        proof = _prove(goal, facts, MAX_DEPTH)
+        if proof is None and self.contradiction is not None:
+            by_one = -self.contradiction.expr.range()[1]
+            proof = ((-(goal.range()[0] // by_one), self.contradiction),)
+        return proof
 
     def _find_base(self, op: Op) -> None:
         add = op.index.owner
@@ -367,8 +332,8 @@ class BoundsProofs:
         return known
 
 
-def _symbol(name: str, span: Range, identity: object) -> Symbol:
-    return Symbol(SymbolKind.GROUP, name, span, identity=identity)
+def _symbol(name: str, span: Range, identity: object, by_lane: ByLane | None = None) -> Symbol:
+    return Symbol(SymbolKind.VALUE, name, span, identity=identity, by_lane=by_lane)
 
 
 def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:
@@ -385,7 +350,7 @@ def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:
             term = goal.terms.get(symbol, 0)
             if term * coefficient > 0 and term % coefficient == 0:
                 times = term // coefficient
-                rest = _prove(goal - fact.expr.scaled(times), facts, depth - 1)
+                rest = _prove(goal.plus(fact.expr, -times), facts, depth - 1)
                 if rest is not None:
                     return ((times, fact), *rest)
     return None

@@ -16,7 +16,8 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from .affine import AffineExpr, Range, Symbol, SymbolKind
-from .affine_analysis import AffineAnalysis, IdSplit, LoopCounter, Unknown
+from .affine_analysis import AffineAnalysis, LoopCounter, Unknown
+from .affine_rules import IdSplit
 from .congruence import Residue
 from .elements import Elements
 from .lane_values import sum_by_lane
@@ -244,9 +245,9 @@ class Footprints:
             self._lanes: dict[Symbol, Range] = {}
             self._loops: tuple[LoopCounter | None, ...] = ()
             self._block(program.body)
-            if not self.affine.missing_splits:
+            if not self.affine.forms.missing_splits:
                 break
-            for axis, at in sorted(self.affine.missing_splits):
+            for axis, at in sorted(self.affine.forms.missing_splits):
                 others = [other for name, other in id_splits if name == axis]
                 if all(at % other == 0 or other % at == 0 for other in others):
                     id_splits |= {(axis, at)}

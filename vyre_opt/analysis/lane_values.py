@@ -10,17 +10,16 @@ as constants are folded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any
 
 from ..ir import arith
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from .affine import AffineExpr, ByLane, Symbol, SymbolKind
+from .affine import AffineExpr, ByLane, SymbolKind
 
-__all__ = ["LaneValues", "affine_in_local_ids", "is_by_lane", "sum_by_lane"]
+__all__ = ["LaneValues", "is_by_lane", "put_together", "sum_by_lane"]
 
 MAX_DEPTH = 8
 """Length of the chain of conditions that is followed."""
@@ -30,19 +29,19 @@ MAX_COMPUTED = 1 << 17
 
 
 class LaneValues:
-    """The values of a program that depend on the local ids alone; `exprs`: the expressions of values so far."""
+    """The values of a program that depend on the local ids alone; `form(value)`: its expression, if it has one."""
 
-    def __init__(self, lanes: int, exprs: Mapping[Value, Any]) -> None:
+    def __init__(self, lanes: int, form: Callable[[Value], AffineExpr | None]) -> None:
         self.lanes = lanes
-        self.exprs = exprs
+        self.form = form
         self.known: dict[Value, ByLane | None] = {}
         self.computed = 0
 
     def of(self, value: Value, depth: int = MAX_DEPTH) -> ByLane | None:
         """What a visited value is in each lane, encoded; None if it depends on anything but local ids."""
         if value not in self.known:
-            expr = self.exprs.get(value)
-            if isinstance(expr, AffineExpr):
+            expr = self.form(value)
+            if expr is not None:
                 total = sum_by_lane(expr, self.lanes)
                 self.known[value] = total and _wrapped(total, value.type)
             elif value.type.is_bool and isinstance(value.owner, Op) and depth:
@@ -103,16 +102,15 @@ def is_by_lane(expr: AffineExpr) -> bool:
     return any(s.by_lane is not None and s.kind is SymbolKind.VALUE for s in expr.terms)
 
 
-def affine_in_local_ids(expr: AffineExpr, ids: Sequence[Symbol], lanes: int) -> AffineExpr:
-    """`expr` with its terms of single lanes put together, where they are affine in the symbols `ids` after all:
+def put_together(expr: AffineExpr, local_ids: Iterable[AffineExpr], lanes: int) -> AffineExpr:
+    """`expr` with its terms of single lanes put together, where they are affine in the symbols of local ids after all:
 
-        3 * (local_id / 3) + local_id % 3        local_id
-
-    ids: local ids, or all digits of them, each from 0 on.
+    3 * (local_id / 3) + local_id % 3        local_id
     """
     own = AffineExpr(0, {s: c for s, c in expr.terms.items() if s.by_lane is not None})
     # lane 0 has all ids 0; the first lane at which a symbol is 1 has all others 0, since ids count up
     first = _at_lane(own, 0)
+    ids = [symbol for local in local_ids for symbol in local.terms]
     terms = {s: _at_lane(own, s.by_lane.index(1)) - first for s in ids if s.by_lane is not None}
     affine = AffineExpr(first, terms)
     is_equal = all(_at_lane(affine, lane) == _at_lane(own, lane) for lane in range(lanes))
