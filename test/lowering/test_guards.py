@@ -7,7 +7,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import parse
-from vyre_opt.analysis.ranges import Ranges
+from vyre_opt.analysis.value_forms import ValueForms
 from vyre_opt.lowering.common.guards import needs_guard
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
@@ -57,7 +57,7 @@ def test_a_guard_stays_where_an_operand_may_be_undefined(dtype: str, lines: str,
     """Guards against a guard left out where it is needed, and one left in where ranges rule it out."""
     program = parse(TEXT.format(type=dtype, lines=lines)).programs["p"]
     op = next(op for op in program.body.ops if op.results and op.result.name == "r")
-    assert needs_guard(op, Ranges(program, {"s": 3})) is needed
+    assert needs_guard(op, ValueForms(program, {"s": 3})) is needed
     text = lower([Unit(program)], gpu("sm_90")).text
     guard = "select" if op.name in ("div", "rem") else "and"
     written = text.count(f" = {guard} ") - sum(
@@ -119,8 +119,8 @@ def test_guards_of_lanes_beyond_the_workgroup(
     module = parse(BEYOND.format(workgroup=workgroup, value=value, id=index, op=op))
     program = module.programs["p"]
     divided = next(op for op in program.body.ops if op.results and op.result.name == "r")
-    assert needs_guard(divided, Ranges(program, whole_subgroups=True)) is needed
-    assert not needs_guard(divided, Ranges(program)), "on a GPU there are no such lanes"
+    assert needs_guard(divided, ValueForms(program, whole_subgroups=True)) is needed
+    assert not needs_guard(divided, ValueForms(program)), "on a GPU there are no such lanes"
     x = np.arange(100, 132, dtype=np.uint32)
     cpu, ref = (vyre_opt.run(module, {"x": x}, target=target) for target in ("cpu", "ref"))
     np.testing.assert_array_equal(cpu["y"][: program.lanes], ref["y"][: program.lanes])

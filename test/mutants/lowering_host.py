@@ -16,8 +16,8 @@ MUTANTS = (
     Mutant(
         "guards are left out as if no lane were beyond the workgroup",
         "vyre_opt/lowering/host/lane_facts.py",
-        "Ranges(program, specs, whole_subgroups=True)",
-        "Ranges(program, specs)",
+        "ValueForms(program, specs, whole_subgroups=True)",
+        "ValueForms(program, specs)",
         "test/lowering/test_guards.py::test_guards_of_lanes_beyond_the_workgroup",
     ),
     Mutant(

@@ -62,7 +62,9 @@ class AffineAnalysis:
     ) -> None:
         self.program = program
         self.uniformity = uniformity
-        self.forms = OperandForms(program, local_ids(program, id_splits), self.form, self.exact)
+        self.forms = OperandForms(
+            program, program.lanes, local_ids(program, program.lanes, id_splits), self.form, self.exact
+        )
         self.exprs: dict[Value, AffineExpr | Unknown] = {}
         # for lanes' own values that depend on loaded data, the buffer that it was loaded from
         self.data_source: dict[Value, str] = {}

@@ -14,12 +14,16 @@ from itertools import pairwise
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
-from .ranges import MAX_INVOCATIONS
 
 __all__ = ["IdSplit", "OperandForms", "length", "local_ids", "result_form"]
 
+MAX_TERMS = 32
+
 IdSplit = tuple[str, int]
 """An axis and a divisor: the local id of the axis is expressed by its quotient and its remainder."""
+
+MAX_INVOCATIONS = 1 << 32
+"""Along an axis, since ids are u32."""
 
 LocalIds = Mapping[str, AffineExpr]
 """The local id along each axis, as the sum of its digits."""
@@ -30,11 +34,13 @@ class OperandForms:
     """What rules ask of a program and of the operands.
 
     `form(value)`: its expression modulo 2^bits of its type; `exact(value)`: one that is equal to it as an integer.
-    None where there is none.  `specs`: values of specialization constants, where they are fixed.
+    None where there is none.  `lanes`: of the workgroup, or those of its last subgroup beyond it too.
+    `specs`: values of specialization constants, where they are fixed.
     `missing_splits`: collects the splits of local ids by which more results would have an expression.
     """
 
     program: Program
+    lanes: int
     local: LocalIds
     form: Callable[[Value], AffineExpr | None]
     exact: Callable[[Value], AffineExpr | None]
@@ -61,25 +67,30 @@ class OperandForms:
 
 
 def result_form(op: Op, forms: OperandForms) -> AffineExpr | None:
-    """The expression of the result of an op without regions, modulo 2^bits of its type; None if its op gives none."""
+    """The expression of the result of an op without regions, modulo 2^bits of its type; None if its op gives none, or
+    one of so many terms that sums of sums would take long."""
     rule = _RULES.get(op.name)
-    return rule(forms, op) if rule is not None else None
+    form = rule(forms, op) if rule is not None else None
+    return form if form is not None and len(form.terms) <= MAX_TERMS else None
 
 
 # --- ids, sizes and constants
 
 
-def local_ids(program: Program, splits: Iterable[IdSplit] = ()) -> LocalIds:
-    """Local ids, each divided into digits by `splits`, whose divisors are multiples of one another."""
+def local_ids(program: Program, lanes: int, splits: Iterable[IdSplit] = ()) -> LocalIds:
+    """Local ids of `lanes` lanes, each divided into digits by `splits`, whose divisors are multiples of one another."""
     return {
-        axis: _digits_of(program, axis, sorted(at for name, at in splits if name == axis)) for axis in AXES
+        axis: _digits_of(program, lanes, axis, sorted(at for name, at in splits if name == axis))
+        for axis in AXES
     }
 
 
-def _digits_of(program: Program, axis: str, strides: list[int]) -> AffineExpr:
+def _digits_of(program: Program, lanes: int, axis: str, strides: list[int]) -> AffineExpr:
     terms: dict[Symbol, int] = {}
     place = AXES.index(axis)
     size, inner = program.workgroup[place], math.prod(program.workgroup[:place])
+    if size > 1 and inner * size == program.lanes:
+        size = -(-lanes // inner)  # lanes beyond the workgroup go on along its outermost axis
     for stride, end in pairwise([1, *strides, size]):
         name = f"local_id.{axis}"
         if stride > 1:
@@ -88,7 +99,7 @@ def _digits_of(program: Program, axis: str, strides: list[int]) -> AffineExpr:
             name += f" % {end // stride}"
         radix = end // stride
         digit = Digit(axis, stride, radix, size)
-        by_lane = _digit_by_lane(program.lanes, inner, size, stride, radix)
+        by_lane = _digit_by_lane(lanes, inner, size, stride, radix)
         name = f"({name})" if strides else name
         terms[Symbol(SymbolKind.LOCAL, name, (0, radix - 1), digit=digit, by_lane=by_lane)] = stride
     return AffineExpr(0, terms if size > 1 else None)
@@ -146,12 +157,24 @@ def _global_size(forms: OperandForms, op: Op) -> AffineExpr | None:
     return AffineExpr(grid[axis] * forms.program.workgroup[axis]) if grid else None
 
 
-def _subgroup(forms: OperandForms, op: Op) -> AffineExpr | None:
+def _subgroup(forms: OperandForms, op: Op) -> AffineExpr:
     """The lane or subgroup id: remainder and quotient of the linear local id."""
     width, height, _ = forms.program.workgroup
     x, y, z = forms.local.values()
-    linear = x + y.scaled(width) + z.scaled(width * height)
-    return _item(forms.split(linear, SUBGROUP_SIZE), 1 if op.name == "lane_id" else 0)
+    is_lane = op.name == "lane_id"
+    form = _item(forms.split(x + y.scaled(width) + z.scaled(width * height), SUBGROUP_SIZE), int(is_lane))
+    if form is not None:
+        return form
+    by_lane = _subgroup_by_lane(forms.lanes)[is_lane]
+    symbol = Symbol(SymbolKind.VALUE, op.name, (0, max(by_lane)), identity=op.name, by_lane=by_lane)
+    return AffineExpr.of(symbol)
+
+
+@lru_cache(maxsize=64)
+def _subgroup_by_lane(lanes: int) -> tuple[ByLane, ByLane]:
+    """The subgroup and the lane in it of each lane of a workgroup."""
+    places = [divmod(lane, SUBGROUP_SIZE) for lane in range(lanes)]
+    return tuple(subgroup for subgroup, _ in places), tuple(lane for _, lane in places)
 
 
 def _subgroup_size(forms: OperandForms, op: Op) -> AffineExpr:

@@ -19,10 +19,9 @@ from typing import NamedTuple
 from ..ir import arith
 from ..ir.loops import bounds
 from ..ir.program import Block, Op, Program, Value
-from .affine import AffineExpr, ByLane, Range, Symbol, SymbolKind
-from .affine_rules import OperandForms, length, local_ids, result_form
-from .lane_values import LaneValues, is_by_lane, put_together
-from .ranges import declared_range, is_within, result_range
+from .affine import AffineExpr, Symbol, SymbolKind
+from .affine_rules import length, result_form
+from .value_forms import ValueForms
 
 __all__ = ["BoundsProof", "BoundsProofs", "Fact"]
 
@@ -67,8 +66,7 @@ class BoundsProofs:
 
     `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
     Without `proves` nothing is proven, and only `bases` are found.
-    `specs`: the values of specialization constants, where they are fixed.  `aliases`: arguments of a
-    while's body, with those of its condition that they are equal to.
+    `specs`: the values of specialization constants, where they are fixed.
     """
 
     def __init__(
@@ -76,14 +74,9 @@ class BoundsProofs:
     ) -> None:
         self.program = program
         self.proves = proves
-        self.forms = OperandForms(program, local_ids(program), self._congruent, self.expr, specs or {})
-        self.lane_values = LaneValues(program.lanes, self._congruent)
+        self.forms = ValueForms(program, specs)
         self.proven: dict[Op, BoundsProof] = {}
         self.bases: dict[Op, tuple[Value, int]] = {}
-        self.exprs: dict[Value, AffineExpr] = {}
-        self.congruent_exprs: dict[Value, AffineExpr] = {}
-        self.atoms: dict[Value, AffineExpr] = {}
-        self.aliases: dict[Value, Value] = {}
         self.facts: list[Fact] = []
         self.properties: dict[Symbol, list[Fact]] = {}
         self.under_facts: dict[tuple[Value, int], tuple[AffineExpr, Sum]] = {}
@@ -124,7 +117,7 @@ class BoundsProofs:
     def _while(self, op: Op) -> None:
         condition, body = op.regions
         # The condition hands its arguments on to the body unchanged
-        self.aliases.update(zip(body.args, condition.args, strict=False))
+        self.forms.aliases.update(zip(body.args, condition.args, strict=False))
         self._block(condition)
         end = condition.terminator
         self._block_with(body, self._facts_if(end.operands[0], True) if end is not None else [])
@@ -132,65 +125,38 @@ class BoundsProofs:
     def _counter_facts(self, loop: Op) -> list[Fact]:
         """lower <= counter < upper; and the counter is lower + step * iteration, unless that might wrap."""
         counter = loop.regions[0].args[0]
-        lower, upper, step = (AffineExpr(b) if isinstance(b, int) else self.expr(b) for b in bounds(loop))
+        lower, upper, step = (
+            AffineExpr(b) if isinstance(b, int) else self.forms.expr(b) for b in bounds(loop)
+        )
         if step.is_const and step.const > 0:
             last = max(0, upper.range()[1] - 1 - lower.range()[0]) // step.const
-            iteration = _symbol(f"iteration(%{counter.name})", (0, last), counter)
-            expr = lower + AffineExpr.of(iteration).scaled(step.const)
-            if is_within(expr.range(), arith.int_range(counter.type)):
-                self.exprs[counter] = expr
-        expr = self.expr(counter)
+            iteration = Symbol(SymbolKind.LOOP, f"iteration(%{counter.name})", (0, last), identity=loop)
+            self.forms.define(counter, lower + AffineExpr.of(iteration).scaled(step.const))
+        expr = self.forms.expr(counter)
         return [Fact(expr - lower, loop), Fact(upper - expr - AffineExpr(1), loop)]
 
     def _facts_if(self, value: Value, holds: bool) -> list[Fact]:
         """The facts that follow from the condition `value` being true or false."""
-        op = value.owner
-        if not isinstance(op, Op):
-            return []
-        if op.name == "not":
-            return self._facts_if(op.operands[0], not holds)
-        # Both sides of a true `and` are true, and both of a false `or` are false
-        if op.name == ("and" if holds else "or") and value.type.is_bool:
-            return [fact for operand in op.operands for fact in self._facts_if(operand, holds)]
-        if op.definition.format != "compare" or not op.operands[0].type.is_int:
-            return []
-        a, b = (self.expr(operand) for operand in op.operands)
-        relation = op.name if holds else _NEGATION[op.name]
-        less, equal = b - a, relation in ("le", "ge", "eq")
-        slack = AffineExpr(0 if equal else -1)
-        exprs = {
-            "lt": [less + slack], "le": [less], "gt": [-less + slack], "ge": [-less],
-            "eq": [less, -less], "ne": [],
-        }[relation]  # fmt: skip
-        return [Fact(expr, op) for expr in exprs]
+        facts: list[Fact] = []
+        conditions = [(value, holds)]
+        seen = set(conditions)
+        for value, holds in conditions:
+            op = value.owner
+            if not isinstance(op, Op):
+                continue
+            # both sides of a true `and` are true, and both of a false `or` are false
+            if op.name == "not" or (op.name == ("and" if holds else "or") and value.type.is_bool):
+                parts = [(operand, holds != (op.name == "not")) for operand in op.operands]
+                conditions += [part for part in parts if part not in seen]
+                seen.update(parts)
+            elif op.definition.format == "compare" and op.operands[0].type.is_int:
+                a, b = (self.forms.expr(operand) for operand in op.operands)
+                facts += [
+                    Fact(expr, op) for expr in _nonnegative(op.name if holds else _NEGATION[op.name], a, b)
+                ]
+        return facts
 
-    # --- expressions: exact as integers, not modulo anything ---------------------------
-
-    def expr(self, value: Value) -> AffineExpr:
-        value = self.aliases.get(value, value)
-        expr = self.exprs.get(value)
-        if expr is None:
-            expr = self._congruent(value)
-            if not is_within(expr.range(), arith.int_range(value.type)):
-                expr = self._atom(value)
-            self.exprs[value] = expr
-        return expr
-
-    def _congruent(self, value: Value) -> AffineExpr:
-        """An expression that is equal to the value modulo 2^bits of its type: in `(%s + %l) - %s` the sum may wrap,
-        but the difference is `%l`."""
-        value = self.aliases.get(value, value)
-        known = self.congruent_exprs.get(value)
-        if known is None:
-            known = self._form(value, self.forms) or self.exprs.get(value) or self._atom(value)
-            if is_by_lane(known):
-                known = put_together(known, self.forms.local.values(), self.program.lanes)
-            self.congruent_exprs[value] = known
-        return known
-
-    def _form(self, value: Value, forms: OperandForms) -> AffineExpr | None:
-        op = value.owner
-        return result_form(op, forms) if isinstance(op, Op) and value.type.is_int else None
+    # --- expressions under the current facts
 
     def _expr_with_facts(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
         """The expression of a value under the current facts, and which of them say so: `%i - 1` does not wrap where
@@ -201,10 +167,10 @@ class BoundsProofs:
         return known
 
     def _derived(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
-        expr = self.expr(value)
-        op = self.aliases.get(value, value).owner
+        expr = self.forms.expr(value)
+        op = self.forms.aliases.get(value, value).owner
         # Facts help only where the op might wrap, so that its expression is a mere atom
-        if not depth or not isinstance(op, Op) or expr != self._atom(value) or op.name not in _LINEAR:
+        if not depth or not isinstance(op, Op) or expr != self.forms.atom(value) or op.name not in _LINEAR:
             return expr, ()
         used: list[tuple[int, Fact]] = []
 
@@ -213,7 +179,7 @@ class BoundsProofs:
             used.extend(sum_of_facts)
             return exact
 
-        derived = self._form(value, replace(self.forms, form=with_facts, exact=with_facts))
+        derived = result_form(op, replace(self.forms.operands, form=with_facts, exact=with_facts))
         if derived is None:
             return expr, ()
         lowest, highest = arith.int_range(value.type)
@@ -225,33 +191,9 @@ class BoundsProofs:
             used += proof
         return derived, used
 
-    def _atom(self, value: Value) -> AffineExpr:
-        """A symbol for a value of which the range is known, and in each lane if it depends on the local ids alone."""
-        known = self.atoms.get(value)
-        if known is None:
-            name, whole = f"%{value.name}", arith.int_range(value.type)
-            self.atoms[value] = AffineExpr.of(
-                _symbol(name, whole, value)
-            )  # for a value that depends on itself
-            span, by_lane = self._range(value)
-            known = self.atoms[value] = AffineExpr.of(_symbol(name, span, value, by_lane))
-        return known
-
-    def _range(self, value: Value) -> tuple[Range, ByLane | None]:
-        op = value.owner
-        if not isinstance(op, Op) or op.regions or len(op.results) != 1:
-            return arith.int_range(value.type), None
-        by_lane = self.lane_values.of_result(op, value) if value.type.is_int else None
-        if by_lane is not None:
-            return (min(by_lane), max(by_lane)), by_lane
-        declared = declared_range(self.program, op, self.forms.specs)
-        if declared is not None and is_within(declared, arith.int_range(value.type)):
-            return declared, None
-        return result_range(op, {v: self.expr(v).range() for v in op.operands if v.type.is_int}), None
-
     def _operands(self, op: Op) -> list[AffineExpr]:
         """Expressions of the integer operands, the amount of a `shr` modulo the width if it is known."""
-        exprs = [self.expr(v) for v in op.operands if v.type.is_int]
+        exprs = [self.forms.expr(v) for v in op.operands if v.type.is_int]
         if op.name == "shr":
             low, high = exprs[1].range()
             if low == high:
@@ -293,9 +235,9 @@ class BoundsProofs:
         if not isinstance(add, Op) or add.name != "add":
             return
         base, constant = add.operands
-        expr = self.expr(constant)
+        expr = self.forms.expr(constant)
         if not expr.is_const:
-            base, constant, expr = constant, base, self.expr(base)
+            base, constant, expr = constant, base, self.forms.expr(base)
         if not expr.is_const or expr.const < 0:
             return
         start, _ = self._expr_with_facts(base, MAX_DEPTH)
@@ -332,8 +274,12 @@ class BoundsProofs:
         return known
 
 
-def _symbol(name: str, span: Range, identity: object, by_lane: ByLane | None = None) -> Symbol:
-    return Symbol(SymbolKind.VALUE, name, span, identity=identity, by_lane=by_lane)
+def _nonnegative(relation: str, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
+    """What is never negative where the relation holds."""
+    one = AffineExpr(1)
+    return {
+        "lt": [b - a - one], "le": [b - a], "gt": [a - b - one], "ge": [a - b], "eq": [b - a, a - b], "ne": [],
+    }[relation]  # fmt: skip
 
 
 def _prove(goal: AffineExpr, facts: list[Fact], depth: int) -> Sum | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from vyre_opt.analysis.alignment import Alignment
-from vyre_opt.analysis.ranges import Ranges
+from vyre_opt.analysis.value_forms import ValueForms
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.parser import parse_source
@@ -92,7 +92,7 @@ def _nvptx(architecture: str) -> Lowering:
         module = ModuleText("", "", target.rounds_to_bf16)
         context = KernelContext(
             program=program, funcs={}, specs={}, target=target, bounds="none", text=module, symbol="f",
-            proven=set(), bases={}, alignment=Alignment(program), ranges=Ranges(program),
+            proven=set(), bases={}, alignment=Alignment(program), forms=ValueForms(program),
             may_fault=False, is_cluster=False,
         )  # fmt: skip
         emitter = FunctionEmitter(context)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...analysis.bounds import BoundsProofs, Sum
-from ...analysis.ranges import Ranges
+from ...analysis.value_forms import ValueForms
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program
 from .guards import needs_guard
@@ -33,12 +33,12 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     """The ops of a program whose lowering rests on a proof, in its order, each with its certificate."""
     ops = list(program.walk())
     numbers = {op: number for number, op in enumerate(ops)}
-    proven = BoundsProofs(program).proven
+    proofs = BoundsProofs(program)
     whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
-    computed = ((whole, Ranges(program, whole_subgroups=True)), (program.lanes, Ranges(program)))
+    computed = ((whole, ValueForms(program, whole_subgroups=True)), (program.lanes, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
-        proof = proven.get(op)
+        proof = proofs.proven.get(op)
         if proof is not None:
             yield (
                 op,
@@ -52,9 +52,9 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
                 },
             )
         elif op.name in GUARDED and op.result.type.is_int:
-            for lanes, ranges in computed:
-                if not needs_guard(op, ranges):
-                    operand = list(ranges.of(op.operands[1]))
+            for lanes, forms in computed:
+                if not needs_guard(op, forms):
+                    operand = list(forms.range(op.operands[1]))
                     yield op, {"claim": "no_guard", **facts, "operand": operand, "lanes": lanes}
                     break
 

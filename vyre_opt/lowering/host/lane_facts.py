@@ -25,7 +25,7 @@ from typing import Any
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
 from ...analysis.bounds import BoundsProofs
 from ...analysis.footprint import Footprints
-from ...analysis.ranges import Ranges
+from ...analysis.value_forms import ValueForms
 from ...ir.loops import bounds, inits
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
@@ -40,14 +40,14 @@ _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "r
 class LaneFacts:
     """Strides and uniformity of the values of a flat program.
 
-    `proven`: the accesses that are in bounds for every lane that makes them.  `ranges`: of values, in all
+    `proven`: the accesses that are in bounds for every lane that makes them.  `forms`: of values, in all
     lanes, those beyond the workgroup included.
     `specs`: the encoded values of specialization constants.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
         self.program = program
-        self.ranges = Ranges(program, specs, whole_subgroups=True)
+        self.forms = ValueForms(program, specs, whole_subgroups=True)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.affine = footprints.affine

@@ -200,7 +200,7 @@ def _part(parts: Parts, number: str) -> str:
 def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     shape, dtype = emitter.shape(result), result.type.element
-    guarded = needs_guard(op, emitter.facts.ranges)
+    guarded = needs_guard(op, emitter.facts.forms)
     target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
     apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, any_zero).apply
     operands = [emitter.get(value, shape) for value in op.operands]

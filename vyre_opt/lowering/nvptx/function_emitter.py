@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analysis.alignment import Alignment
-from ...analysis.ranges import Ranges
+from ...analysis.value_forms import ValueForms
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
 from ..common.lane_shape import carrier
@@ -69,7 +69,7 @@ class KernelContext:
     proven: Container[Op]
     bases: Mapping[Op, tuple[Value, int]]
     alignment: Alignment
-    ranges: Ranges
+    forms: ValueForms
     may_fault: bool
     is_cluster: bool
     buffers: dict[str, BufferRef] = field(default_factory=dict)

@@ -13,7 +13,6 @@ from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
-from ...analysis.ranges import Ranges
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
@@ -112,7 +111,7 @@ def _kernel(
         proven=proofs.proven,
         bases=proofs.bases,
         alignment=Alignment(program, specs),
-        ranges=Ranges(program, specs),
+        forms=proofs.forms,
         may_fault=_may_fault(program, funcs, bounds, proofs.proven),
         is_cluster=_is_cluster(program, target),
     )

@@ -153,7 +153,7 @@ def _arithmetic(emitter: FunctionEmitter, op: Op) -> None:
     element = op.results[0].type.element
     start = len(emitter.w.lines)
     operands = [emitter.get(value) for value in op.operands]
-    guarded = needs_guard(op, emitter.context.ranges)
+    guarded = needs_guard(op, emitter.context.forms)
     flushes = "afn" in op.attrs.get("fastmath", ())
     apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded, flushes=flushes).apply
     elements = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
