@@ -20,6 +20,7 @@ from ..dispatcher import OutputAlloc
 from ..kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
 from ..signatures import signature_of
 from . import output_memory, threads
+from .launch_sequence import LaunchSequence
 
 if TYPE_CHECKING:
     from .launch import CompiledLaunch
@@ -81,11 +82,16 @@ def maker_of(backend: HostArrays, result: Any, cleared: bool) -> Callable[[], An
 
 @dataclass(slots=True)
 class _Run:
-    """What one call at a time uses: a runner with its arguments, `storage`, and what of it is zeroed before a run."""
+    """What one call at a time uses: a runner, of whose arguments `storage` has some; `sequence` zeroes some of these
+    and runs it."""
 
     runner: threads.GridRunner
     storage: list[np.ndarray]
-    zeros: list[np.ndarray]
+    sequence: LaunchSequence
+
+    @property
+    def kept_bytes(self) -> int:
+        return self.runner.kept_bytes + sum(array.nbytes for array in self.storage)
 
 
 class CpuCall:
@@ -197,23 +203,24 @@ class CpuCall:
         for number, source, size in self._copies:
             target = self._makers[number][1](results[number])
             threads.copy_bytes(target, pointers[source](arrays[source]), size, self._workers)
-        for zeros in run.zeros:
-            zeros.fill(0)
-        record = run.runner.run()
-        if record is not None:  # the run is dropped, since nothing clears its fault records
+        fault = run.sequence.run()
+        if fault is not None:  # the run is dropped, since nothing clears its fault records
             launch, grid = self._launch
-            raise launch.error(record, grid, self._counts)
-        if run.runner.kept_bytes + sum(array.nbytes for array in run.storage) <= MAX_KEPT_BYTES:
+            raise launch.error(fault[1], grid, self._counts)
+        if run.kept_bytes <= MAX_KEPT_BYTES:
             self._idle.append(run)
         del results[self._count :]
         return results
 
     def _new_run(self) -> _Run:
         launch, grid = self._launch
-        run = _Run(launch.new_runner(self._counts, grid, self._touched), [], [])
+        runner = launch.new_runner(self._counts, grid, self._touched)
+        storage: list[np.ndarray] = []
+        zeros: list[np.ndarray] = []
         for at, kind in self._storage:
-            run.storage.append(np.zeros(kind.count * kind.dtype.lanes, storage_type(kind.dtype)))
-            run.runner.args[at] = output_memory.address(run.storage[-1])
+            array = np.zeros(kind.count * kind.dtype.lanes, storage_type(kind.dtype))
+            runner.args[at] = output_memory.address(array)
+            storage.append(array)
             if isinstance(kind, Zeros):
-                run.zeros.append(run.storage[-1])
-        return run
+                zeros.append(array)
+        return _Run(runner, storage, LaunchSequence([*zeros, runner], self._workers))

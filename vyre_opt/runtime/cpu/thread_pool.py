@@ -49,7 +49,16 @@ from .thread_pool_ir import (
     worker_ir,
 )
 
-__all__ = ["FOREVER", "ThreadPool", "Job", "available", "memory_code", "thread_pool", "work_function"]
+__all__ = [
+    "FOREVER",
+    "Job",
+    "ThreadPool",
+    "available",
+    "memory_code",
+    "run_function",
+    "thread_pool",
+    "work_function",
+]
 
 MAX_SLOTS = 1024
 THREADS_VARIABLE = "VYRE_THREADS"
@@ -63,7 +72,7 @@ WAIT_NS = 50_000_000
 FOREVER = (1 << 63) - 1
 SCRATCH_ALIGN = 64
 _BYTE = np.dtype(np.uint8)
-_WORK_SYMBOLS: tuple[str, ...] = ("vyre_work", "vyre_copy", "vyre_clear")
+_WORK_SYMBOLS: tuple[str, ...] = ("vyre_work", "vyre_run", "vyre_copy", "vyre_clear")
 _LINUX_SYMBOLS = (
     "vyre_init_slot",
     "vyre_quit_slot",
@@ -267,6 +276,12 @@ def _function(symbol: str, parameters: int) -> Callable[..., int]:
 def work_function() -> Callable[[int, int, int], int]:
     """vyre_work: (address of a job, number of the thread, chunks) -> 1 if none is left, 0 if it ran so many."""
     return _function("vyre_work", 3)
+
+
+@lru_cache(maxsize=1)
+def run_function() -> Callable[[int, int], int]:
+    """vyre_run: (address of the addresses of jobs, their number) -> the place of the first at fault, or their number."""
+    return _function("vyre_run", 2)
 
 
 def memory_code(symbol: str) -> int:

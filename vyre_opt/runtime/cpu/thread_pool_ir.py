@@ -113,6 +113,8 @@ def worker_ir(triple: str, layout: str) -> str:
     """The functions that every system has:
 
     vyre_work(job, thread, most): run up to `most` chunks as that thread; 1 if nothing is left to take.
+    vyre_run(jobs, count): run jobs whole, one after the other, as thread 0 of each; `jobs` are their addresses.
+        Gives the place of the first that is at fault, after which none is run, or `count`.
     vyre_copy(args, first, last, ...): a function such as lowering.host makes, which copies memory;
         its arguments are the target, the source, and the number of bytes.
     vyre_clear(args, first, last, ...): one that sets memory to 0; its arguments are the target, and the bytes.
@@ -125,6 +127,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 {_work()}
+{_run()}
 {_copy()}
 {_clear()}'''
 
@@ -201,6 +204,36 @@ some.left:
   ret i64 0
 none.left:
   ret i64 1
+}}
+"""
+
+
+def _run() -> str:
+    return f"""
+define i64 @vyre_run(ptr %jobs, i64 %count) nounwind {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %following ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %run, label %end
+run:
+  %job.at = getelementptr ptr, ptr %jobs, i64 %k
+  %job = load ptr, ptr %job.at
+{_load("last", "i64", END)}
+{_load("code", "ptr", CODE)}
+{_load("args", "ptr", ARGS)}
+{_load("scratch", "ptr", SCRATCH)}
+{_load("record", "ptr", RECORDS)}
+  call void %code(ptr %args, i64 0, i64 %last, ptr %scratch, ptr %record)
+  %kind = load i64, ptr %record
+  %faulty = icmp ne i64 %kind, 0
+  br i1 %faulty, label %end, label %following
+following:
+  %k.next = add i64 %k, 1
+  br label %head
+end:
+  ret i64 %k
 }}
 """
 

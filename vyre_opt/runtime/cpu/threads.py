@@ -26,9 +26,11 @@ __all__ = [
     "available",
     "clear",
     "clear_bytes",
+    "clear_job",
     "copy",
     "copy_bytes",
     "copy_to",
+    "end_call",
     "share",
 ]
 
@@ -116,8 +118,9 @@ class GridRunner:
         if code.has_ticket_loop and touched >= 2 * TICKET_BYTES_PER_THREAD:
             # the first workgroup would take all tickets, so its time would say nothing of the others'
             self.threads = min(self.threads, touched // TICKET_BYTES_PER_THREAD)
-        elif touched // BYTES_PER_THREAD < self.threads:
-            self.begins_alone = workgroups > 1 and not code.whole_grid
+        else:
+            # that of one thread too, since a run that is known to be short is cheaper to start
+            self.begins_alone = touched // BYTES_PER_THREAD < max(2, self.threads)
         self.jobs: dict[int, Job] = {}
         self.expected: float | None = None
         """The seconds of a run in one thread, where all runs take about as long."""
@@ -139,15 +142,24 @@ class GridRunner:
 
         All workgroups before that one have run; those after it may not have.
         """
-        global _last_call
         job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
-        _last_call = perf_counter()
+        end_call()
         return job.fault()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a run is expected to be worth no other thread, whenever it comes."""
+        return not self.is_apart and self.expected is not None and self.expected <= ALONE_SECONDS_AWAKE
 
     @property
     def kept_bytes(self) -> int:
         """Scratch memory of the jobs that are kept."""
         return self.scratch_bytes * sum(self.jobs)
+
+    @property
+    def job_alone(self) -> Job:
+        """The job of a run in the caller's thread."""
+        return self._job(1)
 
     def _run_measured(self) -> Job:
         """Run in this thread alone while that takes little time, then with as many as the rest is worth."""
@@ -186,6 +198,8 @@ class GridRunner:
         """
         job, workgroups = self._job(2 if self.is_apart else 1), self.workgroups
         done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
+        if self.code.whole_grid:
+            part = workgroups
         while True:
             begun = perf_counter()
             is_measured = self._run_part(job, done, done + part)
@@ -241,6 +255,13 @@ class GridRunner:
             address, scratch = self.code.loaded.address, self.scratch_bytes
             job = self.jobs[threads] = Job(address, self.args, self.workgroups, threads, scratch)
         return job
+
+
+def end_call() -> float:
+    """To be called at the end of each call that runs workgroups; the time, as `perf_counter` has it."""
+    global _last_call
+    _last_call = perf_counter()
+    return _last_call
 
 
 def share(job: Job) -> None:
@@ -322,6 +343,15 @@ def clear_bytes(target: int, size: int, workers: int) -> None:
 
 def _share_memory(symbol: str, args: list[int], size: int, workers: int) -> None:
     threads = min(max(1, size // BYTES_PER_THREAD), workers)
-    job = Job(memory_code(symbol), array("Q", args), -(-size // GROUP_BYTES), threads)
+    job = _memory_job(symbol, args, size, threads)
     job.begin(0, 1)
     share(job)
+
+
+def clear_job(target: np.ndarray) -> Job:
+    """A job of one thread that sets the bytes of a contiguous array to 0, as long as the array lives."""
+    return _memory_job("vyre_clear", [output_memory.address(target), target.nbytes], target.nbytes, 1)
+
+
+def _memory_job(symbol: str, args: list[int], size: int, threads: int) -> Job:
+    return Job(memory_code(symbol), array("Q", args), -(-size // GROUP_BYTES), threads)
