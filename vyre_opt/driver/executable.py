@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,7 +106,14 @@ class Executable:
 
     def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The outputs that `run` returned, by name."""
-        return dict(zip((b.name for b in self.signature.outputs), arrays, strict=True))
+        names = self._output_names
+        if len(names) == 1:  # half a microsecond faster than zip
+            return {names[0]: arrays[0]}
+        return dict(zip(names, arrays, strict=True))
+
+    @cached_property
+    def _output_names(self) -> tuple[str, ...]:
+        return tuple(buffer.name for buffer in self.signature.outputs)
 
     def transform(self, passes: Passes) -> None:
         """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.

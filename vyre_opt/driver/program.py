@@ -68,10 +68,7 @@ class ProgramExecutable(Executable):
         if scratch is None:
             fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
-            results = fast.run(arrays)
-            if self._only_output:  # half a microsecond faster than zip
-                return {self._only_output: results[0]}
-            return self.outputs(results)
+            return self.outputs(fast.run(arrays))
         self._check_options(lengths, scratch)
         arguments = self.arguments(inputs, lengths or {})
         outputs = self.run(arguments, grid, scratch)
@@ -106,12 +103,6 @@ class ProgramExecutable(Executable):
         fast = backend.fast_call(call, operands, outputs)
         if fast is not None:
             remember(self._fast, key, fast)
-
-    @cached_property
-    def _only_output(self) -> str:
-        """Its name; empty if there are several."""
-        outputs = self.signature.outputs
-        return outputs[0].name if len(outputs) == 1 else ""
 
     def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
         """The outputs in binding order."""

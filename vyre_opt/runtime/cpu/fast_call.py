@@ -82,16 +82,13 @@ def maker_of(backend: HostArrays, result: Any, cleared: bool) -> Callable[[], An
 
 @dataclass(slots=True)
 class _Run:
-    """What one call at a time uses: a runner, of whose arguments `storage` has some; `sequence` zeroes some of these
-    and runs it."""
+    """What one call at a time uses: a runner, of whose arguments `storage` has some, of so many bytes; `sequence` zeroes
+    some of these and runs it."""
 
     runner: threads.GridRunner
     storage: list[np.ndarray]
+    storage_bytes: int
     sequence: LaunchSequence
-
-    @property
-    def kept_bytes(self) -> int:
-        return self.runner.kept_bytes + sum(array.nbytes for array in self.storage)
 
 
 class CpuCall:
@@ -207,7 +204,7 @@ class CpuCall:
         if fault is not None:  # the run is dropped, since nothing clears its fault records
             launch, grid = self._launch
             raise launch.error(fault[1], grid, self._counts)
-        if run.kept_bytes <= MAX_KEPT_BYTES:
+        if run.runner.kept_bytes + run.storage_bytes <= MAX_KEPT_BYTES:
             self._idle.append(run)
         del results[self._count :]
         return results
@@ -223,4 +220,5 @@ class CpuCall:
             storage.append(array)
             if isinstance(kind, Zeros):
                 zeros.append(array)
-        return _Run(runner, storage, LaunchSequence([*zeros, runner], self._workers))
+        storage_bytes = sum(array.nbytes for array in storage)
+        return _Run(runner, storage, storage_bytes, LaunchSequence([*zeros, runner], self._workers))

@@ -1,23 +1,24 @@
 """Calls of a pipeline on arrays in main memory that were settled by an earlier call with like arrays.
 
-Each buffer is an input as it is, a result, or storage of the call; what remains is to allocate the results, to hand
-their addresses and those of the inputs to the runners of the launches, and to run these in order.
+Each buffer is an input as it is, a result, or lies in a block of memory of the call; what remains is to allocate the
+results, to hand addresses to the runners of the launches, and to run these in order.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..array_backend import HostArrays, Operand
-from ..arrays import new_storage, transient_storage
+from ..arrays import transient_storage
 from ..pipelines.host_runner import HostRunner, Rounds, located
 from ..pipelines.steps import AnyStep, HostReadStep, LaunchStep, RepeatStep, is_returned, steps_of
+from ..pipelines.storage_layout import ALIGNMENT, storage_layout
 from . import output_memory, threads
 from .fast_call import is_in_place, maker_of, pointer_of
 from .launch import CompiledLaunch
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["CpuPipelineCall", "CpuRunner"]
 
 MAX_KEPT_BYTES = 1 << 20
-"""More memory than this is not kept from call to call."""
+"""More memory than this is not kept from call to call: not the block, which comes from a free list then, and no run whose
+launches keep more."""
 
 MAX_UNROLLED = 256
 """The launches of a repeat that are listed one by one, all its rounds together."""
@@ -82,28 +84,30 @@ _Part = _Launches | _Loop
 
 @dataclass(slots=True)
 class _Run:
-    """What one call at a time uses: its storage, with its addresses, and its launches.
+    """What one call at a time uses: its launches, and their memory.
 
-    `arguments`: those of the launches that are inputs or results: the arguments of a runner, the place among them, and
-    the number of the pointer.  `storage_bytes`: of storage and unbound buffers; the runners with `scratch` may keep more.
+    `arguments`, `own_arguments`: the arguments of a runner, a place among them, and the number of the pointer that goes
+    there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
+    `transient_bytes`: of unbound buffers; the runners with `scratch` may keep more.
     """
 
-    storage: list[np.ndarray]
-    addresses: list[int]
     parts: list[_Part]
     arguments: list[tuple[array[int], int, int]]
-    storage_bytes: int
-    scratch: list[threads.GridRunner]
+    own_arguments: list[tuple[array[int], int, str]]
+    block: np.ndarray | None = None
+    start: int = 0
+    transient_bytes: int = 0
+    scratch: list[threads.GridRunner] = field(default_factory=list)
 
     @property
     def kept_bytes(self) -> int:
-        return self.storage_bytes + sum(runner.kept_bytes for runner in self.scratch)
+        return self.transient_bytes + sum(runner.kept_bytes for runner in self.scratch)
 
 
 class CpuPipelineCall:
     """See `vyre_opt.runtime.kernel_call.PlannedCall`.  Several threads may call it at the same time.
 
-    The pointers of a call are its inputs, its results, and its storage, of a buffer each.
+    The pointers of a call are its inputs and its results.
     """
 
     def __init__(
@@ -123,21 +127,18 @@ class CpuPipelineCall:
         ]
         names = list(inputs)
         self._numbers = {name: len(names) + number for number, name in enumerate(results)}
-        self._first_own = len(names) + len(results)
-        self._own: list[str] = []
-        self._zeroed: list[int] = []  # places in `_own`
-        self._copies: list[tuple[int, int, int]] = []  # pointers of target and source, bytes
+        self._copies: list[tuple[str, int, int]] = []  # target, pointer of the source, bytes
+        own: list[str] = []
         for name in plan.buffers:
             if name in inputs and name not in self._numbers and name not in plan.written:
                 self._numbers[name] = names.index(name)
                 continue
             if name not in self._numbers:
-                self._numbers[name] = self._first_own + len(self._own)
-                self._own.append(name)
-                if name in runner.filled and name not in inputs:
-                    self._zeroed.append(len(self._own) - 1)
+                own.append(name)
             if name in inputs:
-                self._copies.append((self._numbers[name], names.index(name), plan.size(name)))
+                self._copies.append((name, names.index(name), plan.size(name)))
+        self._zeroed = [name for name in own if name in runner.filled and name not in inputs]
+        self._layout = storage_layout(plan, own, {*self._zeroed, *inputs})
         self._launches: dict[LaunchStep, CompiledLaunch] = {}
         for step in steps_of(plan.steps):
             if isinstance(step, LaunchStep):
@@ -152,17 +153,32 @@ class CpuPipelineCall:
         results = [make() for make, _ in self._makers]
         pointers = [pointer(array) for pointer, array in zip(self._pointers, arrays, strict=True)]
         pointers += [pointer(result) for (_, pointer), result in zip(self._makers, results, strict=True)]
-        pointers += run.addresses
-        for target, source, size in self._copies:
-            threads.copy_bytes(pointers[target], pointers[source], size, self._workers)
-        for number in self._zeroed:
-            threads.clear(run.storage[number], self._workers)
         for args, at, number in run.arguments:
             args[at] = pointers[number]
+        if run.block is None:
+            self._allocate_block(run)
+        for name, source, size in self._copies:
+            target = pointers[self._numbers[name]] if name in self._numbers else self._address(run, name)
+            threads.copy_bytes(target, pointers[source], size, self._workers)
+        for name in self._zeroed:
+            threads.clear_bytes(self._address(run, name), self._plan.size(name), self._workers)
         self._walk(run.parts, ())
+        if self._layout.bytes > MAX_KEPT_BYTES:
+            run.block = None
         if run.kept_bytes <= MAX_KEPT_BYTES:
             self._idle.append(run)
         return results
+
+    def _allocate_block(self, run: _Run) -> None:
+        run.block = output_memory.empty(self._layout.bytes + ALIGNMENT, np.dtype(np.uint8))
+        address = output_memory.address(run.block)
+        run.start = address + -address % ALIGNMENT
+        for args, at, name in run.own_arguments:
+            args[at] = self._address(run, name)
+
+    def _address(self, run: _Run, name: str) -> int:
+        """Of a buffer in the block."""
+        return run.start + self._layout.offsets[name]
 
     def _walk(self, parts: Sequence[_Part], rounds: Rounds) -> None:
         for part in parts:
@@ -184,11 +200,9 @@ class CpuPipelineCall:
         return [bound[item] if isinstance(item, int) else item.count or 0 for item in launch.code_arguments]
 
     def _new_run(self) -> _Run:
-        storage = [new_storage(self._plan.buffers[name], output_memory.empty) for name in self._own]
-        run = _Run(storage, list(map(output_memory.address, storage)), [], [], 0, [])
+        run = _Run([], [], [])
         steps = {step: self._steps_of(step, launch, run) for step, launch in self._launches.items()}
         run.parts = _parts(self._plan.steps, steps, self._workers)
-        run.storage_bytes += sum(array.nbytes for array in storage)
         return run
 
     def _steps_of(self, step: LaunchStep, launch: CompiledLaunch, run: _Run) -> list[Step]:
@@ -200,14 +214,12 @@ class CpuPipelineCall:
             if not isinstance(item, int):
                 transient = transient_storage(item, None)
                 runner.args[at] = output_memory.address(transient)
-                run.storage_bytes += transient.nbytes
+                run.transient_bytes += transient.nbytes
                 transients.append(transient)
-                continue
-            number = self._numbers[step.buffers[item]]
-            if number < self._first_own:
+            elif (number := self._numbers.get(step.buffers[item])) is not None:
                 run.arguments.append((runner.args, at, number))
             else:
-                runner.args[at] = run.addresses[number - self._first_own]
+                run.own_arguments.append((runner.args, at, step.buffers[item]))
         if runner.scratch_bytes:
             run.scratch.append(runner)
         return [*transients, runner]

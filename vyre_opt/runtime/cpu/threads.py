@@ -122,6 +122,8 @@ class GridRunner:
             # that of one thread too, since a run that is known to be short is cheaper to start
             self.begins_alone = touched // BYTES_PER_THREAD < max(2, self.threads)
         self.jobs: dict[int, Job] = {}
+        self.kept_bytes = 0
+        """Scratch memory of the jobs."""
         self.expected: float | None = None
         """The seconds of a run in one thread, where all runs take about as long."""
         self.runs_left = 0
@@ -150,11 +152,6 @@ class GridRunner:
     def is_short(self) -> bool:
         """Whether a run is expected to be worth no other thread, whenever it comes."""
         return not self.is_apart and self.expected is not None and self.expected <= ALONE_SECONDS_AWAKE
-
-    @property
-    def kept_bytes(self) -> int:
-        """Scratch memory of the jobs that are kept."""
-        return self.scratch_bytes * sum(self.jobs)
 
     @property
     def job_alone(self) -> Job:
@@ -254,6 +251,7 @@ class GridRunner:
             self.jobs = {1: self.jobs[1]} if 1 in self.jobs else {}
             address, scratch = self.code.loaded.address, self.scratch_bytes
             job = self.jobs[threads] = Job(address, self.args, self.workgroups, threads, scratch)
+            self.kept_bytes = scratch * sum(self.jobs)
         return job
 
 
