@@ -87,7 +87,8 @@ def test_programs_whose_loops_memory_decides_on_are_not_steady(body: str, steady
 def test_a_steady_program_is_tried_once_and_now_and_then(
     thread_counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The runs after the first are shared from their first workgroup on, until it is time to look again."""
+    """The runs after the first are shared from their first workgroup on, until it is time to look again: after one,
+    two, and then always three."""
     monkeypatch.setattr(threads, "REMEMBERED_RUNS", 3)
     tried: list[int] = []
     begin = threads.GridRunner._begin_alone
@@ -98,10 +99,10 @@ def test_a_steady_program_is_tried_once_and_now_and_then(
     )
     cpu, x = CpuDispatcher(workers=4), np.arange(32 * GROUPS, dtype=np.uint32)
     kernel = program(ADD)
-    for _ in range(9):
+    for _ in range(14):
         assert np.array_equal(run(cpu, kernel, x), x + 1)
-    assert thread_counts == [4] * 9
-    assert tried == [0, 4, 8]
+    assert thread_counts == [4] * 14
+    assert tried == [0, 2, 5, 9, 13]
 
 
 def test_what_memory_decides_on_is_tried_each_time(

@@ -41,6 +41,12 @@ SECONDS_PER_THREAD = 1.5e-5
 Several times what it costs to call a thread that is awake.
 """
 
+SURE_BYTES_PER_THREAD = 1 << 19
+"""Of the largest buffer; from so many on a run is taken to be worth all threads without being measured.
+
+Adding two numbers for each element of so many bytes takes about ALONE_SECONDS_AWAKE.
+"""
+
 ALONE_SECONDS, ALONE_SECONDS_AWAKE = 1e-4, 4e-5
 """Seconds of work that the caller does alone, since threads that sleep would wake too late to help.
 
@@ -77,7 +83,10 @@ LONG_SECONDS = 5e-3
 """The time of a workgroup, or of a small run, from which on the caller rather waits for others that do it."""
 
 REMEMBERED_RUNS = 64
-"""Runs that are divided among threads by a measured time, before that time is measured again."""
+"""The most runs that are divided among threads by a measured time, before that time is measured again.
+
+Twice as many each time, from 1 on: the first run of all may take long since nothing is in a cache yet.
+"""
 
 _last_call = 0.0
 """When the last call ended."""
@@ -120,14 +129,14 @@ class GridRunner:
             self.threads = min(self.threads, touched // TICKET_BYTES_PER_THREAD)
         else:
             # that of one thread too, since a run that is known to be short is cheaper to start
-            self.begins_alone = touched // BYTES_PER_THREAD < max(2, self.threads)
+            self.begins_alone = touched // SURE_BYTES_PER_THREAD < max(2, self.threads)
         self.jobs: dict[int, Job] = {}
         self.kept_bytes = 0
         """Scratch memory of the jobs."""
         self.expected: float | None = None
         """The seconds of a run in one thread, where all runs take about as long."""
-        self.runs_left = 0
-        """Runs until `expected` is measured again."""
+        self.trusted_runs, self.runs_left = 1, 0
+        """Runs until `expected` is measured again, from when it is measured and from now on."""
         self.is_apart = not code.is_bounded and thread_pool().breaks_off
         """Whether the caller runs no code itself, but waits for others: code may run for long, and while the caller
         runs it, Python handles no signals."""
@@ -164,13 +173,15 @@ class GridRunner:
         alone = ALONE_SECONDS_AWAKE if begun - _last_call < SPIN_NS * 1e-9 else ALONE_SECONDS
         if self.expected is None or not self.runs_left:
             job, done, seconds = self._begin_alone(alone)
-            if done == self.workgroups:
-                self._remember(perf_counter() - begun)
+            left = self.workgroups - done
+            self._remember(seconds * self.workgroups / left if left else perf_counter() - begun)
+            self.trusted_runs = min(2 * self.trusted_runs, REMEMBERED_RUNS)
+            if not left:
                 return job
-            self._remember(seconds * self.workgroups / (self.workgroups - done))
         elif self.expected <= alone:
             job = self._job(1)
             job.run(self.code.loaded, 0, self.workgroups)
+            self.trusted_runs = 1
             self._remember(perf_counter() - begun)
             return job
         else:
@@ -185,7 +196,7 @@ class GridRunner:
         if self.code.has_fixed_trip_counts:
             self.is_apart = self.is_apart and seconds > LONG_SECONDS
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
-            self.runs_left = REMEMBERED_RUNS
+            self.runs_left = self.trusted_runs
 
     def _begin_alone(self, alone: float) -> tuple[Job, int, float]:
         """Run workgroups in this thread, few first, while the rest is expected to take `alone` seconds or less.
