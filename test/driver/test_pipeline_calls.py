@@ -10,6 +10,8 @@ import pytest
 from support.unwritten import COUNT
 
 import vyre_opt
+from vyre_opt.runtime.cpu import CpuDispatcher, launch_sequence, pipeline_call, threads
+from vyre_opt.runtime.cpu.launch import CompiledLaunch
 from vyre_opt.runtime.dispatcher import BadInputs, ProgramError
 
 DOUBLE = """
@@ -106,6 +108,91 @@ def test_a_fault_is_located_and_the_next_call_is_right() -> None:
     assert "launched here by pipeline @main, round 1 of 3" in text
     outputs = pipeline([x, total], lengths={"y": 100})
     assert np.array_equal(outputs["y"], summed(x, total)["y"])
+
+
+GROWING = f"""vyre 1
+{DOUBLE}
+pipeline @main {{
+  buffer @x : u32[?] read
+  buffer @total : u32[?] live_in live_out
+  buffer @a : u32[100]
+  buffer @b : u32[100]
+  launch @double grid(4) (@x, @a)
+  launch @double grid(4) (@x, @b)
+  repeat ROUNDS {{
+    launch @add grid(4) (@b, @a)
+    launch @add grid(4) (@total, @b)
+  }}
+}}
+"""
+"""In round k @b is 2 * (k + 1) * @x, which must stay less than a million."""
+
+
+@pytest.mark.parametrize(("rounds", "x", "fault"), [(3, 125_000, 3), (70, 10_000, 49), (300, 2_000, 249)])
+def test_a_fault_among_launches_that_are_one_call(rounds: int, x: int, fault: int) -> None:
+    """Its round is said, where repeats are a list of launches and where they are a loop; the next call is right."""
+    pipeline = vyre_opt.compile(GROWING.replace("ROUNDS", str(rounds)))
+    wrong = np.zeros(100, np.uint32)
+    wrong[99] = x
+    good, total = numbers(0), numbers(1)
+    for _ in range(3):
+        for _ in range(4):
+            outputs = pipeline([good, total])
+            expected = total + 2 * good * sum(range(2, rounds + 2))
+            assert np.array_equal(outputs["total"], expected)
+        with pytest.raises(ProgramError) as caught:
+            pipeline([wrong, total])
+        assert "trap: too much; reached by workgroup (3,0,0) local id (3,0,0)" in str(caught.value)
+        assert f"launched here by pipeline @main, round {fault} of {rounds}" in str(caught.value)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, pipeline_call.MAX_UNROLLED // 4, 300])
+def test_repeats_of_any_number_of_rounds(rounds: int) -> None:
+    """Few rounds are a list of launches, and many a loop."""
+    text = SUM.replace("repeat 3", f"repeat {rounds}")
+    pipeline = planned(text)
+    for seed in range(4):
+        x, total = numbers(seed), numbers(seed + 1)
+        outputs = pipeline([x, total], lengths={"y": 100})
+        assert np.array_equal(outputs["total"], total + 4 * rounds * x)
+    (call,) = pipeline._fast.values()
+    assert any(type(part).__name__ == "_Loop" for part in call._idle[0].parts) is (rounds == 300)
+
+
+def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter(range(1_000_000))
+    for module in (threads, launch_sequence):
+        monkeypatch.setattr(module, "perf_counter", lambda: next(clock) * 1e-7)
+    for name in ("share", "share_apart"):
+        monkeypatch.setattr(threads, name, None)
+    pipeline = vyre_opt.compile(SUM, target=CpuDispatcher(workers=2))
+    for seed in range(6):
+        if seed == 3:  # the plan is made, and its launches are measured
+            monkeypatch.setattr(CompiledLaunch, "new_runner", None)
+            monkeypatch.setattr(threads.GridRunner, "run", None)
+            monkeypatch.setattr(pipeline, "_plan", None)
+            monkeypatch.setattr(pipeline, "_runner", None)
+        x, total = numbers(seed), numbers(seed + 1)
+        outputs = pipeline([x, total], lengths={"y": 100})
+        assert np.array_equal(outputs["y"], summed(x, total)["y"])
+
+
+def test_a_large_block_goes_back_to_the_free_list() -> None:
+    """Where many calls find it; results are right on memory that another pipeline has left."""
+    large = 3 * pipeline_call.MAX_KEPT_BYTES // 4
+    texts = [SUM.replace("u32[100]", f"u32[{large // 4}]").replace("grid(4)", f"grid({large // 128})")]
+    texts.append(texts[0].replace("repeat 3", "repeat 2"))
+    pipelines = [vyre_opt.compile(text) for text in texts]
+    x = np.resize(numbers(0), large // 4)
+    for _ in range(3):
+        for pipeline, rounds in zip(pipelines, (3, 2), strict=True):
+            outputs = pipeline([x, x], lengths={"y": x.size})
+            assert np.array_equal(outputs["y"], 2 * (x + 4 * rounds * x))
+    for pipeline in pipelines:
+        (call,) = pipeline._fast.values()
+        assert [run.block for run in call._idle] == [None]
 
 
 def test_what_the_host_reads_in_between() -> None:
