@@ -38,6 +38,12 @@ LOOP = """%r = for %k = 0 to BOUND step 1 iter(%a = %v : u32) {
   yield %b
 }
 store %r, @y[%g] : u32"""
+NESTED = """for %first = 0 to FIRST step 8 {
+  %last = add %first, %zero : u32
+  for %k = %first to %last step 1 {
+    store %v, @y[%k] : u32
+  }
+}"""
 WHILE = """%r = while iter(%a = %v : u32) {
   %low = lt %a, %one : u32
   condition %low
@@ -77,6 +83,8 @@ def runs_of(cpu: CpuDispatcher) -> CompiledLaunch:
         ("%n = len @x : u32\n" + LOOP.replace("BOUND", "%n"), True),
         (LOOP.replace("BOUND", "%v"), False),
         ("%n = add %v, %one : u32\n" + LOOP.replace("BOUND", "%n"), False),
+        (NESTED.replace("FIRST", "%zero"), True),
+        (NESTED.replace("FIRST", "%v"), False),
         (WHILE, False),
     ],
 )

@@ -38,8 +38,9 @@ def has_fixed_trip_counts(program: Program) -> bool:
     They have where no bound depends on the contents of memory; then all runs take about as long.
     """
     ops = list(program.body.walk())
+    counters = {op.regions[0].args[0] for op in ops if op.name == "for"}
     return not any(
-        op.name in ("while", "call") or (op.name == "for" and _is_data_dependent(op)) for op in ops
+        op.name in ("while", "call") or (op.name == "for" and _is_data_dependent(op, counters)) for op in ops
     )
 
 
@@ -65,13 +66,13 @@ def _rounds(block: Block) -> float:
     return total
 
 
-def _is_data_dependent(loop: Op) -> bool:
-    """Whether the bounds of a `for` may come out of memory."""
+def _is_data_dependent(loop: Op, counters: set[Value]) -> bool:
+    """Whether the bounds of a `for` may come out of memory; `counters`: of loops, which are asked for themselves."""
     dynamic = sum(loop.attrs[name] is None for name in BOUND_NAMES)
     worklist, seen = list(loop.operands[:dynamic]), set[Value]()
     while worklist:
         value = worklist.pop()
-        if value in seen:
+        if value in seen or value in counters:
             continue
         seen.add(value)
         owner = value.owner
