@@ -101,14 +101,9 @@ def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) 
 
 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
-    for rank, streamed in ((16, 0), (127, 0), (128, 4), (512, 4)):
+    for rank in (1, 16, 127, 128, 512):
         schedule = chain_schedule((1, rank, rank, 1), "cpu")
-        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (
-            32,
-            streamed,
-            0,
-            1,
-        )
+        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (32, 4, 0, 1)
 
 
 def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:
@@ -187,7 +182,8 @@ def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() 
 
 
 def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:
-    """Eight small cores are one, so is what a cluster does; a large one that one workgroup would do is apart."""
+    """Eight small cores are one, on a CPU 16, so is what a cluster does; a large one that one workgroup or thread would
+    do is apart."""
 
     def sizes(ranks: tuple[int, ...], target: str, workers: int = 1) -> list[int]:
         groups = chain_groups(ranks, target, workers)
@@ -195,11 +191,12 @@ def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:
         assert groups[-1][1] == len(ranks) - 1
         return [last - first for first, last in groups]
 
-    for target in ("sm_90", "cpu"):
-        assert sizes((7,) * 9, target, 2) == [8]
-        assert sizes((7,) * 21, target, 2) == [8, 8, 4]
-    assert sizes((512,) * 5, "sm_90") == sizes((512,) * 5, "cpu", 1) == [4]
-    assert sizes((512,) * 5, "cpu", 2) == sizes((600,) * 5, "sm_90") == [1, 1, 1, 1]
+    assert sizes((7,) * 9, "sm_90") == sizes((7,) * 9, "cpu", 2) == [8]
+    assert sizes((7,) * 21, "sm_90") == [8, 8, 4]
+    assert sizes((7,) * 21, "cpu", 2) == [16, 4]
+    assert sizes((512,) * 5, "sm_90") == sizes((512,) * 5, "cpu", 2) == [4]
+    assert sizes((1500,) * 5, "cpu", 1) == [4]
+    assert sizes((1500,) * 5, "cpu", 2) == sizes((600,) * 5, "sm_90") == [1, 1, 1, 1]
     assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "sm_90") == [3, 1, 3]
     assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "cpu", 4) == [3, 1, 3]
 

@@ -32,7 +32,9 @@ from .targets import is_gpu
 __all__ = ["ChainSchedule", "chain", "chain_groups", "chain_schedule", "uniform_ranks"]
 
 MAX_RANK = 4096
-MAX_TOGETHER = 8  # cores of a launch that are buffers of their own; its code grows with them
+MAX_TOGETHER, MAX_TOGETHER_ON_CPU = 8, 16
+"""Cores of a launch that are buffers of their own; its code grows with them, and the time to compile it."""
+
 LARGE, ALONE = 1 << 20, 1 << 18
 """Elements of a core from which on a launch of its own is worth it; and those where, without, one processor does it."""
 
@@ -52,7 +54,8 @@ class ChainSchedule:
     lane may hold in registers, 0 for none.
 
     `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
-    `streamed`: rows that one subgroup adds to the sums at a time, see row_stream; 0 for the table of lanes.
+    `streamed`: rows that one subgroup adds to the sums at a time, see row_stream, of cores with less than 32 columns
+    one; 0 for the table of lanes.
     """
 
     lanes: int = 256
@@ -75,11 +78,11 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     program `owns_grid`.
 
     On the CPU target one thread does a step, so one subgroup is best: more would only pass partial sums to
-    each other.  It streams rows, if they have an element for each lane.
+    each other.  It streams rows.
     """
-    cells, columns = max(((x * y, y) for x, y in pairwise(ranks)), default=(1, 1))
     if target == "cpu":
-        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=4 if columns >= 4 * SUBGROUP else 0)
+        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=4)
+    cells = max((x * y for x, y in pairwise(ranks)), default=1)
     if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
         for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
             if can_spread(ranks, workgroups, lanes):
@@ -96,10 +99,12 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
     A large core has a launch of its own, a contract_step, which all multiprocessors or threads share.
     """
     cells = [x * y for x, y in pairwise(ranks)]
-    largest = LARGE if is_gpu(target) else ALONE if workers > 1 else max(cells, default=0) + 1
+    is_shared = is_gpu(target) or workers > 1
+    largest = LARGE if is_shared else max(cells, default=0) + 1
+    most = MAX_TOGETHER if is_gpu(target) else MAX_TOGETHER_ON_CPU
     groups: list[tuple[int, int]] = []
     for k, count in enumerate(cells):
-        joins = groups and groups[-1][1] - groups[-1][0] < MAX_TOGETHER
+        joins = groups and groups[-1][1] - groups[-1][0] < most
         if joins and max(count, cells[k - 1]) < largest:
             groups[-1] = groups[-1][0], k + 1
         else:
@@ -171,6 +176,8 @@ class _ChainState:
         self.sum = zero(b, dtype).type
         b.buffer("vector", self.sum, max(ranks), "workgroup")
         widest = max(ranks[1:])
+        if schedule.streamed:  # in whole turns
+            widest = -(-widest // SUBGROUP) * SUBGROUP
         self.partials = b.buffer(
             "partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup"
         )
@@ -189,7 +196,7 @@ class _ChainStep:
             vector //= 2
         self.vector = vector
         self.blocks = columns // vector  # of columns
-        self.slices = max(1, min(rows, lanes // self.blocks))
+        self.slices = 1 if chain.schedule.streamed else max(1, min(rows, lanes // self.blocks))
         self.each = -(-rows // self.slices)  # rows of a slice, at most
         self.is_whole = rows % self.slices == 0 and self.slices * self.blocks == lanes
 
@@ -206,9 +213,35 @@ class _ChainStep:
                 loop.yield_(*fetched)
         elif self.times > 1:
             with b.for_(0, self.times) as loop:
-                self.add_up(self.pass_over(b.add(b.mul(loop.index, self.size), self.start)))
+                self.walk(b.add(b.mul(loop.index, self.size), self.start))
         else:
-            self.add_up(self.pass_over(b.const(self.start)))
+            self.walk(b.const(self.start))
+
+    def walk(self, start: Value) -> None:
+        """Do a step with the core at `start`, read from memory."""
+        if self.chain.schedule.streamed and self.columns >= SUBGROUP:
+            self.stream(start)
+        else:
+            self.add_up(self.pass_over(start))
+
+    def stream(self, start: Value) -> None:
+        b, chain = self.b, self.chain
+        stream = RowStream(
+            b,
+            chain.dtype,
+            self.cores,
+            chain.partials,
+            0,
+            self.columns,
+            self.columns,
+            row_start=lambda row: b.add(b.mul(row, self.columns), start),
+            factor=lambda row: b.load("vector", row),
+        )
+        stream.clear()
+        stream.add(0, self.rows, chain.schedule.streamed)
+        b.barrier("workgroup")
+        stream.each(lambda total, column: b.store(total, "vector", column))
+        b.barrier("workgroup")
 
     # --- the core in registers --------------------------------------------------------------
 
@@ -243,20 +276,7 @@ class _ChainStep:
 
         A lane may take several blocks of columns.
         """
-        b, lanes, unroll = self.b, self.chain.schedule.lanes, self.chain.schedule.streamed
-        if unroll:
-            stream = RowStream(
-                b,
-                self.chain.dtype,
-                self.cores,
-                self.chain.partials,
-                self.columns,
-                row_start=lambda row: b.add(b.mul(row, self.columns), start),
-                factor=lambda row: b.load("vector", row),
-            )
-            stream.clear()
-            stream.add(0, self.rows, unroll)
-            return 1
+        b, lanes = self.b, self.chain.schedule.lanes
         if self.slices == 1:
             with b.for_(self.chain.lane, self.blocks, lanes) as loop:
                 self.slice_sum(start, b.const(0), loop.index)

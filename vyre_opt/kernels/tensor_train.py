@@ -8,7 +8,8 @@
                        slot 0    rows 0, s, 2s, ...
                        slot 1    rows 1, s+1, ...               sums of the slots are added up at the end
 
-    streamed       for a CPU: one subgroup adds `unroll` rows at a time to sums that stay in its cache
+    streamed       for a CPU: one subgroup adds `unroll` rows at a time to sums that stay in its cache,
+                   see row_stream
 
 Where a core has too few columns to occupy the target, `splits` workgroups share a block of them, a range of
 rows each.  They leave their sums in @partials, and the one that counts itself last in @arrived adds them up, in
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import isqrt
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
@@ -36,8 +38,8 @@ __all__ = [
     "contract_step_schedule",
 ]
 
-STREAMED_CELLS = 1 << 15  # of a core, from which on a CPU streams rows
-CELLS_PER_THREAD = 1 << 16  # that are worth another thread of a CPU
+STREAMED_COLUMNS, MIN_STREAMED_COLUMNS = 4096, 256  # of a block, on a CPU
+CELLS_PER_THREAD = 1 << 19  # that are worth another thread of a CPU: it may take 30 us to wake
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
 MULTIPROCESSORS = 132
@@ -156,27 +158,22 @@ def _splits(schedule: StepSchedule, inner: int, outer: int) -> int:
 
 
 def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
-    """Small cores and narrow ones are walked by columns, whose sums stay in registers; others are streamed.
+    """Narrow cores have a lane for each column; rows of others are streamed, as long ones as the first cache has room
+    for the sums of.
 
-    Threads share a core by blocks of columns, and by rows only where those are too few: to add up parts takes time.
+    Threads share a core by blocks of columns, of one size, and by rows: few parts, since to add them up takes time.
     """
-    cells = inner * outer
-    threads = min(workers, cells // CELLS_PER_THREAD)
+    threads = min(workers, inner * outer // CELLS_PER_THREAD)
+    most = max(1, isqrt(inner) // 8)  # parts
     if outer < 2 * SUBGROUP:
-        schedule = StepSchedule(SUBGROUP, 8)
-    elif cells < STREAMED_CELLS:
-        return StepSchedule(unroll=2)
-    elif threads < 2:
-        columns = 2048 if outer >= 4096 else 1024 if outer > 1024 else 512
-        schedule = StepSchedule(SUBGROUP, 8 if columns == 2048 else 4, streamed=columns)
-    elif inner < 16:  # all of a column is loaded at once
-        return StepSchedule(unroll=4)
-    else:
-        columns = 128 if cells < 1 << 21 else 256 if cells < 1 << 23 else 1024
-        enough = [wide for wide in (256, 512, 1024, 2048) if wide * threads <= outer]
-        schedule = StepSchedule(SUBGROUP, 8, streamed=max([columns, *enough]))
-    blocks = -(-outer // schedule.columns)
-    return replace(schedule, splits=max(1, min(inner // 64, -(-threads // blocks))))
+        return replace(StepSchedule(SUBGROUP, 8), splits=max(1, min(most, threads)))
+    columns = STREAMED_COLUMNS
+    while columns > MIN_STREAMED_COLUMNS and -(-outer // columns) * most < threads:
+        columns //= 2
+    blocks = -(-outer // columns)
+    if threads > 1 and blocks > 1:
+        columns = -(-outer // blocks // MIN_STREAMED_COLUMNS) * MIN_STREAMED_COLUMNS
+    return StepSchedule(SUBGROUP, 8, splits=max(1, min(most, -(-threads // blocks))), streamed=columns)
 
 
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:
@@ -394,7 +391,7 @@ class _InRegisters(_Step):
 
 
 class _Streamed(_Step):
-    """See RowStream."""
+    """See RowStream; a lane for each column where these are less than its turn."""
 
     def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
         super().__init__(b, dtype, schedule)
@@ -402,16 +399,27 @@ class _Streamed(_Step):
 
     def block(self, first: Value, start: Value, stop: Value) -> None:
         b = self.b
-        stream = RowStream(
-            b,
-            self.dtype,
-            "core",
-            self.sums,
-            b.min(b.sub(self.outer, first), self.schedule.streamed),
-            row_start=lambda row: b.add(b.mul(row, self.outer), first),
-            factor=lambda row: signed(b, b.load("acc", row)),
-        )
-        stream.clear()
-        stream.add(start, stop, self.schedule.unroll)
         is_part = self.schedule.splits > 1
-        stream.each_turn(lambda column: self.put(b.load(self.sums, column), b.add(first, column), is_part))
+        with b.if_(b.ge(self.outer, SUBGROUP)) as is_wide:
+            stream = RowStream(
+                b,
+                self.dtype,
+                "core",
+                self.sums,
+                first,
+                b.min(b.sub(self.outer, first), self.schedule.streamed),
+                self.outer,
+                row_start=lambda row: b.mul(row, self.outer),
+                factor=self.factor,
+            )
+            stream.clear()
+            stream.add(start, stop, self.schedule.unroll)
+            stream.each(lambda total, column: self.put(total, column, is_part))
+        with is_wide.else_(), b.if_(b.lt(b.lane_id(), self.outer)):
+            with b.for_(start, stop, carry=[zero(b, self.dtype)], dtype=DataType.U32) as rows:
+                cell = b.load("core", b.add(b.mul(rows.index, self.outer), b.lane_id()))
+                rows.yield_(multiply_add(b, self.factor(rows.index), signed(b, cell), rows.args[0]))
+            self.put(rows.result, b.lane_id(), is_part)
+
+    def factor(self, row: Value) -> Value:
+        return signed(self.b, self.b.load("acc", row))

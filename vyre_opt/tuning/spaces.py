@@ -109,7 +109,7 @@ CPU: dict[str, Products] = {
     "scan.dfa": ({"lanes": _LANES[:4], "chunk": _CHUNKS},),
     "tt.contract_step": (
         {**_COLUMNS, "lanes": _FINE[:8], "unroll": _TO_16},
-        {**_COLUMNS, "lanes": (32,), "unroll": _TO_16, "streamed": (256, 512, 1024, 2048)},
+        {**_COLUMNS, "lanes": (32,), "unroll": _TO_16, "streamed": (256, 1024, 2048, 4096)},
     ),
     "tt.chain": (
         {**_TABLE, "lanes": _LANES[:5], "vector": _TO_4, "ahead": (0, 16, 32)},

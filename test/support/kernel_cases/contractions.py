@@ -25,7 +25,7 @@ U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
 KINDS = {U32: np.uint32, I32: np.int32, F32: np.float32}
 
 MATRICES = ((1, 1), (5, 33), (33, 5), (7, 1000), (2, 4097))
-CORES = ((1, 1), (1, 300), (300, 1), (33, 31), (64, 4097), (387, 256))
+CORES = ((1, 1), (1, 300), (300, 1), (33, 31), (19, 70), (64, 4097), (387, 256))
 CHAINS: tuple[tuple[int, ...], ...] = (
     (1, 1),
     (1, 5),
@@ -115,6 +115,7 @@ def _steps(outer: int) -> Iterator[StepSchedule]:
         yield StepSchedule(256, 3, across=32, vector=vector, splits=splits)
         yield StepSchedule(256, 1, across=64, vector=1, splits=splits)
         yield StepSchedule(32, 2, streamed=64, splits=splits)
+        yield StepSchedule(32, 8, streamed=4096, splits=splits)
 
 
 def _step(dtype: DataType, inner: int, outer: int, schedule: StepSchedule) -> Callable[[], Use]:
