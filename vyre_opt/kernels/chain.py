@@ -10,6 +10,8 @@ table over the rows and columns of the core, with `vector` columns for each lane
 
 Consecutive steps of one shape are a loop.  Cores do not depend on the accumulator, so a lane's part of
 a core is loaded one step ahead of its use, if it is small enough for registers.
+
+On a CPU the lanes are one subgroup, which streams the rows of a core (see row_stream) or has a lane for each column.
 """
 
 from __future__ import annotations
@@ -160,7 +162,7 @@ def chain(
     with b.if_(b.eq(b.workgroup_id("x"), 0)):
         with b.for_(work.lane, ranks[0], schedule.lanes) as loop:
             b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
-        b.barrier("workgroup")
+        work.barrier()
         for step in steps:
             _ChainStep(work, step).build()
         with b.for_(work.lane, ranks[-1], schedule.lanes) as loop:
@@ -182,6 +184,10 @@ class _ChainState:
             "partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup"
         )
         self.lane = b.local_id("x", name="lane")
+
+    def barrier(self) -> None:
+        """Lanes that stream rows are one subgroup, which goes on in step: on a CPU this barrier costs nothing."""
+        self.b.barrier("subgroup" if self.schedule.streamed else "workgroup")
 
 
 class _ChainStep:
@@ -239,9 +245,9 @@ class _ChainStep:
         )
         stream.clear()
         stream.add(0, self.rows, chain.schedule.streamed)
-        b.barrier("workgroup")
+        chain.barrier()
         stream.each(lambda total, column: b.store(total, "vector", column))
-        b.barrier("workgroup")
+        chain.barrier()
 
     # --- the core in registers --------------------------------------------------------------
 
@@ -306,10 +312,10 @@ class _ChainStep:
     def add_up(self, slices: int) -> None:
         """Add up the partial sums of `slices` slices into @vector, with a barrier before and after."""
         b = self.b
-        b.barrier("workgroup")
+        self.chain.barrier()
         with b.for_(self.chain.lane, self.columns, self.chain.schedule.lanes) as loop:
             with b.for_(1, slices, carry=[b.load("partials", loop.index)]) as parts:
                 part = b.load("partials", b.add(b.mul(parts.index, self.columns), loop.index))
                 parts.yield_(b.add(parts.args[0], part))
             b.store(parts.result, "vector", loop.index)
-        b.barrier("workgroup")
+        self.chain.barrier()
