@@ -77,7 +77,7 @@ CPU: dict[str, Make] = {
     "softmax_f32": lambda: softmax(512, 1024),
     "prefix": lambda: prefix(1 << 20),
     "embedding": lambda: embedding(2048, 16, (50, 60, 50)),
-    "chain": lambda: chain(32, 64),
+    "chain": lambda: chain(32, 256),
     "decode_scan": lambda: SearchWorkload(1 << 20),
     "dfa": lambda: dfa(1 << 20),
     "base64": lambda: base64(4 << 20),

@@ -103,7 +103,7 @@ def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
     for rank in (1, 16, 127, 128, 512):
         schedule = chain_schedule((1, rank, rank, 1), "cpu")
-        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (32, 4, 0, 1)
+        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (32, 2, 0, 1)
 
 
 def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:

@@ -83,7 +83,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     each other.  It streams rows.
     """
     if target == "cpu":
-        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=4)
+        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
     cells = max((x * y for x, y in pairwise(ranks)), default=1)
     if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
         for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
