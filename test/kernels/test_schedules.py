@@ -18,7 +18,7 @@ from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
-from vyre_opt.kernels.tensor_train import contract_step_schedule
+from vyre_opt.kernels.tensor_train import contract_step_grid, contract_step_schedule
 from vyre_opt.tuning.workload import KernelWorkload
 
 #            p, q and inner ranks of a table's cores
@@ -164,6 +164,23 @@ def test_a_row_of_one_vector_is_a_lane_on_a_gpu() -> None:
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
     rows = {None: 16, 1: 1, 3: 2, 64: 16, 127: 16, 128: 32, 4096: 32}
     assert {inner: contract_step_schedule(inner, None, "sm_90").unroll for inner in rows} == rows
+
+
+def test_large_cores_are_shared_by_threads() -> None:
+    """By blocks of columns of one size, by rows where columns are few; and a small core by none."""
+
+    def shape(inner: int, outer: int, workers: int) -> tuple[int, int, int]:
+        schedule = contract_step_schedule(inner, inner * outer, "cpu", workers=workers)
+        return schedule.streamed, schedule.splits, contract_step_grid(schedule, outer)
+
+    assert shape(700, 700, 16) == shape(700, 700, 1) == shape(2048, 2048, 1) == (4096, 1, 1)
+    assert shape(2048, 2048, 2) == (1024, 1, 2)
+    assert shape(2048, 2048, 8) == (256, 1, 8)
+    assert shape(1618, 2624, 2) == (1344, 1, 2)
+    assert shape(300, 9000, 2) == (2304, 1, 4)
+    assert shape(6000, 200, 2) == (256, 2, 2)
+    assert shape(30, 40000, 2) == (4032, 1, 10)
+    assert shape(20000, 50, 1) == (0, 1, 2)
 
 
 def test_scan_on_a_gpu_has_a_tile_for_each_processor_or_many_of_few_subgroups() -> None:

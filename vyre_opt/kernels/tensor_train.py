@@ -161,19 +161,17 @@ def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
     """Narrow cores have a lane for each column; rows of others are streamed, as long ones as the first cache has room
     for the sums of.
 
-    Threads share a core by blocks of columns, of one size, and by rows: few parts, since to add them up takes time.
+    Threads share a core by blocks of columns, and by rows only where those are too few: to add up parts takes time.
     """
     threads = min(workers, inner * outer // CELLS_PER_THREAD)
-    most = max(1, isqrt(inner) // 8)  # parts
-    if outer < 2 * SUBGROUP:
-        return replace(StepSchedule(SUBGROUP, 8), splits=max(1, min(most, threads)))
-    columns = STREAMED_COLUMNS
-    while columns > MIN_STREAMED_COLUMNS and -(-outer // columns) * most < threads:
-        columns //= 2
-    blocks = -(-outer // columns)
-    if threads > 1 and blocks > 1:
-        columns = -(-outer // blocks // MIN_STREAMED_COLUMNS) * MIN_STREAMED_COLUMNS
-    return StepSchedule(SUBGROUP, 8, splits=max(1, min(most, -(-threads // blocks))), streamed=columns)
+    if threads < 2:
+        return StepSchedule(SUBGROUP, 8, streamed=STREAMED_COLUMNS if outer >= 2 * SUBGROUP else 0)
+    rounds = -(-outer // (threads * STREAMED_COLUMNS))
+    blocks = max(1, min(rounds * threads, outer // MIN_STREAMED_COLUMNS))
+    parts = max(1, min(isqrt(inner) // 8, -(-threads // blocks)))
+    each = -(-outer // blocks)
+    columns = -(-each // (2 * SUBGROUP)) * 2 * SUBGROUP
+    return StepSchedule(SUBGROUP, 8, splits=parts, streamed=columns if outer >= 2 * SUBGROUP else 0)
 
 
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:
