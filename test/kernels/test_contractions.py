@@ -51,7 +51,7 @@ def tables(rng: np.random.Generator) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", quick(["u4", "f4", "i4"], keep=1))
 def test_chain_of_several_launches(rng: np.random.Generator, dtype: str) -> None:
     """As its steps one by one, `out` too; what does not fit is refused before anything runs."""
-    ranks = [5, 1200, 900, *[3] * 14, 600, 500, 2]
+    ranks = [5, 1500, 1400, *[3] * 14, 600, 500, 2]
     acc = rng.integers(-9, 9, 5).astype(dtype)
     cores = [rng.integers(-9, 9, size).astype(dtype) for size in itertools.pairwise(ranks)]
     if dtype != "f4":

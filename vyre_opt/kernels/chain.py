@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from math import inf
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
@@ -30,6 +31,7 @@ from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
 from .targets import is_gpu
+from .tensor_train import CELLS_PER_THREAD
 
 __all__ = ["ChainSchedule", "chain", "chain_groups", "chain_schedule", "uniform_ranks"]
 
@@ -38,7 +40,8 @@ MAX_TOGETHER, MAX_TOGETHER_ON_CPU = 8, 16
 """Cores of a launch that are buffers of their own; its code grows with them, and the time to compile it."""
 
 LARGE, ALONE = 1 << 20, 1 << 18
-"""Elements of a core from which on a launch of its own is worth it; and those where, without, one processor does it."""
+"""Elements of a core from which on a GPU a launch of its own is worth it; and those where, without, one processor does
+it."""
 
 SPREAD_CELLS = 192 * 192  # elements of a core from which on several workgroups are faster than one
 
@@ -101,13 +104,12 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
     A large core has a launch of its own, a contract_step, which all multiprocessors or threads share.
     """
     cells = [x * y for x, y in pairwise(ranks)]
-    is_shared = is_gpu(target) or workers > 1
-    largest = LARGE if is_shared else max(cells, default=0) + 1
+    shared = LARGE if is_gpu(target) else 2 * CELLS_PER_THREAD if workers > 1 else inf
     most = MAX_TOGETHER if is_gpu(target) else MAX_TOGETHER_ON_CPU
     groups: list[tuple[int, int]] = []
     for k, count in enumerate(cells):
         joins = groups and groups[-1][1] - groups[-1][0] < most
-        if joins and max(count, cells[k - 1]) < largest:
+        if joins and max(count, cells[k - 1]) < shared:
             groups[-1] = groups[-1][0], k + 1
         else:
             groups.append((k, k + 1))

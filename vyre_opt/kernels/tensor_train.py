@@ -31,6 +31,7 @@ from .row_stream import RowStream
 from .targets import is_gpu
 
 __all__ = [
+    "CELLS_PER_THREAD",
     "StepSchedule",
     "contract_step",
     "contract_step_grid",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 STREAMED_COLUMNS, MIN_STREAMED_COLUMNS = 4096, 256  # of a block, on a CPU
-CELLS_PER_THREAD = 1 << 19  # that are worth another thread of a CPU: it may take 30 us to wake
+CELLS_PER_THREAD = 1 << 20  # that are worth another thread of a CPU: they take 140 us, to wake it 30 or more
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
 MULTIPROCESSORS = 132
