@@ -167,15 +167,22 @@ def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
 
 
 def test_large_cores_are_shared_by_threads() -> None:
-    """By blocks of columns of one size, by rows where columns are few; and a small core by none."""
+    """By blocks of columns of one size, by rows where those are few; and a small core by none.
+
+    Of three threads or more some are awake, and each has two pieces, so that one that comes late does no harm.
+    """
 
     def shape(inner: int, outer: int, workers: int) -> tuple[int, int, int]:
         schedule = contract_step_schedule(inner, inner * outer, "cpu", workers=workers)
         return schedule.streamed, schedule.splits, contract_step_grid(schedule, outer)
 
-    assert shape(1024, 1024, 16) == shape(2048, 2048, 1) == (4096, 1, 1)
+    assert shape(256, 256, 16) == shape(1024, 1024, 2) == shape(2048, 2048, 1) == (4096, 1, 1)
     assert shape(2048, 2048, 2) == (1024, 1, 2)
-    assert shape(2048, 2048, 8) == (512, 1, 4)
+    assert shape(1024, 1024, 16) == (256, 3, 12)
+    assert shape(2048, 2048, 8) == (512, 4, 16)
+    assert shape(200, 5000, 16) == (512, 1, 10)
+    assert shape(3000, 200, 16) == (256, 6, 6)
+    assert shape(8000, 3000, 4) == (768, 2, 8)
     assert shape(1618, 2624, 2) == (1344, 1, 2)
     assert shape(300, 9000, 2) == (2304, 1, 4)
     assert shape(12000, 200, 2) == (256, 2, 2)

@@ -113,10 +113,9 @@ def put_together(expr: AffineExpr, local_ids: Iterable[AffineExpr], lanes: int) 
     ids = [symbol for local in local_ids for symbol in local.terms]
     terms = {s: _at_lane(own, s.by_lane.index(1)) - first for s in ids if s.by_lane is not None}
     affine = AffineExpr(first, terms)
-    last = lanes - 1  # where most that are not affine differ
-    if _at_lane(affine, last) != _at_lane(own, last) or sum_by_lane(affine, lanes) != sum_by_lane(own, lanes):
-        return expr
-    return affine + expr.without(own.terms)
+    differs = _at_lane(affine, lanes - 1) != _at_lane(own, lanes - 1)  # as most that are not affine do there
+    is_equal = not differs and sum_by_lane(affine, lanes) == sum_by_lane(own, lanes)
+    return affine + expr.without(own.terms) if is_equal else expr
 
 
 def _at_lane(expr: AffineExpr, lane: int) -> int:

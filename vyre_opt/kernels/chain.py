@@ -31,7 +31,7 @@ from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
 from .targets import is_gpu
-from .tensor_train import CELLS_PER_THREAD
+from .tensor_train import cells_per_thread
 
 __all__ = ["ChainSchedule", "chain", "chain_groups", "chain_schedule", "uniform_ranks"]
 
@@ -104,7 +104,7 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
     A large core has a launch of its own, a contract_step, which all multiprocessors or threads share.
     """
     cells = [x * y for x, y in pairwise(ranks)]
-    shared = LARGE if is_gpu(target) else 2 * CELLS_PER_THREAD if workers > 1 else inf
+    shared = LARGE if is_gpu(target) else 2 * cells_per_thread(workers) if workers > 1 else inf
     most = MAX_TOGETHER if is_gpu(target) else MAX_TOGETHER_ON_CPU
     groups: list[tuple[int, int]] = []
     for k, count in enumerate(cells):

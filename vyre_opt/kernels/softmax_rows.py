@@ -5,9 +5,9 @@ The schedule chooses between six forms:
     a row for each group of `lanes` <= 32     short rows, in registers; no barrier
     a row for each lane, through workgroup    rows too short and of a width for which no vector load is
     memory                                    aligned: all rows of a workgroup are moved as one run
-    a row for each workgroup, in registers    one read, one write, one barrier
-    a row for several workgroups              wide or few rows, on a GPU: in registers, or in workgroup memory as
+    a row for each workgroup                  one read, one write, one barrier: in registers, or in workgroup memory as
                                               loaded, where bf16 takes half the place that it takes as f32
+    a row for several workgroups              wide or few rows, on a GPU: likewise
     a row for each workgroup, read twice      long rows: maximum and sum in the first pass
     a row for each subgroup, with its powers  for the CPU target, where workgroup memory is
     exp(x - max) in workgroup memory          ordinary memory that stays in the cache
@@ -127,7 +127,7 @@ class _Softmax:
         self.tile: Buffer | None = None
         if schedule.staged:
             self.tile = b.buffer("rows", DataType.F32, self.columns * schedule.rows, "workgroup")
-        elif schedule.tile and schedule.splits > 1:
+        elif schedule.tile and self.lanes > SUBGROUP:
             part = self.rounds * self.lanes * self.vector
             self.tile = b.buffer("part", x.dtype, part, "workgroup")
         elif schedule.tile:
@@ -182,7 +182,7 @@ class _Softmax:
             self.kept_rows([(row, exists)])
             return
         self.enter(row, exists)
-        if self.tile is not None and self.shared is not None:
+        if self.tile is not None and self.lanes > SUBGROUP:
             self.parked_part(self.tile)
         elif self.tile is not None:
             self.tiled_row(self.tile)

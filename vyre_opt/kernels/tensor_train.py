@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isqrt
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
@@ -31,7 +30,7 @@ from .row_stream import RowStream
 from .targets import is_gpu
 
 __all__ = [
-    "CELLS_PER_THREAD",
+    "cells_per_thread",
     "StepSchedule",
     "contract_step",
     "contract_step_grid",
@@ -39,8 +38,8 @@ __all__ = [
     "contract_step_schedule",
 ]
 
-STREAMED_COLUMNS, MIN_STREAMED_COLUMNS = 4096, 256  # of a block, on a CPU
-CELLS_PER_THREAD = 1 << 20  # that are worth another thread of a CPU: they take 140 us, to wake it 30 or more
+STREAMED_COLUMNS = 4096  # most of a block, on a CPU: their sums stay in its first cache
+ROWS_PER_PART = 128  # at least, where threads share the rows of a block
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
 MULTIPROCESSORS = 132
@@ -162,17 +161,27 @@ def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
     """Narrow cores have a lane for each column; rows of others are streamed, as long ones as the first cache has room
     for the sums of.
 
-    Threads share a core by blocks of columns, and by rows only where those are too few: to add up parts takes time.
+    Threads share a core by blocks of columns, and by rows where those are too few.
     """
-    threads = min(workers, inner * outer // CELLS_PER_THREAD)
-    if threads < 2:
-        return StepSchedule(SUBGROUP, 8, streamed=STREAMED_COLUMNS if outer >= 2 * SUBGROUP else 0)
-    rounds = -(-outer // (threads * STREAMED_COLUMNS))
-    blocks = max(1, min(rounds * threads, outer // MIN_STREAMED_COLUMNS))
-    parts = max(1, min(isqrt(inner) // 8, -(-threads // blocks)))
-    each = -(-outer // blocks)
-    columns = -(-each // (2 * SUBGROUP)) * 2 * SUBGROUP
-    return StepSchedule(SUBGROUP, 8, splits=parts, streamed=columns if outer >= 2 * SUBGROUP else 0)
+    is_wide = outer >= 2 * SUBGROUP
+    pieces = min(2 * workers if workers > 2 else workers, inner * outer // cells_per_thread(workers))
+    if pieces < 2:
+        return StepSchedule(SUBGROUP, 8, streamed=STREAMED_COLUMNS if is_wide else 0)
+    least = 8 * SUBGROUP if outer <= 1024 else 16 * SUBGROUP  # of less, too little of a row is read at a time
+    rounds = -(-outer // (workers * STREAMED_COLUMNS))
+    columns = max(least, -(-outer // (rounds * workers * 2 * SUBGROUP)) * 2 * SUBGROUP)
+    blocks = -(-outer // (columns if is_wide else SUBGROUP))
+    parts = max(1, min(inner // ROWS_PER_PART, -(-pieces // blocks)))
+    return StepSchedule(SUBGROUP, 8, splits=parts, streamed=columns if is_wide else 0)
+
+
+def cells_per_thread(workers: int) -> int:
+    """Elements of a core that are worth another thread of a CPU.
+
+    To wake a thread takes 30 us and more, in which one adds up 2^18.  Where there are more than two CPUs, threads stay
+    awake from call to call.
+    """
+    return 1 << 20 if workers <= 2 else 3 << 15
 
 
 def contract_step_grid(schedule: StepSchedule, rank: int) -> int:

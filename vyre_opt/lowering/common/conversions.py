@@ -6,6 +6,8 @@ The same code serves scalars and vectors of lanes.  A value is held in the carri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...ir.types import DataType
 from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
@@ -159,6 +161,20 @@ def through_odd(w: Writer, shape: LaneShape, value: str) -> str:
 def memory_type(dtype: DataType) -> str:
     """The LLVM type of one element of a scalar type in memory."""
     return _MEMORY.get(dtype.name) or f"i{dtype.bits}"
+
+
+def round_pairs_to_bf16(w: Writer, values: Sequence[str]) -> list[str]:
+    """An even number of floats rounded to bf16, still carried as float: two by one instruction.
+
+    For where `rounds_to_bf16`; which NaN comes of a NaN is not specified.
+    """
+    rounded = []
+    for low, high in zip(values[::2], values[1::2], strict=True):
+        pair = w.call("llvm.nvvm.ff2bf16x2.rn", "<2 x bfloat>", [("float", high), ("float", low)])
+        bits = w.emit(f"bitcast <2 x bfloat> {pair} to i32")
+        halves = w.emit(f"shl i32 {bits}, 16"), w.emit(f"and i32 {bits}, -65536")
+        rounded += [w.emit(f"bitcast i32 {half} to float") for half in halves]
+    return rounded
 
 
 def bits_of(w: Writer, shape: LaneShape, dtype: DataType, value: str) -> str:

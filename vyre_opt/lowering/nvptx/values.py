@@ -180,7 +180,11 @@ def _select(emitter: FunctionEmitter, op: Op) -> None:
 def _cast(emitter: FunctionEmitter, op: Op) -> None:
     source, target = op.operands[0].type.element, op.results[0].type.element
     elements = emitter.get(op.operands[0])
-    emitter.set(op, *(conversions.convert(emitter.w, SCALAR, source, target, x) for x in elements))
+    in_pairs = emitter.w.module.rounds_to_bf16 and len(elements) % 2 == 0
+    if in_pairs and target.name == "bf16" and source.name in ("f16", "f32"):
+        emitter.set(op, *conversions.round_pairs_to_bf16(emitter.w, elements))
+    else:
+        emitter.set(op, *(conversions.convert(emitter.w, SCALAR, source, target, x) for x in elements))
 
 
 def _bitcast(emitter: FunctionEmitter, op: Op) -> None:
