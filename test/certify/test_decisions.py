@@ -448,6 +448,50 @@ def test_launches_without_races_are_joined(other: str, expected: set[str]) -> No
     assert ("refuted" in found) == ("refuted" in expected)
 
 
+def test_a_race_in_a_loop_that_the_other_launch_has_not() -> None:
+    """Every workgroup of which @z has a 0 stores the first elements, in its second loop; such a workgroup loads them."""
+    text = """vyre 1
+    program @a workgroup(4) {
+      buffer @z : u32[2] read binding(0)
+      buffer @m : u32[16] write binding(1)
+      %w = workgroup_id x
+      %l = local_id x
+      %zero = const 0 : u32
+      %o = load @z[%w] : u32
+      %p = eq %o, %zero : u32
+      %n = for %r = 0 to %o step 1 iter(%c = %zero : u32) { %d = add %c, %r : u32 yield %d }
+      for %k = 0 to 8 step 1 { if %p { %e = add %n, %k : u32 store %e, @m[%l] : u32 } }
+    }
+    program @c workgroup(4) {
+      buffer @z : u32[2] read binding(0)
+      buffer @m : u32[16] read binding(1)
+      buffer @y : u32[8] write binding(2)
+      %w = workgroup_id x
+      %l = local_id x
+      %g = global_id x
+      %zero = const 0 : u32
+      %s = for %k = 0 to 8 step 2 iter(%a = %zero : u32) {
+        %o = load @z[%w] : u32
+        %p = eq %o, %zero : u32
+        %b = if %p -> u32 { %v = load @m[%l] : u32 %t = add %a, %v : u32 yield %t } else { yield %a }
+        yield %b
+      }
+      for %r = 0 to 8 step 1 { %u = add %s, %r : u32 store %u, @y[%g] : u32 }
+    }
+    pipeline @main {
+      buffer @z : u32[2] live_in live_out
+      buffer @m : u32[16]
+      buffer @y : u32[8] write
+      launch @a grid(2) (@z, @m)
+      launch @c grid(2) (@z, @m, @y)
+    }
+    """
+    module = parse(text)
+    pipeline = module.pipelines["main"]
+    launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+    assert statuses(list(meet_in_one(module, pipeline, launches, ()))) == {"proved"}
+
+
 @pytest.mark.parametrize("grid", ["max(1, ceil_div(len(@x), 64))", "ceil_div(len(@x), 64), 1, 1"])
 def test_joined_launches_of_open_sizes(grid: str) -> None:
     """The grid is not known along x, so it may be any; along y and z it is."""

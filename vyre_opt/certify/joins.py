@@ -269,7 +269,10 @@ def _races_of(
     """That the races do not happen which any lane of the workgroup `there` has, by the values of a model, with what the
     launch accesses `here`."""
     lane = [z3.Int(f"race.{axis}") for axis in AXES]
-    races = list(_races(member, access, here, there, index, lane))
+    races = [
+        *_races(member, access, here, there, index, lane),
+        *_races(member, access, here, there, index, lane, at_first=True),
+    ]
     facts = []
     for ids in product(*map(range, member.nesting.program.workgroup)) if races else ():
         at = list(zip(lane, map(z3.IntVal, ids), strict=True))
@@ -294,11 +297,13 @@ def _races(
     there: Point,
     index: z3.ArithRef,
     local: Sequence[z3.ArithRef],
+    at_first: bool = False,
 ) -> Iterator[z3.BoolRef]:
     """That an access of the launch by the lane `local` of the workgroup `there` is of an element that `access` is of
-    `here`; none for one that depends on what is not known."""
+    `here`; none for one that depends on what is not known.  In the iterations of `there`, as far as it has such, or
+    `at_first`."""
     loops = [op for op in member.nesting.ops if op.name == "for"]
-    numbers = [*there.iterations.values(), *[z3.IntVal(0)] * len(loops)]
+    numbers = [*([] if at_first else there.iterations.values()), *[z3.IntVal(0)] * len(loops)]
     iterations = dict(zip(loops, numbers, strict=False))
     has_barrier = any(op.name == "barrier" for op in member.nesting.ops)
     group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
