@@ -448,6 +448,28 @@ def test_launches_without_races_are_joined(other: str, expected: set[str]) -> No
     assert ("refuted" in found) == ("refuted" in expected)
 
 
+@pytest.mark.parametrize(("default", "guards"), [(3, 0), (0, 1), (None, 1)])
+def test_specialization_constants_have_their_defaults(default: int | None, guards: int) -> None:
+    """What the lowering leaves out since the value is fixed is a decision, and is proved for that value."""
+    value = "" if default is None else f" = {default}"
+    text = f"""vyre 1
+    program @p workgroup(32) {{
+      buffer @x : u32[64] read_write binding(0) live_in live_out
+      spec @k : u32{value}
+      %l = local_id x
+      %k = spec @k : u32
+      %i = add %l, %k : u32
+      %v = load @x[%i] : u32
+      %q = div %v, %k : u32
+      store %q, @x[%l] : u32
+    }}
+    """
+    found = [(d.what, d.status) for d in decisions_of(text) if d.by == "lowering"]
+    assert ("@p: div needs no guard" in dict(found)) == (not guards)
+    assert ("@p: load @x is in bounds" in dict(found)) == (default is not None)
+    assert set(dict(found).values()) == {"proved"}
+
+
 def test_a_race_in_a_loop_that_the_other_launch_has_not() -> None:
     """Every workgroup of which @z has a 0 stores the first elements, in its second loop; such a workgroup loads them."""
     text = """vyre 1

@@ -16,13 +16,14 @@ __all__ = ["in_bounds", "shown_at", "unguarded"]
 
 
 def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
-    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer."""
+    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer.  Here and below
+    specialization constants have their defaults, with which the program is compiled."""
     nesting = Nesting(program)
     wanted = set(proven)
     for access in accesses_of(nesting):
         if access.op not in wanted:
             continue
-        point = Point.any(nesting, Group(program), "lane")
+        point = Point.any(nesting, _group(program), "lane")
         index = point.integer(access.op.index).term
         count = point.group.length(access.buffer).term
         yield Obligation(
@@ -40,7 +41,7 @@ def unguarded(program: Program, ops: Mapping[Op, int]) -> Iterator[Obligation]:
     is undefined, active or not.  `ops`: with how many lanes compute each, which may be more than the workgroup's."""
     nesting = Nesting(program)
     for op, lanes in ops.items():
-        point = Point.computed(nesting, Group(program), "lane", lanes)
+        point = Point.computed(nesting, _group(program), "lane", lanes)
         second = point.integer(op.operands[1]).term
         bits = op.result.type.bits or 1
         if op.name in ("shl", "shr"):
@@ -58,6 +59,11 @@ def unguarded(program: Program, ops: Mapping[Op, int]) -> Iterator[Obligation]:
             claim,
             shown_at(point, operand=second),
         )
+
+
+def _group(program: Program) -> Group:
+    defaults = {spec.name: spec.default for spec in program.specs.values()}
+    return Group(program, specs=defaults)
 
 
 def shown_at(point: Point, **terms: z3.ArithRef) -> dict[str, z3.ArithRef]:

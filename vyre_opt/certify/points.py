@@ -96,14 +96,15 @@ class Group:
     """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
     `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open, None for
-    an axis that it leaves open too.  `facts`: what is true of the terms.  `wraps`: whether a term of its points has a
-    `%` as large as a type's.
+    an axis that it leaves open too.  `specs`: specialization constants that are fixed.  `facts`: what is true of the
+    terms.  `wraps`: whether a term of its points has a `%` as large as a type's.
     """
 
     program: Program
     name: str = MAIN_GROUP
     grid: Grid = (None, None, None)
     lengths: Mapping[str, int] = field(default_factory=dict)
+    specs: Mapping[str, object] = field(default_factory=dict)
     facts: list[z3.BoolRef] = field(default_factory=list)
     shared: dict[object, Integer] = field(default_factory=dict)
     wraps: bool = False
@@ -405,6 +406,9 @@ def _len(point: Point, op: Op) -> Integer:
 
 
 def _spec(point: Point, op: Op) -> Integer | None:
+    value = point.group.specs.get(op.attrs["spec"])
+    if isinstance(value, int) and op.result.type.is_int:
+        return _exactly(value)
     low, high = type_range(op.result.type)
     return point.group.variable(("spec", op.attrs["spec"]), f"spec.{op.attrs['spec']}", low, high)
 

@@ -6,8 +6,8 @@ Each has a certificate, as data.
                                                    the same of what is left of the buffer behind the access
     claim: no_guard    operand, lanes              least and largest divisor or amount, in this many lanes
 
-A CPU computes all lanes of the last subgroup, of which some may lie beyond the workgroup; a GPU may leave out guards
-that it needs.
+Specialization constants have their defaults, which `--spec` sets.  A CPU computes all lanes of the last subgroup, of
+which some may lie beyond the workgroup; a GPU may leave out guards that it needs.
 
 A fact is an expression that is not negative, `times` so often, because of an op: the comparison of a branch or loop
 around, the loop, or one whose result has a property.  Ops are given by their numbers in the program's text.
@@ -33,9 +33,10 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     """The ops of a program whose lowering rests on a proof, in its order, each with its certificate."""
     ops = list(program.walk())
     numbers = {op: number for number, op in enumerate(ops)}
-    proofs = BoundsProofs(program)
+    specs = {spec.name: spec.default for spec in program.specs.values()}
+    proofs = BoundsProofs(program, specs)
     whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
-    computed = ((whole, ValueForms(program, whole_subgroups=True)), (program.lanes, proofs.forms))
+    computed = ((whole, ValueForms(program, specs, whole_subgroups=True)), (program.lanes, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
         proof = proofs.proven.get(op)
