@@ -577,3 +577,38 @@ def test_formulas_for_other_solvers() -> None:
     solver = z3.Solver()
     solver.from_string(smt2(claim))
     assert solver.check() == z3.sat, "it can be negated: the access is out of bounds"
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "%v{next} = add %v{k}, %l : u32",
+        "%v{next} = min %v{k}, %c7 : u32",
+        "%q{k} = ne %l, %c7 : u32 %p{next} = and %p{k}, %q{k} : bool %v{next} = max %v{k}, %l : u32",
+        "%p{next} = and %p{k}, %p{k} : bool %v{next} = xor %v{k}, %c7 : u32",
+        "%p{next} = not %p{k} : bool %v{next} = sub %v{k}, %l : u32",
+    ],
+)
+def test_long_chains(chain: str) -> None:
+    """Of ops behind an index, a condition and a divisor: neither prover runs out of stack, or writes out what is shared."""
+    lines = "".join(chain.format(k=k, next=k + 1) + "\n" for k in range(1500))
+    last = "p1500" if "%p{next}" in chain else "p0"
+    text = f"""vyre 1
+    program @p workgroup(64) {{
+      buffer @x : u32[64] read_write binding(0) live_in live_out
+      %l = local_id x
+      %c7 = const 7 : u32
+      %v0 = load @x[%l] : u32
+      %p0 = lt %l, %c7 : u32
+      {lines}
+      %i = rem %v1500, %c7 : u32
+      if %{last} {{
+        %a = load @x[%i] : u32
+        %d = div %a, %v1500 : u32
+        store %d, @x[%l] : u32
+      }}
+    }}
+    """
+    decisions = decisions_of(text)
+    assert {d.status for d in decisions if d.by == "lowering"} == {"proved"}
+    assert "@p: load @x is in bounds" in {d.what for d in decisions}

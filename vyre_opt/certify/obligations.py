@@ -8,16 +8,15 @@ terms say: then the answer is unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import z3
-from z3 import z3util
 
 from ..ir.program import Op
 from .points import LEAST_WRAP, MAIN_GROUP, Point
 
-__all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2"]
+__all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2", "variables"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
@@ -144,14 +143,11 @@ def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
     if not any(point.group.wraps for point in obligation.points):
         return []  # which most are, and to search costs more than to prove
     remainders: list[z3.ExprRef] = []
-    # by id, which is the term's while that is held: whether all its variables are a workgroup's, whether it has a %
-    visited: dict[int, tuple[z3.ExprRef, bool, bool]] = {}
-
-    def visit(term: z3.ExprRef) -> tuple[bool, bool]:
-        if (known := visited.get(term.get_id())) is not None:
-            return known[1:]
+    # by id: whether all variables of a term are a workgroup's, whether it has a %
+    known: dict[int, tuple[bool, bool]] = {}
+    for term in subterms([*obligation.assumptions(), obligation.claim, *obligation.enough]):
         children, symbol = term.children(), term.decl()
-        below = [visit(child) for child in children]
+        below = [known[child.get_id()] for child in children]
         is_shared, has_mod = all(shared for shared, _ in below), any(mod for _, mod in below)
         if symbol.kind() == z3.Z3_OP_UNINTERPRETED and not children:
             is_shared = symbol.name().startswith(f"{MAIN_GROUP}.")
@@ -164,17 +160,36 @@ def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
             ):
                 remainders.append(term)
             has_mod = True
-        visited[term.get_id()] = term, is_shared, has_mod
-        return is_shared, has_mod
-
-    for part in (*obligation.assumptions(), obligation.claim, *obligation.enough):
-        visit(part)
+        known[term.get_id()] = is_shared, has_mod
     return [(term, z3.Int(f"base.{number}")) for number, term in enumerate(remainders)]
+
+
+def subterms(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
+    """The terms and all that they are made of, each once, parts before wholes."""
+    found: list[z3.ExprRef] = []
+    ids: set[int] = set()
+    pending = [(term, False) for term in terms]
+    while pending:
+        term, has_parts = pending.pop()
+        if term.get_id() in ids:
+            continue
+        if has_parts:
+            ids.add(term.get_id())
+            found.append(term)
+        else:
+            pending.append((term, True))
+            pending += [(child, False) for child in term.children()]
+    return found
+
+
+def variables(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
+    """The variables in terms."""
+    return [t for t in subterms(terms) if z3.is_const(t) and t.decl().kind() == z3.Z3_OP_UNINTERPRETED]
 
 
 def _free_values(obligation: Obligation) -> list[str]:
     """The values whose free variables the claim or what is given mentions."""
-    names = {str(v) for part in (obligation.claim, *obligation.given) for v in z3util.get_vars(part)}
+    names = {str(v) for v in variables([obligation.claim, *obligation.given])}
     free = {name: value for point in obligation.points for name, value in point.free.items()}
     return sorted({f"%{free[name].name}" for name in names & free.keys()})
 

@@ -29,6 +29,9 @@ MOST_INVOCATIONS = 1 << 32
 MAIN_GROUP = "w"
 """The name of the workgroup, where there is only one in question."""
 
+MAX_DEPTH = 8
+"""Conditions of conditions, beyond which one gets a name: z3 writes out what `and` and `or` share."""
+
 LEAST_WRAP = 1 << 8
 """The modulus of the narrowest type."""
 
@@ -174,6 +177,7 @@ class Point:
         self.free: dict[str, Value] = {}
         self.integers: dict[Value, Integer] = {}
         self.booleans: dict[Value, z3.BoolRef] = {}
+        self.depths: dict[Value, int] = {}  # of the terms of conditions
 
     @staticmethod
     def any(nesting: Nesting, group: Group, name: str, contents: Mapping[str, str] | None = None) -> Point:
@@ -250,16 +254,47 @@ class Point:
 
     def integer(self, value: Value) -> Integer:
         """An integer value."""
-        known = self.integers.get(value)
-        if known is None:
-            known = self.integers[value] = self._integer(value)
-        return known
+        if value not in self.integers:
+            self._visit(value)
+        return self.integers[value]
 
     def boolean(self, value: Value) -> z3.BoolRef:
-        known = self.booleans.get(value)
-        if known is None:
-            known = self.booleans[value] = self._boolean(value)
-        return known
+        if value not in self.booleans:
+            self._visit(value)
+        return self.booleans[value]
+
+    def _visit(self, value: Value) -> None:
+        """Make the terms of a value and of what it comes from, operands before results, however long the chain."""
+        pending = [value]
+        while pending:
+            value = pending[-1]
+            known = self.booleans if value.type.is_bool else self.integers
+            missing = [] if value in known else [v for v in self._sources(value) if not self._is_known(v)]
+            pending += missing
+            if not missing:
+                pending.pop()
+                if value.type.is_bool and value not in known:
+                    self.booleans[value] = self._boolean(value)
+                elif value not in known:
+                    self.integers[value] = self._integer(value)
+
+    def _is_known(self, value: Value) -> bool:
+        return value in self.integers or value in self.booleans
+
+    def _sources(self, value: Value) -> list[Value]:
+        """Values whose terms the term of `value` is made of."""
+        op = value.owner
+        if not isinstance(op, Op):
+            loop = self.nesting.loop_of_argument.get(value) if self.linear is None else None
+            is_counter = loop is not None and loop.name == "for" and loop.regions[0].args[0] is value
+            return [b for b in bounds(loop) if isinstance(b, Value)] if loop and is_counter else []
+        if op.name == "if" and self.linear is None and value.type.is_int:
+            ends = [block.terminator for block in op.regions]
+            yielded = [end.operands[op.results.index(value)] for end in ends if end is not None]
+            return [*yielded, op.operands[0]]
+        if op.name not in (_BOOLEANS if value.type.is_bool else _INTEGERS) or not op.definition.is_pure:
+            return []
+        return [operand for operand in op.operands if operand.type.is_int or operand.type.is_bool]
 
     def variable(self, value: Value) -> Integer:
         """A value of which nothing is known but its type."""
@@ -311,7 +346,15 @@ class Point:
         op = value.owner
         rule = _BOOLEANS.get(op.name) if isinstance(op, Op) else None
         result = rule(self, op) if rule is not None and isinstance(op, Op) else None
-        return z3.Bool(self._name(value)) if result is None else result
+        if result is None or not isinstance(op, Op):
+            return z3.Bool(self._name(value))
+        depth = 1 + max((self.depths.get(operand, 0) for operand in op.operands), default=0)
+        if depth > MAX_DEPTH:
+            named = z3.FreshBool(f"{self.name}.%{value.name}")
+            self.facts.append(named == result)
+            return named
+        self.depths[value] = depth
+        return result
 
     def assumptions(self) -> list[z3.BoolRef]:
         """What is true of the variables; after all terms are made."""

@@ -27,7 +27,6 @@ from itertools import product
 from operator import mul
 
 import z3
-from z3 import z3util
 
 from ..ir.loops import bounds
 from ..ir.ops import AXES
@@ -42,7 +41,7 @@ from .accesses import (
     shared_loops,
 )
 from .in_bounds import shown_at
-from .obligations import Obligation, not_seen
+from .obligations import Obligation, not_seen, variables
 from .points import Group, Nesting, Point, type_range
 
 __all__ = ["covered", "tile"]
@@ -308,7 +307,7 @@ def _growth(index: z3.ArithRef, values: Sequence[tuple[z3.ArithRef, int]]) -> in
     """By how much the index grows where variables go from 0 to these values, and all else is 0."""
     here = [(term, z3.IntVal(value)) for term, value in values]
     step = z3.substitute(index, *here) - z3.substitute(index, *((term, z3.IntVal(0)) for term, _ in values))
-    step = z3.simplify(z3.substitute(step, *((other, _zero_of(other)) for other in z3util.get_vars(step))))
+    step = z3.simplify(z3.substitute(step, *((other, _zero_of(other)) for other in variables([step]))))
     return int(step.as_long()) if z3.is_int_value(step) else 0
 
 
