@@ -76,6 +76,24 @@ PROVEN = {
         %s = mul %r, %c4 : u32
         %i = add %s, %c : u32
         %v = load @t[%i] : u32""",
+    "what is never reached": "%p = lt %c3, %c1 : u32\n if %p { %v = load @x[%g] : u32 }",
+    "what is not reached by De Morgan": """%p = ge %g, %n : u32
+        %q = lt %g, %c3 : u32
+        %r = or %p, %q : bool
+        %o = not %r : bool
+        if %o { %i = sub %g, %c3 : u32
+          %v = load @x[%i] : u32 }""",
+    "a quotient and its remainder": """%q = div %l, %c3 : u32
+        %m = mul %q, %c3 : u32
+        %r = rem %l, %c3 : u32
+        %i = add %m, %r : u32
+        %j = mul %i, %c4 : u32
+        %v = load @t[%j] : vec<4 x u32>""",
+    "bits of a clamped local id": """%a = add %l, %c1 : u32
+        %m = min %a, %c63 : u32
+        %f = xor %m, %c3 : u32
+        %i = mul %f, %c4 : u32
+        %v = load @t[%i] : vec<4 x u32>""",
     "a specialization constant": "%k = spec @k : u32\n %i = add %l, %k : u32\n %v = load @t[%i] : u32",
 }
 
@@ -113,6 +131,15 @@ NOT_PROVEN = {
         %h = const 256 : i32
         %p = lt %s, %h : i32
         if %p { %v = load @t[%s] : u32 }""",
+    "a condition that holds of constants": "%p = le %c3, %c3 : u32\n if %p { %v = load @x[%g] : u32 }",
+    "two from below the length": "%p = lt %g, %n : u32\n if %p { %v = load @x[%g] : vec<2 x u32> }",
+    "what has wrapped before it was widened": """%b = cast %l : u32 -> u8
+        %h = const 200 : u8
+        %s = add %b, %h : u8
+        %w = cast %s : u8 -> u32
+        %c200 = const 200 : u32
+        %i = sub %w, %c200 : u32
+        %v = load @t[%i] : u32""",
     "remainder by a length that may be 0": "%i = rem %g, %n : u32\n %v = load @x[%i] : u32",
 }
 

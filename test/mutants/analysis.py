@@ -16,6 +16,7 @@ ELEMENTS = "test/analysis/test_elements.py"
 FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
 LANE_HANDOFFS = "test/passes/test_lane_handoffs.py"
 BOTH_ARMS = "test/passes/test_both_arms.py"
+BOUNDS = "test/analysis/test_bounds.py"
 AFFINE = "test/analysis/test_affine_analysis.py"
 LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
 WHOLE_WRITES = "test/analysis/test_whole_writes.py"
@@ -168,6 +169,34 @@ MUTANTS = (
         "return tuple(arith.wrap(value, dtype) for value in values)",
         "return values",
         f"{AFFINE}::test_what_depends_on_local_ids_alone_is_known_by_lane",
+    ),
+    Mutant(
+        "a condition that may hold is taken for one that never does",
+        "vyre_opt/analysis/bounds.py",
+        "if fact.expr.range()[1] < 0",
+        "if fact.expr.range()[1] <= 0",
+        f"{BOUNDS}::test_not_proven",
+    ),
+    Mutant(
+        "an index below the length is below it by two",
+        "vyre_opt/analysis/bounds.py",
+        '"lt": [b - a - one]',
+        '"lt": [b - a - one - one]',
+        f"{BOUNDS}::test_not_proven",
+    ),
+    Mutant(
+        "a value is its expression modulo 2^bits",
+        "vyre_opt/analysis/value_forms.py",
+        "expr if is_within(expr.range(), arith.int_range(value.type)) else self.atom(value)",
+        "expr",
+        f"{BOUNDS}::test_not_proven",
+    ),
+    Mutant(
+        "what has wrapped is widened as if it had not",
+        "vyre_opt/analysis/affine_rules.py",
+        "(forms.exact if widens else forms.form)",
+        "(forms.form if widens else forms.form)",
+        f"{BOUNDS}::test_not_proven",
     ),
     Mutant(
         "lanes above those that get to a store are counted",

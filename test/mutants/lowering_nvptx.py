@@ -203,4 +203,11 @@ MUTANTS = (
         'w.start(first)\n    w.call("llvm.nvvm.barrier.cluster.arrive.relaxed"',
         lit("lowering/ptx_cluster"),
     ),
+    Mutant(
+        "lanes that are rounded to bf16 together change places",
+        "vyre_opt/lowering/common/conversions.py",
+        '[("float", high), ("float", low)]',
+        '[("float", low), ("float", high)]',
+        lit("lowering/ptx_bf16_pairs"),
+    ),
 )
