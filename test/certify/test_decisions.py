@@ -22,6 +22,7 @@ from vyre_opt.certify.vectors import vector
 from vyre_opt.cli.certify import certify
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Op, Program
+from vyre_opt.lowering.common.certificates import certificates
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = [
@@ -612,3 +613,51 @@ def test_long_chains(chain: str) -> None:
     decisions = decisions_of(text)
     assert {d.status for d in decisions if d.by == "lowering"} == {"proved"}
     assert "@p: load @x is in bounds" in {d.what for d in decisions}
+
+
+@pytest.mark.parametrize(
+    "op", ["clz %l", "popcount %l", "abs_diff %l, %c7", "mul_hi %l, %c7", "not %l", "rotl %l, %c7"]
+)
+def test_ops_of_few_values_are_looked_at_one_by_one(op: str) -> None:
+    """The compiler knows them lane by lane; the second prover has no other rule for them."""
+    text = f"""vyre 1
+    program @p workgroup(48) {{
+      buffer @x : u32[64] read_write binding(0) live_in live_out
+      %l = local_id x
+      %c7 = const 7 : u32
+      %v = {op} : u32
+      %mask = const 63 : u32
+      %i = and %v, %mask : u32
+      %j = min %i, %mask : u32
+      %least = const 1 : u32
+      %d = max %v, %least : u32
+      %a = load @x[%j] : u32
+      %q = div %a, %d : u32
+      store %q, @x[%l] : u32
+    }}
+    """
+    found = {d.what: d.status for d in decisions_of(text) if d.by == "lowering"}
+    assert set(found.values()) == {"proved"}
+    assert "@p: div needs no guard" in found
+
+
+def test_on_a_gpu_only_lanes_that_come_to_a_division_need_a_guard() -> None:
+    """The counter is 116 and 123, never 126; lanes of a CPU go on computing when their loop has ended."""
+    text = """vyre 1
+    program @p workgroup(32) {
+      buffer @x : u32[1] read_write binding(0) live_in live_out
+      %c = const 126 : i32
+      %z = const 0 : u32
+      %n = const 7 : i32
+      for %k = 116 to 126 step 7 : i32 {
+        %d = sub %c, %k : i32
+        %q = div %n, %d : i32
+        %u = cast %q : i32 -> u32
+        %old = atomic_add<relaxed> @x[%z], %u : u32
+      }
+    }
+    """
+    (program,) = parse(text).programs.values()
+    guards = [facts["lanes"] for _, facts in certificates(program) if facts["claim"] == "no_guard"]
+    assert guards == [None]
+    assert {d.status for d in decisions_of(text)} == {"proved"}

@@ -187,10 +187,10 @@ def _removed(program: Program, certificates: Sequence[Facts]) -> dict[Op, Op | N
 
 
 def lowering_decisions(
-    program: Program, proven: Iterable[Op], without_guard: Mapping[Op, int]
+    program: Program, proven: Iterable[Op], without_guard: Mapping[Op, int | None]
 ) -> list[Decision]:
-    """A decision for each access that is not checked, and for each division and shift without a guard, by the number of
-    lanes that compute it."""
+    """A decision for each access that is not checked, and for each division and shift without a guard, by the lanes
+    that compute it, see `unguarded`."""
     obligations = [*in_bounds(program, proven), *unguarded(program, without_guard)]
     return [
         Decision("lowering", f"@{program.name}: {each.what}", each.ops[0].loc, [each]) for each in obligations

@@ -36,12 +36,17 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
         )
 
 
-def unguarded(program: Program, ops: Mapping[Op, int]) -> Iterator[Obligation]:
+def unguarded(program: Program, ops: Mapping[Op, int | None]) -> Iterator[Obligation]:
     """For each of these divisions and shifts: no lane that computes it has operands for which the machine's instruction
-    is undefined, active or not.  `ops`: with how many lanes compute each, which may be more than the workgroup's."""
+    is undefined.  `ops`: with how many lanes compute each, active or not, which may be more than the workgroup's; None
+    where only those do that come to it."""
     nesting = Nesting(program)
     for op, lanes in ops.items():
-        point = Point.computed(nesting, _group(program), "lane", lanes)
+        group = _group(program)
+        if lanes is None:
+            point = Point.any(nesting, group, "lane")
+        else:
+            point = Point.computed(nesting, group, "lane", lanes)
         second = point.integer(op.operands[1]).term
         bits = op.result.type.bits or 1
         if op.name in ("shl", "shr"):
@@ -55,7 +60,7 @@ def unguarded(program: Program, ops: Mapping[Op, int]) -> Iterator[Obligation]:
             f"{op.name} needs no guard",
             [op],
             [point],
-            [],
+            [point.reaches(op)] if lanes is None else [],
             claim,
             shown_at(point, operand=second),
         )

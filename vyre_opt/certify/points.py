@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import MAX_GRID, AccessMode, Block, Dim3, Op, Program, Value
 from ..ir.types import DataType
+from .op_terms import has_term, literal, op_term
 
 __all__ = ["MAIN_GROUP", "Grid", "Group", "Nesting", "Point", "type_range"]
 
@@ -28,6 +30,9 @@ MOST_INVOCATIONS = 1 << 32
 
 MAIN_GROUP = "w"
 """The name of the workgroup, where there is only one in question."""
+
+MOST_CASES = 256
+"""Values of operands that are looked at one by one."""
 
 MAX_DEPTH = 8
 """Conditions of conditions, beyond which one gets a name: z3 writes out what `and` and `or` share."""
@@ -292,7 +297,7 @@ class Point:
             ends = [block.terminator for block in op.regions]
             yielded = [end.operands[op.results.index(value)] for end in ends if end is not None]
             return [*yielded, op.operands[0]]
-        if op.name not in (_BOOLEANS if value.type.is_bool else _INTEGERS) or not op.definition.is_pure:
+        if op.regions or not op.definition.is_pure:
             return []
         return [operand for operand in op.operands if operand.type.is_int or operand.type.is_bool]
 
@@ -316,6 +321,8 @@ class Point:
             return self._chosen(op, op.results.index(value)) if self.linear is None else self.variable(value)
         rule = _INTEGERS.get(op.name)
         result = rule(self, op) if rule is not None else None
+        if result is None:
+            result = _by_cases(self, op)
         return self.variable(value) if result is None else _wrapped(self.group, result, value.type)
 
     def _argument(self, value: Value) -> Integer:
@@ -599,6 +606,25 @@ def _cast(point: Point, op: Op) -> Integer | None:
     if source.type.is_bool:
         return Integer(z3.If(point.boolean(source), 1, 0), 0, 1)
     return point.integer(source) if source.type.is_int else None
+
+
+def _by_cases(point: Point, op: Op) -> Integer | None:
+    """Of operands that have few values, such as local ids: the result that each has, by the meaning of the op."""
+    values = [*op.operands, *op.results]
+    if not op.operands or op.regions or not all(v.type.is_int for v in values):
+        return None
+    operands = _operands(point, op)
+    if not has_term(op.name, op.result.type) or prod(a.high - a.low + 1 for a in operands) > MOST_CASES:
+        return None
+    result, low, high = _ZERO, 0, 0
+    for number, case in enumerate(product(*(range(a.low, a.high + 1) for a in operands))):
+        terms = [literal(x, value.type) for x, value in zip(case, op.operands, strict=True)]
+        bits = z3.simplify(op_term(op, terms))
+        value = bits.as_signed_long() if op.result.type.is_signed else bits.as_long()
+        is_case = z3.And([a.term == x for a, x in zip(operands, case, strict=True)])
+        result = z3.IntVal(value) if number == 0 else z3.If(is_case, value, result)
+        low, high = (value, value) if number == 0 else (min(low, value), max(high, value))
+    return Integer(result, low, high)
 
 
 _INTEGERS: dict[str, Callable[[Point, Op], Integer | None]] = {

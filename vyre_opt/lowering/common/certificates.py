@@ -4,10 +4,11 @@ Each has a certificate, as data.
 
     claim: in_bounds   index, low, high, no_wrap   the index as an integer expression; facts whose sum it exceeds, and
                                                    the same of what is left of the buffer behind the access
-    claim: no_guard    operand, lanes              least and largest divisor or amount, in this many lanes
+    claim: no_guard    operand, lanes              least and largest divisor or amount, in the lanes that a CPU computes
+                                                   together; no lanes for a GPU, where those that come to it count
 
-Specialization constants have their defaults, which `--spec` sets.  A CPU computes all lanes of the last subgroup, of
-which some may lie beyond the workgroup; a GPU may leave out guards that it needs.
+Specialization constants have their defaults, which `--spec` sets.  A CPU computes all lanes of the last subgroup,
+active or not, of which some may lie beyond the workgroup; a GPU may leave out guards that it needs.
 
 A fact is an expression that is not negative, `times` so often, because of an op: the comparison of a branch or loop
 around, the loop, or one whose result has a property.  Ops are given by their numbers in the program's text.
@@ -36,7 +37,7 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     specs = {spec.name: spec.default for spec in program.specs.values()}
     proofs = BoundsProofs(program, specs)
     whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
-    computed = ((whole, ValueForms(program, specs, whole_subgroups=True)), (program.lanes, proofs.forms))
+    computed = ((whole, ValueForms(program, specs, whole_subgroups=True)), (None, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
         proof = proofs.proven.get(op)

@@ -74,7 +74,7 @@ def maker_of(backend: HostArrays, result: Any, cleared: bool) -> Callable[[], An
     def make() -> Any:
         array = output_memory.empty(count, stored)
         if cleared:
-            threads.clear(array, backend.workers)
+            threads.clear_new(array, backend.workers)
         return backend.result(array, shape, like)
 
     return make

@@ -134,7 +134,7 @@ class CompiledLaunch:
         whole = self.wholly_written(grid, counts) if places else ()
         for place in places:
             if self.parameters[place].buffer.name not in whole:
-                threads.clear(bound[place], self.workers)
+                threads.clear_new(bound[place], self.workers)
 
     def wholly_written(self, grid: Dim3, counts: Sequence[int]) -> set[str]:
         """The buffers that a run writes whole.  `counts`: as for `error`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,18 +57,16 @@ class _Lease:
 
 
 def empty(count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """An uninitialised flat array.  Raises what `np.empty` does."""
+    """An uninitialised flat array; one of more than MAX_KEPT_BYTES has zeros.  Raises what `np.empty` does."""
     needed = count * dtype.itemsize
     if needed < MIN_BYTES:
         return np.empty(count, dtype)
+    if needed > MAX_KEPT_BYTES:  # never on the free list; zero pages that nobody touches cost nothing
+        return _allocated(partial(np.zeros, count, dtype))
     size = -(-needed // _GRAIN) * _GRAIN
     memory = _reuse(size)
     if memory is None:
-        try:
-            memory = np.empty(size, np.uint8)
-        except MemoryError:  # the free list may hold what is missing
-            _free.clear()
-            memory = np.empty(size, np.uint8)
+        memory = _allocated(partial(np.empty, size, np.uint8))
     return np.asarray(_Lease(memory, count, dtype))
 
 
@@ -77,6 +76,14 @@ def address(array: Any) -> int:
         return _address_of(_start_of(array))
     except (TypeError, ValueError):  # ctypes takes no array that is empty or read-only
         return int(array.ctypes.data)
+
+
+def _allocated(allocate: Callable[[], np.ndarray]) -> np.ndarray:
+    try:
+        return allocate()
+    except MemoryError:  # the free list may hold what is missing
+        _free.clear()
+        return allocate()
 
 
 def _reuse(size: int) -> np.ndarray | None:

@@ -27,6 +27,7 @@ __all__ = [
     "clear",
     "clear_bytes",
     "clear_job",
+    "clear_new",
     "copy",
     "copy_bytes",
     "copy_to",
@@ -340,6 +341,12 @@ def copy_bytes(target: int, source: int, size: int, workers: int) -> None:
 def clear(target: np.ndarray, workers: int) -> None:
     """Set the bytes of a contiguous array to 0."""
     clear_bytes(output_memory.address(target), target.nbytes, workers)
+
+
+def clear_new(target: np.ndarray, workers: int) -> None:
+    """`clear` for an array as `output_memory.empty` gives it."""
+    if target.nbytes <= output_memory.MAX_KEPT_BYTES:
+        clear(target, workers)
 
 
 def clear_bytes(target: int, size: int, workers: int) -> None:
