@@ -27,6 +27,7 @@ def test_waits_that_come_to_their_end() -> None:
 def test_a_signal_ends_a_wait(wait: str) -> None:
     script = f"""
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 from vyre_opt.cuda.waiting import exit_now, has_given_up, is_at_work, wait_in_thread, wait_until
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
