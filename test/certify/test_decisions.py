@@ -616,7 +616,8 @@ def test_long_chains(chain: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "op", ["clz %l", "popcount %l", "abs_diff %l, %c7", "mul_hi %l, %c7", "not %l", "rotl %l, %c7"]
+    "op",
+    ["clz %l", "popcount %l", "abs_diff %l, %c7", "mul_hi %l, %c7", "not %l", "rotl %l, %c7", "and %g, %c21"],
 )
 def test_ops_of_few_values_are_looked_at_one_by_one(op: str) -> None:
     """The compiler knows them lane by lane; the second prover has no other rule for them."""
@@ -624,7 +625,9 @@ def test_ops_of_few_values_are_looked_at_one_by_one(op: str) -> None:
     program @p workgroup(48) {{
       buffer @x : u32[64] read_write binding(0) live_in live_out
       %l = local_id x
+      %g = global_id x
       %c7 = const 7 : u32
+      %c21 = const 21 : u32
       %v = {op} : u32
       %mask = const 63 : u32
       %i = and %v, %mask : u32

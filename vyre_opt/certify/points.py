@@ -537,7 +537,7 @@ def _shr(point: Point, op: Op) -> Integer | None:
 
 
 def _and(point: Point, op: Op) -> Integer | None:
-    """With 2^k - 1 a remainder, with -2^k what is left of it."""
+    """With 2^k - 1 a remainder, with -2^k what is left of it, with other constants bit by bit."""
     a, b = _operands(point, op)
     value, mask = (b, a) if a.low == a.high else (a, b)
     bits = op.result.type.bits or 1
@@ -550,7 +550,10 @@ def _and(point: Point, op: Op) -> Integer | None:
     unit = (1 << bits) - (mask.low % (1 << bits))
     if value.low >= 0 and unit & (unit - 1) == 0:
         return Integer(value.term - point.group.remainder(value.term, unit, unit), 0, value.high)
-    return None
+    if min(value.low, mask.low) < 0 or mask.low.bit_count() > MOST_FLIPPED:
+        return None
+    places = [1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1]
+    return Integer(z3.Sum([value.term / place % 2 * place for place in places]), 0, mask.low)
 
 
 def _flipped(sets_only: bool) -> Callable[[Point, Op], Integer | None]:
