@@ -187,7 +187,7 @@ MUTANTS = (
     Mutant(
         "a value is its expression modulo 2^bits",
         "vyre_opt/analysis/value_forms.py",
-        "expr if is_within(expr.range(), arith.int_range(value.type)) else self.atom(value)",
+        "expr if fits(expr.range(), value.type) else self.atom(value)",
         "expr",
         f"{BOUNDS}::test_not_proven",
     ),

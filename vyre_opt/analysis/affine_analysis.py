@@ -11,12 +11,11 @@ from ..ir.uniformity import Level, Uniformity
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_rules import IdSplit, OperandForms, local_ids, result_form
 from .congruence import fits
-from .lane_values import LaneValues, is_by_lane, put_together
+from .lane_values import LaneValues, put_together
 from .ranges import result_range
 
 __all__ = ["AffineAnalysis", "LoopCounter", "Unknown"]
 
-GROUP, _, LOOP, VALUE = SymbolKind
 MAX_NAME = 80
 MAX_VALUES = 1 << 16
 """A lane's own value becomes a symbol only if its range has at most this many values."""
@@ -62,7 +61,7 @@ class AffineAnalysis:
     ) -> None:
         self.program = program
         self.uniformity = uniformity
-        self.forms = OperandForms(
+        self.operands = OperandForms(
             program, program.lanes, local_ids(program, program.lanes, id_splits), self.form, self.exact
         )
         self.exprs: dict[Value, AffineExpr | Unknown] = {}
@@ -106,10 +105,10 @@ class AffineAnalysis:
                 form = None
                 if len(op.results) == 1:
                     self.ranges[result] = result_range(op, self.ranges)
-                    form = result_form(op, self.forms)
+                    form = result_form(op, self.operands)
                 expr = form if form is not None else self._opaque(op, result)
-                if isinstance(expr, AffineExpr) and is_by_lane(expr):
-                    expr = put_together(expr, self.forms.local.values(), self.program.lanes)
+                if isinstance(expr, AffineExpr):
+                    expr = put_together(expr, self.operands.local.values(), self.program.lanes)
                 self.exprs[result] = expr
                 if (exact := self.exact(result)) is not None:
                     self.ranges[result] = exact.range()
@@ -125,10 +124,12 @@ class AffineAnalysis:
             limits = self.ranges[result] = min(by_lane), max(by_lane)
             if limits[1] - limits[0] < MAX_VALUES:
                 name = f"%{result.name}"
-                return AffineExpr.of(Symbol(VALUE, name, limits, identity=result, by_lane=by_lane))
+                return AffineExpr.of(Symbol(SymbolKind.VALUE, name, limits, identity=result, by_lane=by_lane))
         low, high = self.ranges.get(result) or arith.int_range(result.type)
         if result.type.is_int and high - low < MAX_VALUES:
-            return AffineExpr.of(Symbol(VALUE, f"%{result.name}", (low, high), frozenset(self.loops), result))
+            return AffineExpr.of(
+                Symbol(SymbolKind.VALUE, f"%{result.name}", (low, high), frozenset(self.loops), result)
+            )
         for operand in op.operands:
             expr = self.exprs.get(operand)
             if isinstance(expr, Unknown):
@@ -156,7 +157,7 @@ class AffineAnalysis:
         """A group symbol; without `loops`, it may change in every loop around."""
         varies_in = frozenset(self.loops) if loops is None else loops
         limits = self.ranges.get(value) or arith.int_range(value.type)
-        return Symbol(GROUP, name or f"%{value.name}", limits, varies_in, value)
+        return Symbol(SymbolKind.GROUP, name or f"%{value.name}", limits, varies_in, value)
 
     def argument(self, value: Value, level: Level, what: str) -> None:
         """Record a block argument or a result of control flow: a symbol if it is uniform."""
@@ -196,13 +197,13 @@ class AffineAnalysis:
         # fewest and most over the values of the symbols: lanes and workgroups may run different numbers
         low, high = (upper - lower).range()
         min_trips, max_trips = max(0, -(-low // step.const)), max(0, -(-high // step.const))
-        if max_trips >= 1 << 31 or (lower.terms and any(s.kind is LOOP for s in lower.terms)):
+        if max_trips >= 1 << 31 or (lower.terms and any(s.kind is SymbolKind.LOOP for s in lower.terms)):
             return None
         limit = arith.int_range(variable.type)[1]
         if upper.range()[1] + step.const - 1 > limit:
             return None  # the counter could wrap before it passes the bound
         iterations = (0, max(0, max_trips - 1))
-        symbol = Symbol(LOOP, f"iteration(%{variable.name})", iterations, frozenset([loop]), loop)
+        symbol = Symbol(SymbolKind.LOOP, f"iteration(%{variable.name})", iterations, frozenset([loop]), loop)
         first = bounds(loop)[0]
         lower_value = first if isinstance(first, Value) else None
         return LoopCounter(symbol, lower, lower_value, step.const, min_trips, max_trips, variable)

@@ -18,6 +18,7 @@ from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
 __all__ = ["IdSplit", "OperandForms", "length", "local_ids", "result_form"]
 
 MAX_TERMS = 32
+"""Of an expression; indices have few, and a sum of all elements would have one each."""
 
 IdSplit = tuple[str, int]
 """An axis and a divisor: the local id of the axis is expressed by its quotient and its remainder."""

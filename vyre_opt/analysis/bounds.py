@@ -139,21 +139,19 @@ class BoundsProofs:
         """The facts that follow from the condition `value` being true or false."""
         facts: list[Fact] = []
         conditions = [(value, holds)]
-        seen = set(conditions)
+        seen: set[tuple[Value, bool]] = set()
         for value, holds in conditions:
             op = value.owner
-            if not isinstance(op, Op):
+            if not isinstance(op, Op) or (value, holds) in seen:
                 continue
+            seen.add((value, holds))
             # both sides of a true `and` are true, and both of a false `or` are false
             if op.name == "not" or (op.name == ("and" if holds else "or") and value.type.is_bool):
-                parts = [(operand, holds != (op.name == "not")) for operand in op.operands]
-                conditions += [part for part in parts if part not in seen]
-                seen.update(parts)
+                conditions += [(operand, holds != (op.name == "not")) for operand in op.operands]
             elif op.definition.format == "compare" and op.operands[0].type.is_int:
                 a, b = (self.forms.expr(operand) for operand in op.operands)
-                facts += [
-                    Fact(expr, op) for expr in _nonnegative(op.name if holds else _NEGATION[op.name], a, b)
-                ]
+                relation = op.name if holds else _NEGATION[op.name]
+                facts += [Fact(expr, op) for expr in _nonnegative(relation, a, b)]
         return facts
 
     # --- expressions under the current facts
@@ -185,7 +183,7 @@ class BoundsProofs:
         lowest, highest = arith.int_range(value.type)
         facts = self.facts[-MAX_FACTS:]
         for margin in (derived - AffineExpr(lowest), AffineExpr(highest) - derived):
-            proof = self._prove(margin, facts)
+            proof = self._sum_for(margin, facts)
             if proof is None:
                 return expr, ()
             used += proof
@@ -210,7 +208,7 @@ class BoundsProofs:
         expr, no_wrap = self._expr_with_facts(op.index, MAX_DEPTH)
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
-        low = self._prove(expr, facts)
+        low = self._sum_for(expr, facts)
         if low is None:
             return None
         if buffer.count is not None:
@@ -218,12 +216,13 @@ class BoundsProofs:
         else:
             # `len` modulo 2^bits is at most the count, so a proof by either is enough
             counts = [length(self.program, buffer.name, bits) for bits in (32, 64)]
-        highs = (self._prove(count - AffineExpr(width) - expr, facts) for count in counts)
+        highs = (self._sum_for(count - AffineExpr(width) - expr, facts) for count in counts)
         high = next((high for high in highs if high is not None), None)
         return BoundsProof(expr, low, high, no_wrap) if high is not None else None
 
-    def _prove(self, goal: AffineExpr, facts: list[Fact]) -> Sum | None:
-        """`_prove`, and by a contradiction: so often that its least negative value makes up for the goal's least."""
+    def _sum_for(self, goal: AffineExpr, facts: list[Fact]) -> Sum | None:
+        """Facts by which `goal` is never negative; one that never holds counts so often that its greatest value makes up
+        for the goal's least."""
         proof = _prove(goal, facts, MAX_DEPTH)
         if proof is None and self.contradiction is not None:
             by_one = -self.contradiction.expr.range()[1]

@@ -245,9 +245,9 @@ class Footprints:
             self._lanes: dict[Symbol, Range] = {}
             self._loops: tuple[LoopCounter | None, ...] = ()
             self._block(program.body)
-            if not self.affine.forms.missing_splits:
+            if not self.affine.operands.missing_splits:
                 break
-            for axis, at in sorted(self.affine.forms.missing_splits):
+            for axis, at in sorted(self.affine.operands.missing_splits):
                 others = [other for name, other in id_splits if name == axis]
                 if all(at % other == 0 or other % at == 0 for other in others):
                     id_splits |= {(axis, at)}

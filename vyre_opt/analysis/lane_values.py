@@ -19,7 +19,7 @@ from ..ir.program import Op, Value
 from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, SymbolKind
 
-__all__ = ["LaneValues", "is_by_lane", "put_together", "sum_by_lane"]
+__all__ = ["LaneValues", "put_together", "sum_by_lane"]
 
 MAX_DEPTH = 8
 """Length of the chain of conditions that is followed."""
@@ -97,16 +97,13 @@ def sum_by_lane(expr: AffineExpr, lanes: int) -> ByLane | None:
     return tuple(total)
 
 
-def is_by_lane(expr: AffineExpr) -> bool:
-    """Whether a term is known lane by lane only."""
-    return any(s.by_lane is not None and s.kind is SymbolKind.VALUE for s in expr.terms)
-
-
 def put_together(expr: AffineExpr, local_ids: Iterable[AffineExpr], lanes: int) -> AffineExpr:
     """`expr` with its terms of single lanes put together, where they are affine in the symbols of local ids after all:
 
     3 * (local_id / 3) + local_id % 3        local_id
     """
+    if not any(s.by_lane is not None and s.kind is SymbolKind.VALUE for s in expr.terms):
+        return expr
     own = AffineExpr(0, {s: c for s, c in expr.terms.items() if s.by_lane is not None})
     # lane 0 has all ids 0; the first lane at which a symbol is 1 has all others 0, since ids count up
     first = _at_lane(own, 0)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from ..ir import arith
 from ..ir.program import Op, Value
 from .affine import Range
+from .congruence import fits
 
-__all__ = ["is_within", "result_range"]
+__all__ = ["result_range"]
 
 
 def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
@@ -25,7 +26,7 @@ def result_range(op: Op, known: Mapping[Value, Range]) -> Range:
     if not all(v.type.is_int or v.type.is_bool for v in op.operands):
         return whole
     span = _bounds_of(op, [known.get(v) or arith.int_range(v.type) for v in op.operands])
-    return span if span is not None and is_within(span, whole) else whole
+    return span if span is not None and fits(span, op.result.type) else whole
 
 
 def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
@@ -39,10 +40,6 @@ def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
         return _SHIFTS[op.name](value, amount, bits)
     rule = _RULES.get(op.name)
     return rule(*operands) if rule is not None else None
-
-
-def is_within(inner: Range, outer: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 # --- x/0 = x, x%0 = 0.  What divides or works on bits is known of operands that are not negative

@@ -14,8 +14,9 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from .affine import AffineExpr, ByLane, Range, Symbol, SymbolKind
 from .affine_rules import OperandForms, local_ids, result_form
-from .lane_values import LaneValues, is_by_lane, put_together
-from .ranges import is_within, result_range
+from .congruence import fits
+from .lane_values import LaneValues, put_together
+from .ranges import result_range
 
 __all__ = ["ValueForms"]
 
@@ -71,7 +72,7 @@ class ValueForms:
 
     def define(self, value: Value, expr: AffineExpr) -> None:
         """Take `expr` for the value, a block argument, which it is equal to unless that is out of its type's range."""
-        if is_within(expr.range(), arith.int_range(value.type)):
+        if fits(expr.range(), value.type):
             self._exprs[value] = self._congruent[value] = expr
 
     def _visit(self, value: Value) -> None:
@@ -91,12 +92,9 @@ class ValueForms:
     def _find(self, value: Value, op: Op | None) -> None:
         form = result_form(op, self.operands) if op is not None and value.type.is_int else None
         expr = form if form is not None else self.atom(value)
-        if is_by_lane(expr):
-            expr = put_together(expr, self.operands.local.values(), self.operands.lanes)
+        expr = put_together(expr, self.operands.local.values(), self.operands.lanes)
         self._congruent[value] = expr
-        self._exprs[value] = (
-            expr if is_within(expr.range(), arith.int_range(value.type)) else self.atom(value)
-        )
+        self._exprs[value] = expr if fits(expr.range(), value.type) else self.atom(value)
 
     def _span(self, value: Value) -> tuple[Range, ByLane | None]:
         op = _pure_op(value)

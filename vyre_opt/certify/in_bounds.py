@@ -67,8 +67,7 @@ def unguarded(program: Program, ops: Mapping[Op, int | None]) -> Iterator[Obliga
 
 
 def _group(program: Program) -> Group:
-    defaults = {spec.name: spec.default for spec in program.specs.values()}
-    return Group(program, specs=defaults)
+    return Group(program, specs=program.spec_defaults)
 
 
 def shown_at(point: Point, **terms: z3.ArithRef) -> dict[str, z3.ArithRef]:

@@ -145,7 +145,7 @@ def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
     remainders: list[z3.ExprRef] = []
     # by id: whether all variables of a term are a workgroup's, whether it has a %
     known: dict[int, tuple[bool, bool]] = {}
-    for term in subterms([*obligation.assumptions(), obligation.claim, *obligation.enough]):
+    for term in _subterms([*obligation.assumptions(), obligation.claim, *obligation.enough]):
         children, symbol = term.children(), term.decl()
         below = [known[child.get_id()] for child in children]
         is_shared, has_mod = all(shared for shared, _ in below), any(mod for _, mod in below)
@@ -164,7 +164,7 @@ def _bases(obligation: Obligation) -> list[tuple[z3.ExprRef, z3.ArithRef]]:
     return [(term, z3.Int(f"base.{number}")) for number, term in enumerate(remainders)]
 
 
-def subterms(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
+def _subterms(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
     """The terms and all that they are made of, each once, parts before wholes."""
     found: list[z3.ExprRef] = []
     ids: set[int] = set()
@@ -184,7 +184,7 @@ def subterms(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
 
 def variables(terms: Iterable[z3.ExprRef]) -> list[z3.ExprRef]:
     """The variables in terms."""
-    return [t for t in subterms(terms) if z3.is_const(t) and t.decl().kind() == z3.Z3_OP_UNINTERPRETED]
+    return [t for t in _subterms(terms) if z3.is_const(t) and t.decl().kind() == z3.Z3_OP_UNINTERPRETED]
 
 
 def _free_values(obligation: Obligation) -> list[str]:

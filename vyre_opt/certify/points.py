@@ -619,15 +619,19 @@ def _by_cases(point: Point, op: Op) -> Integer | None:
     operands = _operands(point, op)
     if not has_term(op.name, op.result.type) or prod(a.high - a.low + 1 for a in operands) > MOST_CASES:
         return None
-    result, low, high = _ZERO, 0, 0
-    for number, case in enumerate(product(*(range(a.low, a.high + 1) for a in operands))):
-        terms = [literal(x, value.type) for x, value in zip(case, op.operands, strict=True)]
-        bits = z3.simplify(op_term(op, terms))
-        value = bits.as_signed_long() if op.result.type.is_signed else bits.as_long()
-        is_case = z3.And([a.term == x for a, x in zip(operands, case, strict=True)])
-        result = z3.IntVal(value) if number == 0 else z3.If(is_case, value, result)
-        low, high = (value, value) if number == 0 else (min(low, value), max(high, value))
-    return Integer(result, low, high)
+    cases = list(product(*(range(a.low, a.high + 1) for a in operands)))
+    results = [_result(op, case) for case in cases]
+    term = z3.IntVal(results[0])
+    for case, result in zip(cases[1:], results[1:], strict=True):
+        term = z3.If(z3.And([a.term == x for a, x in zip(operands, case, strict=True)]), result, term)
+    return Integer(term, min(results), max(results))
+
+
+def _result(op: Op, numbers: Sequence[int]) -> int:
+    """The result for these operands."""
+    terms = [literal(x, operand.type) for x, operand in zip(numbers, op.operands, strict=True)]
+    bits = z3.simplify(op_term(op, terms))
+    return int(bits.as_signed_long() if op.result.type.is_signed else bits.as_long())
 
 
 _INTEGERS: dict[str, Callable[[Point, Op], Integer | None]] = {

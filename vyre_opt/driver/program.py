@@ -137,8 +137,7 @@ class ProgramExecutable(Executable):
         from ..runtime.cpu.compiler import host_code
         from ..runtime.cpu.jit import Host
 
-        specs = {name: spec.default for name, spec in self.program.specs.items()}
-        return host_code(self.program, self.module, specs, Host.this()).text
+        return host_code(self.program, self.module, self.program.spec_defaults, Host.this()).text
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
@@ -159,10 +158,10 @@ class ProgramExecutable(Executable):
             gpu_target = find_gpu(gpu or self._gpu() or DEFAULT_GPU)
         except TargetError as error:
             raise BadInputs(str(error)) from None
-        specs = {name: spec.default for name, spec in self.program.specs.items()}
         options = getattr(self.dispatcher, "options", None)
         bounds = "trap" if options is None else options.bounds
-        return lower([Unit(self.program, self.module, specs)], gpu_target, bounds), gpu_target
+        unit = Unit(self.program, self.module, self.program.spec_defaults)
+        return lower([unit], gpu_target, bounds), gpu_target
 
 
 DEFAULT_GPU = "sm_80"

@@ -209,6 +209,11 @@ class Program:
         return [spec for spec in self.specs.values() if spec.dtype is DTYPE]
 
     @property
+    def spec_defaults(self) -> dict[str, Any]:
+        """The default of each specialization constant, encoded; None where it has none."""
+        return {name: spec.default for name, spec in self.specs.items()}
+
+    @property
     def bound_buffers(self) -> list[Buffer]:
         """The buffers a caller passes, in binding order."""
         bound = [b for b in self.buffers.values() if b.binding is not None]

@@ -126,14 +126,7 @@ def _gpu_schedule(
         vector //= 2
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
-        if is_gpu(target) and vectors == 1:
-            return SoftmaxSchedule(1, 256, vector, turns=4 if vector * size <= 8 else 2)
-        if is_gpu(target) and rows and columns <= MOST_STAGED and vector * size < 16:
-            return _odd_schedule(vectors, vector, size, rows)
-        if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
-            return _busy_schedule(columns, vector, size)
-        lanes = min(SUBGROUP, 1 << (vectors - 1).bit_length())
-        return SoftmaxSchedule(lanes, 128 // lanes, vector)
+        return _short_schedule(columns, vector, size, target, rows)
     shifted = vector < widest and is_gpu(target)
     if shifted:
         vector, vectors = widest, columns // widest
@@ -181,6 +174,19 @@ def _gpu_schedule(
         if parked is not None:
             return parked
     return SoftmaxSchedule(lanes_of(best), 1, vector, shifted=shifted)
+
+
+def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int | None) -> SoftmaxSchedule:
+    """For rows that a subgroup or less of it holds."""
+    vectors = columns // vector
+    if is_gpu(target) and vectors == 1:
+        return SoftmaxSchedule(1, 256, vector, turns=4 if vector * size <= 8 else 2)
+    if is_gpu(target) and rows and columns <= MOST_STAGED and vector * size < 16:
+        return _odd_schedule(vectors, vector, size, rows)
+    if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
+        return _busy_schedule(columns, vector, size)
+    lanes = min(SUBGROUP, _power_above(vectors))
+    return SoftmaxSchedule(lanes, 128 // lanes, vector)
 
 
 def _parked_schedule(

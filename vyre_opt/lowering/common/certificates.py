@@ -21,7 +21,6 @@ from typing import Any
 
 from ...analysis.bounds import BoundsProofs, Sum
 from ...analysis.value_forms import ValueForms
-from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Program
 from .guards import needs_guard
 
@@ -34,10 +33,10 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     """The ops of a program whose lowering rests on a proof, in its order, each with its certificate."""
     ops = list(program.walk())
     numbers = {op: number for number, op in enumerate(ops)}
-    specs = {spec.name: spec.default for spec in program.specs.values()}
+    specs = program.spec_defaults
     proofs = BoundsProofs(program, specs)
-    whole = -(-program.lanes // SUBGROUP_SIZE) * SUBGROUP_SIZE
-    computed = ((whole, ValueForms(program, specs, whole_subgroups=True)), (None, proofs.forms))
+    whole = ValueForms(program, specs, whole_subgroups=True)
+    computed = ((whole.operands.lanes, whole), (None, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
         proof = proofs.proven.get(op)

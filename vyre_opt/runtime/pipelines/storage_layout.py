@@ -50,7 +50,7 @@ def storage_layout(plan: PipelinePlan, names: Sequence[str], filled: Collection[
     for name in sorted(names, key=lambda name: spans.get(name, (0, 0))):
         first, last = (0, len(plan.steps)) if name in filled else spans.get(name, (0, 0))
         size = -(-plan.size(name) // ALIGNMENT) * ALIGNMENT
-        # fill is there before step 0, so none has a slot of an earlier buffer
+        # what is filled is there from the start, so no slot is free for it
         free = [slot for slot in slots if slot.last < first]
         if free:
             slot = min(free, key=lambda slot: abs(slot.bytes - size))
