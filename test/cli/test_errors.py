@@ -27,7 +27,7 @@ def big_module(ops: int) -> str:
 BAD = {
     "empty": (b"", "the text is empty"),
     "no header": (b"program @p workgroup(1) {}", "begins with its format version"),
-    "future version": (b"vyre 2\n", "format version 2"),
+    "future version": (b"vyre 3\n", "format version 3"),
     "binary": (bytes(range(128, 256)), "1:1: error: byte 0x80 is not UTF-8"),
     "bad utf-8 in a line": ("vyre 1\n// größe ".encode() + b"\xff\n", "2:10: error: byte 0xff"),
     "nul": (b"vyre 1\n\0\n", "2:1: error: a NUL byte"),

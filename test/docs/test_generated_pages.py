@@ -85,6 +85,7 @@ def _program(row: OpDef) -> str:
     program @p workgroup(64) {{
       buffer @b : {dtype}[64] read_write binding(0) live_in live_out
       spec @s : {dtype} = 1
+      param @n : {dtype}
       %i = local_id x
       %a = const 1 : {dtype}
       %b = const 2 : {dtype}

@@ -117,7 +117,9 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
 
     recorded: list[Any] = []
     record = pipeline.GpuRunner._record
-    monkeypatch.setattr(pipeline.GpuRunner, "_record", lambda me, s: recorded.append(s) or record(me, s))
+    monkeypatch.setattr(
+        pipeline.GpuRunner, "_record", lambda me, s, p: recorded.append(s) or record(me, s, p)
+    )
     text = PIPELINE.replace("@y : u32[?] write\n", "@y : u32[?]\n").replace(" live_out", "")
     compiled = vyre_opt.compile(text, target="cuda")
     arrays = [(cupy(X), cupy(X)) for _ in range(6)]

@@ -24,6 +24,7 @@ from vyre_opt.lowering.nvptx.abi import FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
+from vyre_opt.runtime.params import values_of_words
 from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
 
@@ -155,8 +156,14 @@ class Kernel:
         if grid[0] > self.most_workgroups:
             raise BackendError(f"{grid[0]} workgroups; this GPU holds {self.most_workgroups}")
 
-    def arguments(self, pointers: dict[str, int], counts: dict[str, int], status: FaultRecord | None) -> Any:
-        return pointers, counts, status
+    def arguments(
+        self,
+        pointers: dict[str, int],
+        counts: dict[str, int],
+        params: dict[str, int],
+        status: FaultRecord | None,
+    ) -> Any:
+        return pointers, counts, params, status
 
     def enqueue(self, queue: Any, grid: Any, arguments: Any) -> None:
         recorded = getattr(queue.stream, "recorded", None)
@@ -165,7 +172,9 @@ class Kernel:
         else:
             recorded.append((self, grid, arguments))
 
-    def in_place(self, grid: Any, pointers: Any, counts: Any, status: FaultRecord | None) -> None:
+    def in_place(
+        self, grid: Any, pointers: Any, counts: Any, params: dict[str, int], status: FaultRecord | None
+    ) -> None:
         """Run a launch in place; a fault is written to the record `status`, as a real kernel does."""
         program = self.unit.program
         memory = {}
@@ -175,7 +184,8 @@ class Kernel:
             memory[buffer.name] = HostMemory(bytes_at(pointers[buffer.name], size).view(stored))
         try:
             ref = dispatcher("ref", checks=False)
-            ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch())()
+            words = tuple(params.values())
+            ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch(), words)()
         except ProgramError as fault:
             where = fault.diagnostic.loc
             sites = enumerate(self.kernel.sites, 1)
@@ -185,7 +195,9 @@ class Kernel:
             flag = bytes_at(status.pointer + 64, 8).view(np.uint64)
             bytes_at(int(flag[0]), 4)[:] = (1, 0, 0, 0)
 
-    def launch(self, queue: Any, grid: Any, pointers: dict[str, int], counts: dict[str, int]) -> None:
+    def launch(
+        self, queue: Any, grid: Any, pointers: dict[str, int], counts: dict[str, int], params: dict[str, int]
+    ) -> None:
         program = self.unit.program
         assert all(pointers[b.name] % 16 == 0 for b in storage_buffers(program))
         arrays = []
@@ -193,7 +205,9 @@ class Kernel:
             stored = storage_type(buffer.dtype)
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
             arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
-        outputs = iter(dispatcher("ref").dispatch(program, arrays, grid, module=self.unit.module))
+        values = values_of_words(program, tuple(params.values()))
+        ref = dispatcher("ref")
+        outputs = iter(ref.dispatch(program, arrays, grid, module=self.unit.module, params=values))
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             if buffer.is_output:
                 array[:] = next(outputs).reshape(-1)

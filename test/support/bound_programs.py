@@ -15,12 +15,13 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
+from vyre_opt.ir.literals import show
 from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import AccessMode, Buffer
 
 from .expressions import SCALARS, VECTORS, Settings
 from .generator import GRIDS, WORKGROUPS, random_program
-from .sample import Sample, open_count
+from .sample import Sample, open_count, random_bits
 
 __all__ = ["bound_pipeline"]
 
@@ -106,22 +107,37 @@ def bound_pipeline(seed: int, all_given: bool = False) -> str:
     )
     samples = [random_program(rng.getrandbits(32), settings) for _ in range(rng.randrange(1, 4))]
     bindings = _Bindings(rng, all_given)
-    stages = ""
+    stages, params = "", list[str]()
     for _ in range(rng.randrange(2, 7)):
         number = rng.randrange(len(samples))
         grid = ", ".join(map(str, samples[number].grid))
-        launch = f"launch @p{number} grid({grid}) ({bindings.bind(samples[number])})"
+        values = _param_values(samples[number], params, rng)
+        launch = f"launch @p{number} grid({grid}) ({bindings.bind(samples[number])}){values}"
         stages += f"  repeat 2 {{ {launch} }}\n" if rng.random() < 0.08 else f"  {launch}\n"
         written = [b for b in bindings.buffers if b.written and (b.contents or all_given)]
         if written and rng.random() < 0.08:
             stages += f"  host_read @{rng.choice(written).name}\n"
     programs = "".join(_renamed(sample, number) for number, sample in enumerate(samples))
-    return f"vyre 1\n{programs}pipeline @main {{\n{bindings.declared()}{stages}}}\n"
+    return f"vyre 1\n{programs}pipeline @main {{\n{bindings.declared()}{''.join(params)}{stages}}}\n"
+
+
+def _param_values(sample: Sample, params: list[str], rng: random.Random) -> str:
+    """What a launch passes for some runtime scalars: literals, and params of the pipeline, which `params` gets."""
+    values = []
+    for param in sample.program.params.values():
+        kind = rng.choice(("default", "literal", "param"))
+        text = show(random_bits(param.dtype, rng), param.dtype)
+        if kind == "param":
+            params.append(f"  param @q{len(params)} : {param.dtype} = {text}\n")
+            text = f"@q{len(params) - 1}"
+        if kind != "default":
+            values.append(f"@{param.name} = {text}")
+    return f" params({', '.join(values)})" if values else ""
 
 
 def _renamed(sample: Sample, number: int) -> str:
     """The text of a program and its functions, @main as @p0 and @helper1 as @p0_helper1."""
-    text = print_program(sample.module).removeprefix("vyre 1\n")
+    _, text = print_program(sample.module).split("\n", 1)
     return re.sub(r"@(main|helper\d+)\b", lambda m: f"@p{number}{_suffix(m[1])}", text) + "\n"
 
 

@@ -114,6 +114,8 @@ class Expressions:
             return not self.in_function and bool(self.b.program.buffers)
         if format == "spec":
             return not self.in_function and any(s.dtype is dtype for s in self.b.program.specs.values())
+        if format == "param":
+            return not self.in_function and any(p.dtype is dtype for p in self.b.program.params.values())
         return True
 
     def note(self, value: Value) -> Value:
@@ -217,6 +219,11 @@ def _spec(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     return e.b.spec(e.rng.choice(names), dtype)
 
 
+def _param(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    names = [p.name for p in e.b.program.params.values() if p.dtype is dtype]
+    return e.b.param(e.rng.choice(names), dtype)
+
+
 def _id(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     result: Value = getattr(e.b, row.name)(e.rng.choice(AXES))
     return result
@@ -264,6 +271,7 @@ _MAKERS: dict[str, Maker] = {
     "convert": _convert,
     "const": _const,
     "spec": _spec,
+    "param": _param,
     "id": _id,
     "size": _size,
     "len": _len,
@@ -293,7 +301,7 @@ def _can_produce(row: OpDef, dtype: DataType) -> bool:
         return not dtype.element.is_bool and bool(_SAME_BITS[dtype])
     if format in ("splat", "vector", "insert"):
         return dtype.is_vec
-    if format in ("extract", "spec"):
+    if format in ("extract", "spec", "param"):
         return not dtype.is_vec
     if format in ("id", "size"):
         return dtype is DataType.U32

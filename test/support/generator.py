@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir.program import Module, Param, Program
 from vyre_opt.ir.types import DataType
 
 from .expressions import SCALARS, Expressions, Settings
@@ -40,6 +40,7 @@ def random_program(seed: int, settings: Settings | None = None) -> Sample:
         _function(b, rng, settings, number)
     e = Expressions(b, rng, settings)
     _specs(b, rng)
+    _params(b, random.Random(f"params {seed}"))
     grid = b.program.grid
     assert grid is not None
     memory = MemoryGenerator(e, grid[0] * grid[1] * grid[2])
@@ -73,6 +74,13 @@ def _specs(b: Builder, rng: random.Random) -> None:
         value = b.spec(f"spec{number}", dtype, False if dtype.is_bool else 0)
         assert value.owner is not None
         b.program.specs[f"spec{number}"].default = random_bits(dtype, rng)
+
+
+def _params(b: Builder, rng: random.Random) -> None:
+    """Runtime scalars of several types, all with defaults, in a quarter of the programs."""
+    for number in range(rng.choice((0, 0, 0, 2))):
+        dtype = rng.choice((DataType.U32, DataType.BOOL, *SCALARS))
+        b.program.params[f"param{number}"] = Param(f"param{number}", dtype, random_bits(dtype, rng))
 
 
 def _rename(program: Program, rng: random.Random) -> None:

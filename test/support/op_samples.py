@@ -117,6 +117,7 @@ def _call(b: Builder, x: Value, truth: Value) -> None:
 _SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
     "const": lambda b, x, truth: b.const([1, 2, 2**32 - 1], DataType.vec(U32, 3)),
     "spec": lambda b, x, truth: b.spec("k", F32, 0.1),
+    "param": lambda b, x, truth: b.param("n", F32, 0.1),
     "len": lambda b, x, truth: b.len("in", DataType.U64),
     "splat": _splat,
     "vector": _vector,

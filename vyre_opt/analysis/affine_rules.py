@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
+from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Op, Program, Value
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
@@ -194,6 +195,13 @@ def _len(forms: OperandForms, op: Op) -> AffineExpr:
     return length(forms.program, op.attrs["buffer"], op.result.type.bits or 32)
 
 
+def _param(forms: OperandForms, op: Op) -> AffineExpr:
+    name, dtype = op.attrs["param"], op.result.type
+    return AffineExpr.of(
+        Symbol(SymbolKind.GROUP, f"param({name})", arith.int_range(dtype), identity=("param", name))
+    )
+
+
 def _spec(forms: OperandForms, op: Op) -> AffineExpr | None:
     constant = forms.specs.get(op.attrs["spec"])
     return AffineExpr(constant) if isinstance(constant, int) else None
@@ -301,7 +309,7 @@ def _xor(forms: OperandForms, op: Op) -> AffineExpr | None:
 
 
 _RULES: dict[str, Callable[[OperandForms, Op], AffineExpr | None]] = {
-    "const": _const, "spec": _spec, "len": _len, "local_id": _local_id, "workgroup_id": _workgroup_id,
+    "const": _const, "spec": _spec, "param": _param, "len": _len, "local_id": _local_id, "workgroup_id": _workgroup_id,
     "global_id": _global_id, "workgroup_size": _workgroup_size, "num_workgroups": _num_workgroups,
     "global_size": _global_size, "lane_id": _subgroup, "subgroup_id": _subgroup, "subgroup_size": _subgroup_size,
     "num_subgroups": _num_subgroups, "add": _sum, "sub": _sum, "mul": _mul, "shl": _shl, "neg": _neg, "cast": _cast,

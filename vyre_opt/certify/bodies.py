@@ -58,10 +58,12 @@ class Halo:
 
 @dataclass(frozen=True)
 class Body:
-    """A launch of the group.  `names`: the pipeline's buffer for each of the program's."""
+    """A launch of the group.  `names`: the pipeline's buffer for each of the program's.  `params`: for each runtime
+    scalar of the program the pipeline's, or its encoded value."""
 
     program: Program
     names: Mapping[str, str]
+    params: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class BodyMatch:
         if self.run_as is not None and op.name in IDS:
             self.values[op.result] = self._id_of_other(op)
             return
-        key = _key(self._program, op, self.after(op.operands), self._buffer(op))
+        key = self._param(op) or _key(self._program, op, self.after(op.operands), self._buffer(op))
         if op.name == "load" and self._buffer(op) in self.written:
             key = None
         if self._length(op) is not None and key not in self.known:
@@ -181,6 +183,15 @@ class BodyMatch:
         if key not in self.known:
             raise Mismatch(f"the joined program does not compute what this {op.name} gives", op)
         self.values.update(zip(op.results, self.known[key], strict=True))
+
+    def _param(self, op: Op) -> Any:
+        """The key of what a runtime scalar of a launch is in the joined program; None for another op."""
+        value = self.bodies[self.number].params.get(op.attrs["param"]) if op.name == "param" else None
+        if value is None:
+            return None
+        attrs = {"param": value} if isinstance(value, str) else {"value": value}
+        name = "param" if isinstance(value, str) else "const"
+        return name, (), (op.result.type,), _shown(attrs), None
 
     def _length(self, op: Op) -> int | None:
         """What `len` gives, where the pipeline says it."""

@@ -23,6 +23,7 @@ from itertools import combinations, product
 import z3
 
 from ..ir.grids import Extent, GridError, evaluate
+from ..ir.literals import encode
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
@@ -96,7 +97,10 @@ def joined(join: Join) -> Iterator[Obligation]:
     members = list(_members(join.module, join.pipeline, join.launches))
     bodies = BodyMatch(
         join.program,
-        [Body(member.nesting.program, member.names) for member in members],
+        [
+            Body(m.nesting.program, m.names, _params(launch, m))
+            for m, launch in zip(members, join.launches, strict=True)
+        ],
         join.buffers,
         join.pipeline.static_lengths,
         join.barriers,
@@ -118,6 +122,18 @@ def joined(join: Join) -> Iterator[Obligation]:
     for number in again:
         members[number] = members[number].again(bodies, number)
     yield from _meetings(members, join.barriers, {halo.buffer for halo in join.halos})
+
+
+def _params(launch: Launch, member: _Member) -> dict[str, str | int]:
+    """For each runtime scalar of a launch's program, the pipeline's param that it is, or its encoded value."""
+    values: dict[str, str | int] = {}
+    for name, param in member.nesting.program.params.items():
+        value = launch.params.get(name)
+        if isinstance(value, tuple):
+            values[name] = encode(value, param.dtype)
+        elif value is not None or param.default is not None:
+            values[name] = param.default or 0 if value is None else value
+    return values
 
 
 def meet_in_one(
@@ -160,6 +176,8 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
     bound = [buffer.name for buffer in join.program.bound_buffers]
     if [join.buffers.get(name) for name in join.after.buffers] != bound:
         raise Mismatch(f"@{join.program.name} is launched with other buffers")
+    if any(join.after.params.get(name) != name for name in join.program.params):
+        raise Mismatch(f"@{join.program.name} is launched with other scalars")
 
 
 def _match_buffer(join: Join, name: str, own: Buffer, members: Sequence[_Member]) -> None:

@@ -463,6 +463,11 @@ def _spec(point: Point, op: Op) -> Integer | None:
     return point.group.variable(("spec", op.attrs["spec"]), f"spec.{op.attrs['spec']}", low, high)
 
 
+def _param(point: Point, op: Op) -> Integer:
+    low, high = type_range(op.result.type)
+    return point.group.variable(("param", op.attrs["param"]), f"param.{op.attrs['param']}", low, high)
+
+
 def _load(point: Point, op: Op) -> Integer | None:
     """What an unknown function of the index gives, so that equal loads are equal."""
     name = point.contents.get(op.attrs["buffer"])
@@ -636,7 +641,7 @@ def _result(op: Op, numbers: Sequence[int]) -> int:
 
 _INTEGERS: dict[str, Callable[[Point, Op], Integer | None]] = {
     "const": _const, "local_id": _local_id, "workgroup_id": _workgroup_id, "global_id": _global_id,
-    "num_workgroups": _num_workgroups, "global_size": _global_size, "len": _len, "spec": _spec, "load": _load,
+    "num_workgroups": _num_workgroups, "global_size": _global_size, "len": _len, "spec": _spec, "param": _param, "load": _load,
     "workgroup_size": lambda point, op: _exactly(point.program.workgroup[AXES.index(op.attrs["axis"])]),
     "lane_id": lambda point, op: Integer(_linear(point).term % SUBGROUP_SIZE, 0, SUBGROUP_SIZE - 1),
     "subgroup_id": lambda point, op: Integer(

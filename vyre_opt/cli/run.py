@@ -66,6 +66,7 @@ class RunOptions:
     grid: tuple[int, ...] | None
     entry: str | None
     spec: Pairs
+    param: Pairs
     passes: str
     check: bool
     check_against: str | None
@@ -104,6 +105,7 @@ BUFFERS, RUN = "Buffers", "Run"
 @option("--grid", "Workgroups along each axis.", RUN, metavar="X[,Y,Z]", callback=checked(parse_grid))
 @option("--entry", "What to run: by default @main, or the only choice.", RUN, metavar="NAME")
 @option("--spec", "Set a specialization constant.", RUN, metavar="NAME=VALUE", **PAIRS)
+@option("--param", "The value of a runtime scalar.", RUN, metavar="NAME=VALUE", **PAIRS)
 @optimize_options(
     "Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.", RUN
 )
@@ -199,6 +201,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
         if _has_useless_grid(executable, options):
             return 2
+        executable.param_words(dict(options.param))  # before files are read
         arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths)
         clock.lap("prepare")
         if options.autotune:
@@ -267,7 +270,7 @@ def _call(
     reads = HostReads({b.name: b for b in signature.buffers}, files, compares=compares)
     with ProgressBar(f"@{executable.name} on {executable.target}") as bar:
         if isinstance(executable, ProgramExecutable):
-            return executable.run(arguments, options.grid), reads
+            return executable.run(arguments, options.grid, params=dict(options.param)), reads
         if clock is not None:
 
             def show(line: str) -> None:
@@ -276,7 +279,7 @@ def _call(
 
             reads.show = show
         times = Times() if options.timing and clock is not None else None
-        outputs = executable.run(arguments, watch=Watch(reads.see, times))
+        outputs = executable.run(arguments, watch=Watch(reads.see, times), params=dict(options.param))
     if times is not None and clock is not None:
         clock.details = launch_table(times)
     return outputs, reads

@@ -37,6 +37,7 @@ SHELL = CallSyntax(
     grid="--grid={value}",
     any_grid="X[,Y,Z]",
     give_spec="--spec {name}=VALUE",
+    give_param="--param {name}=VALUE",
 )
 
 

@@ -21,6 +21,7 @@ from ..ir.program import Dim3, Module, Op, Program
 from ..runtime.arrays import POISON
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
+from ..runtime.params import Words, values_of_words
 from ..runtime.pipelines.host_runner import HostMemory, HostRunner
 from ..runtime.ref import RefDispatcher
 from . import run_report
@@ -77,12 +78,14 @@ class SpotCheck:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
-        call = check_call(program, inputs, grid, module, specs)
+        call = check_call(program, inputs, grid, module, specs, params)
         memory = {b.name: HostMemory(call.arrays[b.name].copy()) for b in program.bound_buffers}
-        self.in_place(program, memory, call.grid, module or Module(), scratch or Scratch())()
+        words = tuple(call.params.values())
+        self.in_place(program, memory, call.grid, module or Module(), scratch or Scratch(), words)()
         outputs = []
         for buffer in program.bound_buffers:
             if buffer.is_output:
@@ -95,14 +98,21 @@ class SpotCheck:
         return HostRunner(plan, self.in_place, tracked=True, filled=plan.buffers, fill=POISON)
 
     def in_place(
-        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
+        self,
+        program: Program,
+        memory: Mapping[str, HostMemory],
+        grid: Dim3,
+        module: Module,
+        scratch: Scratch,
+        params: Words = (),
     ) -> Callable[[], None]:
         """See `HostRunner`."""
         workgroups = _sample(program, grid)
+        values = values_of_words(program, params)
 
         def run() -> None:
             before = _copies(memory)
-            self._launch(program, memory, grid, module)
+            self._launch(program, memory, grid, module, values)
             total = grid[0] * grid[1] * grid[2]
             count = sum(map(len, workgroups))
             sampled = _copies(before)  # the interpreter works in place, and `before` is needed again below
@@ -110,7 +120,7 @@ class SpotCheck:
             reason = "its workgroups wait for each other, and are too many to run them all"
             if count:
                 try:
-                    written = self._ref.sample(program, sampled, grid, module, workgroups)
+                    written = self._ref.sample(program, sampled, grid, module, workgroups, values)
                 except ProgramError as error:
                     if error.kind != "limit":
                         raise
@@ -123,7 +133,7 @@ class SpotCheck:
                 self.checked[program.name] = f"@{program.name} {amount} workgroups{left_out}"
             # a sample does not tell all that the launch wrote, which later launches need to know
             if count < total and any(m.written is not None for m in memory.values()):
-                written = self._written(program, before, memory, grid, module)
+                written = self._written(program, before, memory, grid, module, values)
             for buffer in program.bound_buffers:
                 mask = memory[buffer.name].written
                 if mask is not None and buffer.is_transient:
@@ -133,10 +143,17 @@ class SpotCheck:
 
         return run
 
-    def _launch(self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module) -> None:
+    def _launch(
+        self,
+        program: Program,
+        memory: Mapping[str, HostMemory],
+        grid: Dim3,
+        module: Module,
+        params: Mapping[str, Any],
+    ) -> None:
         """Run all workgroups on the target, in place."""
         arguments = [memory[b.name].array for b in program.bound_buffers]
-        outputs = iter(self.target.dispatch(program, arguments, grid, module=module))
+        outputs = iter(self.target.dispatch(program, arguments, grid, module=module, params=params))
         for buffer in program.bound_buffers:
             if buffer.is_output:
                 memory[buffer.name].array[:] = next(outputs).reshape(-1)
@@ -148,6 +165,7 @@ class SpotCheck:
         after: Mapping[str, HostMemory],
         grid: Dim3,
         module: Module,
+        params: Mapping[str, Any],
     ) -> dict[str, np.ndarray]:
         """Masks of the elements that a launch wrote, by buffer.
 
@@ -159,7 +177,7 @@ class SpotCheck:
             if contents.written is not None:
                 octets = contents.array.view(np.uint8).reshape(len(contents.array), contents.array.itemsize)
                 octets[~contents.written] ^= 1  # the lowest bit, so that a bool stays 0 or 1
-        self._launch(program, flipped, grid, module)
+        self._launch(program, flipped, grid, module, params)
         masks = {}
         for buffer in program.bound_buffers:
             old, second, new = before[buffer.name], flipped[buffer.name], after[buffer.name]

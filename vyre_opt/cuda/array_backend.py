@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,13 @@ class GpuArrays:
         grid: int | Sequence[int] | None,
         *,
         module: Module | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
-        outputs: list[Any] = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch)
+        outputs: list[Any] = self.dispatcher.dispatch(
+            program, plain, grid, module=module, params=params, scratch=scratch
+        )
         if not library_of(self.leader).is_stream_ordered and any(isinstance(a, View) for a in plain):
             with self.dispatcher.device:
                 self._queue().wait()

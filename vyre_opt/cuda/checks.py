@@ -35,6 +35,7 @@ def check_shapes(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
+    params: Mapping[str, Any] | None = None,
 ) -> CheckedCall:
     """`check_call` for arrays on the GPU.
 
@@ -43,7 +44,7 @@ def check_shapes(
     """
     bound = program.bound_buffers
     if len(inputs) != len(bound):
-        return check_call(program, list(inputs), grid, module, specs)  # raises
+        return check_call(program, list(inputs), grid, module, specs, params)  # raises
     stand_ins: list[Any] = []
     for buffer, value in zip(bound, inputs, strict=True):
         if isinstance(value, OutputAlloc):
@@ -52,7 +53,7 @@ def check_shapes(
         stored = storage_type(buffer.dtype)
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
-    return check_call(program, stand_ins, grid, module, specs)
+    return check_call(program, stand_ins, grid, module, specs, params)
 
 
 def check_overlaps(program: Program, views: Mapping[str, View]) -> None:

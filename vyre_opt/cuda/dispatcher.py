@@ -100,6 +100,7 @@ class CudaDispatcher:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
         """See `Dispatcher.dispatch`.
@@ -110,9 +111,9 @@ class CudaDispatcher:
         first array, in shape (count,), or (count, lanes).
         """
         if are_on_gpu(program, inputs):
-            checked = check_shapes(program, inputs, grid, module, specs)
+            checked = check_shapes(program, inputs, grid, module, specs, params)
             return self._on_gpu(program, inputs, checked, module)
-        checked = check_call(program, inputs, grid, module, specs)
+        checked = check_call(program, inputs, grid, module, specs, params)
         return self._from_host(program, checked, module, scratch or Scratch())
 
     def prepare(
@@ -136,6 +137,7 @@ class CudaDispatcher:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> BoundLaunch:
         """A launch that works in place on arrays on the GPU, one for each bound buffer.
 
@@ -144,7 +146,7 @@ class CudaDispatcher:
         """
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
-        checked = check_shapes(program, arrays, grid, module, specs)
+        checked = check_shapes(program, arrays, grid, module, specs, params)
         views = self._views(program, arrays)
         for buffer in program.bound_buffers:
             if not is_aligned(views[buffer.name]):
@@ -154,7 +156,8 @@ class CudaDispatcher:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
             pointers = {name: view.pointer for name, view in views.items()}
             own = self._unbound(program, pointers, Scratch(), PyCudaQueue(self.device, None))
-        return BoundLaunch(kernel, checked.grid, pointers, _counts(program, views), (list(arrays), own))
+        counts = _counts(program, views)
+        return BoundLaunch(kernel, checked.grid, pointers, counts, checked.params, (list(arrays), own))
 
     def launch(
         self,
@@ -164,6 +167,7 @@ class CudaDispatcher:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         stream: Any = None,
     ) -> None:
         """Enqueue one run in place; see `bind`, which is for many.
@@ -172,7 +176,7 @@ class CudaDispatcher:
         Nothing is copied, and nothing waited for unless the program has unbound storage buffers.
         A fault of the program is raised by a later call, or by `synchronize`.
         """
-        bound = self.bind(program, arrays, grid, module=module, specs=specs)
+        bound = self.bind(program, arrays, grid, module=module, specs=specs, params=params)
         bound.run(stream)
         if any(b.binding is None for b in storage_buffers(program)):
             with self.device:  # else the pool could give their memory to work on another stream too early
@@ -219,7 +223,7 @@ class CudaDispatcher:
                 else:
                     self._zero(queue, int(memory), array.nbytes)
             self._unbound(program, pointers, scratch, queue)
-            kernel.launch(queue, call.grid, pointers, counts)
+            kernel.launch(queue, call.grid, pointers, counts, call.params)
             queue.wait()
             outputs = []
             for buffer in program.bound_buffers:
@@ -302,7 +306,7 @@ class CudaDispatcher:
                 pointers[buffer.name] = pointer
                 (outputs if buffer.is_output else temporary).append(array)
             temporary += self._unbound(program, pointers, Scratch(), queue)
-            kernel.launch(queue, call.grid, pointers, _counts(program, views))
+            kernel.launch(queue, call.grid, pointers, _counts(program, views), call.params)
             # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
             # the other libraries' streams do not know of this work.
             if temporary or others or (self.check == "now" and kernel.may_fault):
@@ -323,12 +327,13 @@ class BoundLaunch:
         grid: Dim3,
         pointers: Mapping[str, int],
         counts: Mapping[str, int],
+        params: Mapping[str, int],
         owners: Any,
     ) -> None:
         self.kernel = kernel
         self.grid = grid
         self.owners = owners
-        self.arguments = kernel.arguments(pointers, counts)
+        self.arguments = kernel.arguments(pointers, counts, params)
         self._call = [place for place, param in enumerate(kernel.kernel.params) if param.kind == "call"]
 
     def run(self, stream: Any = None) -> None:

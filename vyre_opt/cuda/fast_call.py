@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import Buffer, Dim3
-from ..lowering.nvptx.abi import ALIGNMENT, Param, storage_buffers
+from ..lowering.nvptx.abi import ALIGNMENT, KernelParam, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, OutputAlloc
 from ..runtime.inputs import check_grid
 from ..runtime.kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
+from ..runtime.params import Words
 from ..runtime.signatures import signature_of
 from .device_arrays import Description, describe
 from .faults import FaultRecord
@@ -50,7 +51,16 @@ def fast_call(
         steps = [*arguments.steps, launch_of(kernel, check_grid(call.program, call.grid), arguments.of)]
         arrays = [operand.owner for operand in operands]
         title = f"@{call.program.name}"
-        return GpuCall(dispatcher, arrays, results, arguments.pieces, steps, kernel.may_fault, title)
+        return GpuCall(
+            dispatcher,
+            arrays,
+            results,
+            arguments.pieces,
+            steps,
+            kernel.may_fault,
+            title,
+            len(call.program.params),
+        )
 
 
 def allows_fast_calls(
@@ -69,7 +79,7 @@ def allows_fast_calls(
 def launch_of(
     kernel: LoadedKernel,
     grid: Dim3,
-    argument: Callable[[Param], Argument],
+    argument: Callable[[KernelParam], Argument],
     record: FaultRecord | None = None,
 ) -> Launch:
     """A launch of a kernel.  `argument`: gives what is passed for a buffer or a length.
@@ -122,7 +132,7 @@ class GpuCall:
     """See `vyre_opt.runtime.kernel_call.FastCall`.
 
     The pointers of its steps are the arrays of a call, its results, which are like `results`, and `pieces` of memory.
-    `title`: what is launched, for messages.
+    `title`: what is launched, for messages.  `values`: how many runtime scalars a call passes.
     """
 
     def __init__(
@@ -134,6 +144,7 @@ class GpuCall:
         steps: Sequence[Clear | Copy | Launch],
         may_fault: bool,
         title: str,
+        values: int = 0,
     ) -> None:
         fast = library_of(arrays[0]).fast
         assert fast is not None
@@ -148,13 +159,13 @@ class GpuCall:
         self._offsets = pieces.offsets
         self._makers = [fast.maker(shape, kind, device.number) for shape, kind in shapes]
         pointers = len(arrays) + len(shapes) + len(self._offsets)
-        self._launcher = Launcher(device, steps, pointers, may_fault)
+        self._launcher = Launcher(device, steps, pointers, may_fault, values)
         self._launch = self._launcher.launch
         sizes = tuple(_size(describe(array, "an array")) for array in arrays)
         signature = signature_of(results[0])
         self.fits = OutFit(signature, sizes, int(results[0].nbytes), fast.pointer, ALIGNMENT).fits
-        is_simple = len(arrays) == len(shapes) == 1 and not self._waits
-        self.run = self._run_of_one() if is_simple else self._run
+        is_simple = len(arrays) == len(shapes) == 1 and not self._waits and not values
+        self.run: Callable[..., list[Any]] = self._run_of_one() if is_simple else self._run
 
     def may_plan(self) -> bool:
         """See `FastCall`: not while a graph is recorded, in which nothing may be compiled."""
@@ -165,17 +176,17 @@ class GpuCall:
         """See `FastCall`."""
         return self._launched(arrays, [out, *[make() for make in self._makers[1:]]])
 
-    def _run(self, arrays: Sequence[Any]) -> list[Any]:
-        return self._launched(arrays, [make() for make in self._makers])
+    def _run(self, arrays: Sequence[Any], params: Words = ()) -> list[Any]:
+        return self._launched(arrays, [make() for make in self._makers], params)
 
-    def _launched(self, arrays: Sequence[Any], new: list[Any]) -> list[Any]:
+    def _launched(self, arrays: Sequence[Any], new: list[Any], params: Words = ()) -> list[Any]:
         pointers = [*map(self._pointer, arrays), *map(self._pointer, new)]
         if self._offsets:
             start = pointers[-1]
             pointers += [start + offset for offset in self._offsets]
-        status = self._launch(self._stream(), *pointers)
+        status = self._launch(self._stream(), *pointers, *params)
         if status:
-            return self._otherwise(status, arrays, new)
+            return self._otherwise(status, arrays, new, params)
         if self._waits:
             with self._dispatcher.device as device:
                 queue_of(device, self._stream()).wait()
@@ -196,15 +207,16 @@ class GpuCall:
 
         return run
 
-    def _otherwise(self, status: int, arrays: Sequence[Any], new: list[Any]) -> list[Any]:
+    def _otherwise(self, status: int, arrays: Sequence[Any], new: list[Any], params: Words = ()) -> list[Any]:
         """The results where nothing was launched.  Raises the ProgramError of an earlier call, or BackendError."""
         if status == PENDING_FAULT:
             with self._dispatcher.device:
                 self._dispatcher.raise_fault()
-            return self._launched(arrays, new)
+            return self._launched(arrays, new, params)
         if status == UNALIGNED:
             clone = self._fast.clone
-            return self._launched([clone(a) if self._pointer(a) % ALIGNMENT else a for a in arrays], new)
+            aligned = [clone(a) if self._pointer(a) % ALIGNMENT else a for a in arrays]
+            return self._launched(aligned, new, params)
         raise BackendError(self._launcher.explain(status, f"launching {self._title}"))
 
 
@@ -219,6 +231,7 @@ class _Arguments:
         self.steps: list[Clear | Copy | Launch] = []
         self._pointers: dict[str, int] = {}
         self._counts: dict[str, int] = {}
+        self._values = {name: number for number, name in enumerate(sorted(call.program.params))}
         results = {place: len(inputs) + number for number, place in enumerate(call.allocated_results)}
         for place, (buffer, argument) in enumerate(
             zip(call.program.bound_buffers, call.arguments, strict=True)
@@ -261,11 +274,11 @@ class _Arguments:
         else:
             self.steps.append(Clear(piece, size))
 
-    def of(self, param: Param) -> Argument:
-        """What is passed for a buffer or a length."""
+    def of(self, param: KernelParam) -> Argument:
+        """What is passed for a buffer, a length or a runtime scalar."""
         if param.kind == "buffer":
-            return f"p{self._pointers[param.buffer]}"
-        return self._counts[param.buffer]
+            return f"p{self._pointers[param.name]}"
+        return f"v{self._values[param.name]}" if param.kind == "scalar" else self._counts[param.name]
 
 
 def _size(array: Description) -> int:

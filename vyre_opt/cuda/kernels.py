@@ -62,16 +62,26 @@ class LoadedKernel:
         return self.status is not None
 
     def launch(
-        self, queue: Queue, grid: Dim3, pointers: Mapping[str, int], counts: Mapping[str, int]
+        self,
+        queue: Queue,
+        grid: Dim3,
+        pointers: Mapping[str, int],
+        counts: Mapping[str, int],
+        params: Mapping[str, int],
     ) -> None:
         """Enqueue one run; the context must be current.
 
         `pointers`: of the storage buffers by name, 16-byte aligned.  `counts`: their numbers of elements.
+        `params`: the words of the runtime scalars by name (see runtime/params.py).
         """
-        self.enqueue(queue, grid, self.arguments(pointers, counts))
+        self.enqueue(queue, grid, self.arguments(pointers, counts, params))
 
     def arguments(
-        self, pointers: Mapping[str, int], counts: Mapping[str, int], status: FaultRecord | None = None
+        self,
+        pointers: Mapping[str, int],
+        counts: Mapping[str, int],
+        params: Mapping[str, int],
+        status: FaultRecord | None = None,
     ) -> list[int]:
         """The kernel's arguments in order, for one launch.
 
@@ -84,8 +94,8 @@ class LoadedKernel:
             "call": self.device.faults.next_call() if self.may_fault and status is None else 0,
             "arrivals": 0 if self.arrivals is None else int(self.arrivals),
         }
-        of_buffers = {"buffer": pointers, "length": counts}
-        return [of_buffers[p.kind][p.buffer] if p.buffer else own[p.kind] for p in self.kernel.params]
+        named = {"buffer": pointers, "length": counts, "scalar": params}
+        return [named[p.kind][p.name] if p.name else own[p.kind] for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         """Enqueue one run; the context must be current.  `arguments`: see `arguments`."""

@@ -6,9 +6,10 @@ once a process, as a function that Python calls like one of its own.
 
     words of a block      0  address of the flag of faults      4  how many steps
                           1  the context                        5  1 if the calls are counted
-                          2  address of the count of calls      6  bits of the pointers that changed since the
-                          3  how many pointers a call passes       graph got them
-    behind them           the pointers; the number of the call; the steps; constants; arguments of kernels
+                          2  address of the count of calls      6  bits of the pointers and values that changed
+                          3  how many pointers and values          since the graph got them
+                             a call passes                      7  how many of them are pointers
+    behind them           the pointers; the values; the number of the call; the steps; constants; arguments of kernels
     a step of 9 words     function, grid x y z, workgroup x y z, dynamic shared bytes, address of the arguments;
                           or 0, number of a pointer, bytes to clear there, 0;
                           or 0, number of a pointer, bytes to copy there, 1 + number of the source;
@@ -44,14 +45,14 @@ UNALIGNED = 2
 DRIVER_ERROR = 16
 """An error of the driver: this plus its code."""
 
-HEADER = 7
+HEADER = 8
 STEP = 9
 ALL_BITS = (1 << 64) - 1
 MIN_GRAPH = 3
 """As many launches are a graph, if memory is copied and cleared before the first of them only."""
 
 Argument = int | str
-"""Of a kernel: a constant, "call" for the number of the call, or "p0", "p1", ... for a pointer."""
+"""Of a kernel: a constant, "call" for the number of the call, "p0", "p1", ... for a pointer, "v0", ... for a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +84,26 @@ class Copy:
 
 
 class Launcher:
-    """Enqueues steps in order: `launch(stream, *pointers)`, all of them ints.
+    """Enqueues steps in order: `launch(stream, *pointers, *values)`, all of them ints; values are words of 64 bits.
 
     `launch` returns 0, PENDING_FAULT, UNALIGNED, or an error of the driver, which `explain` puts in words.
     It makes the GPU's context current for the time of the call.  To make a Launcher it must be current.
     """
 
     def __init__(
-        self, device: Device, steps: Sequence[Launch | Clear | Copy], pointers: int, may_fault: bool
+        self,
+        device: Device,
+        steps: Sequence[Launch | Clear | Copy],
+        pointers: int,
+        may_fault: bool,
+        values: int = 0,
     ) -> None:
         launches = [step for step in steps if isinstance(step, Launch)]
         arguments = sum(len(launch.arguments) for launch in launches)
         # the graph comes last, and a word has bits for so many pointers
-        is_graph = len(launches) >= MIN_GRAPH and list(steps[-len(launches) :]) == launches and pointers < 64
-        first_step = HEADER + pointers + 1
+        is_graph = len(launches) >= MIN_GRAPH and list(steps[-len(launches) :]) == launches
+        is_graph = is_graph and pointers + values < 64
+        first_step = HEADER + pointers + values + 1
         size = first_step + STEP * len(steps) + 2 * arguments
         self._block = (ctypes.c_uint64 * size)()  # as long as `launch`, which has its address
         self._faults = device.faults  # whose words the block has the addresses of
@@ -105,10 +112,11 @@ class Launcher:
             self._faults.flag_address,
             libcuda.current_context(),
             ctypes.addressof(self._faults.calls),
-            pointers,
+            pointers + values,
             len(steps),
             int(may_fault),
             ALL_BITS,
+            pointers,
         ]
         words += [0] * (size - 2 * arguments - HEADER)
 
@@ -119,7 +127,7 @@ class Launcher:
             if isinstance(argument, int):
                 words.append(argument)
                 return base + 8 * (len(words) - 1)
-            number = pointers if argument == "call" else int(argument.removeprefix("p"))
+            number = pointers + values if argument == "call" else _slot(argument, pointers)
             return base + 8 * (HEADER + number)
 
         nodes: list[GraphNode] = []
@@ -135,7 +143,9 @@ class Launcher:
                 words += places
                 if is_graph:
                     sizes = (*step.grid, *step.workgroup, step.shared_bytes)
-                    nodes.append(GraphNode(step.function, sizes, places_at, _pointer_bits(step.arguments)))
+                    nodes.append(
+                        GraphNode(step.function, sizes, places_at, _changes(step.arguments, pointers))
+                    )
                     continue
                 row = [step.function, *step.grid, *step.workgroup, step.shared_bytes, places_at]
             at = first_step + STEP * number
@@ -157,12 +167,17 @@ class Launcher:
         return libcuda.error_text(code - DRIVER_ERROR, doing)
 
 
-def _pointer_bits(arguments: Sequence[Argument]) -> int:
-    """A bit for each pointer among the arguments."""
+def _slot(argument: str, pointers: int) -> int:
+    """The number of a pointer or a value among all that a call passes."""
+    return int(argument[1:]) + (pointers if argument.startswith("v") else 0)
+
+
+def _changes(arguments: Sequence[Argument], pointers: int) -> int:
+    """A bit for each pointer and each value among the arguments."""
     bits = 0
     for argument in arguments:
         if isinstance(argument, str) and argument != "call":
-            bits |= 1 << int(argument.removeprefix("p"))
+            bits |= 1 << _slot(argument, pointers)
     return bits
 
 
@@ -200,7 +215,9 @@ entry:
   %counted = load i64, ptr %counted.p
   %changed.p = getelementptr i64, ptr %block, i64 6
   %changed.before = load i64, ptr %changed.p
-  %slots = getelementptr i64, ptr %block, i64 7
+  %addresses.p = getelementptr i64, ptr %block, i64 7
+  %addresses = load i64, ptr %addresses.p
+  %slots = getelementptr i64, ptr %block, i64 8
   %flag = load volatile i32, ptr %flag.at
   %is.pending = icmp ne i32 %flag, 0
   br i1 %is.pending, label %pending, label %arguments
@@ -232,7 +249,9 @@ pointer:
   %new.bit = zext i1 %is.new to i64
   %new.mask = shl i64 %new.bit, %k
   %changed.next = or i64 %changed, %new.mask
-  %bits.next = or i64 %bits, %value
+  %is.address = icmp ult i64 %k, %addresses
+  %address.bits = select i1 %is.address, i64 %value, i64 0
+  %bits.next = or i64 %bits, %address.bits
   br label %pointer.head
 
 aligned:

@@ -21,11 +21,12 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..lowering.nvptx.abi import Param, Unit, storage_buffers
+from ..lowering.nvptx.abi import KernelParam, Unit, storage_buffers
 from ..runtime.array_backend import Operand
 from ..runtime.arrays import array_shape
 from ..runtime.dispatcher import BackendError, BadLaunch, OutputAlloc, Scratch
 from ..runtime.kernel_call import PlannedCall
+from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.host_runner import located
 from ..runtime.pipelines.steps import (
     HostReadStep,
@@ -176,11 +177,13 @@ class GpuRunner:
         unbound = [b for b in storage_buffers(program) if b.binding is None]
         return {b.name: self._allocate(b.size_bytes or 0) for b in unbound}
 
-    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch, params: Mapping[str, int] = NO_PARAMS
+    ) -> dict[str, Any]:
         """See `PipelineRunner`.  `inputs`: operands on the GPU, flat arrays in main memory, `OutputAlloc`."""
         with self.lock, self.device:
             on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
-            return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch).run()
+            return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch, params).run()
 
     def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> PlannedCall | None:
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
@@ -200,9 +203,9 @@ class GpuRunner:
         with self.lock, self.device:
             return _PipelineCall(self, batch.steps, inputs, results)
 
-    def recording(self, slots: Mapping[str, _Slot]) -> _Recording:
-        """The recording for these addresses, from an earlier run if possible."""
-        key = tuple(slot.pointer for slot in slots.values())
+    def recording(self, slots: Mapping[str, _Slot], params: Mapping[str, int]) -> _Recording:
+        """The recording for these addresses and words of runtime scalars, from an earlier run if possible."""
+        key = (*(slot.pointer for slot in slots.values()), *params.values())
         cached = self.owned.recordings
         recording = cached.get(key)
         if recording is None:
@@ -211,11 +214,11 @@ class GpuRunner:
                 self.device.wait()
                 self.dispatcher.raise_fault()
                 self.owned.drop(next(iter(cached)))
-            recording = cached[key] = self._record(slots)
+            recording = cached[key] = self._record(slots, params)
         cached.move_to_end(key)
         return recording
 
-    def _record(self, slots: Mapping[str, _Slot]) -> _Recording:
+    def _record(self, slots: Mapping[str, _Slot], params: Mapping[str, int]) -> _Recording:
         recording = _Recording({}, [])
         for step in self.launches:
             kernel, formals = self.kernels[step.program], step.program.bound_buffers
@@ -228,7 +231,8 @@ class GpuRunner:
                 status = self.fault_record(step, kernel)
                 recording.records.append(status)
             pointers |= self.unbound[step.program]
-            recording.arguments[step] = kernel.arguments(pointers, counts, status)
+            words = dict(zip(sorted(step.program.params), step.words(params), strict=True))
+            recording.arguments[step] = kernel.arguments(pointers, counts, words, status)
         for batch in batches_of(self.parts):
             try:
                 recording.graphs[batch] = self._graph(batch, recording)
@@ -285,6 +289,7 @@ class _PipelineCall(GpuCall):
             }
             for program in runner.kernels
         }
+        values = {name: f"v{number}" for number, name in enumerate(sorted(plan.pipeline.params))}
         records: dict[LaunchStep, FaultRecord] = {}
         for step in launches:
             kernel = runner.kernels[step.program]
@@ -295,10 +300,18 @@ class _PipelineCall(GpuCall):
             pointers = {formal: numbers[name] for formal, name in actual.items()} | unbound[step.program]
             counts = {formal: plan.buffers[name].count or 0 for formal, name in actual.items()}
 
-            def argument(
-                param: Param, pointers: dict[str, int] = pointers, counts: dict[str, int] = counts
-            ) -> Argument:
-                return counts[param.buffer] if param.kind == "length" else f"p{pointers[param.buffer]}"
+            scalars: dict[str, Argument] = {
+                name: values[value] if isinstance(value, str) else value
+                for name, value in zip(sorted(step.program.params), step.params, strict=True)
+            }
+            named: dict[str, Mapping[str, Argument]] = {
+                "buffer": {name: f"p{number}" for name, number in pointers.items()},
+                "length": counts,
+                "scalar": scalars,
+            }
+
+            def argument(param: KernelParam, named: Mapping[str, Mapping[str, Argument]] = named) -> Argument:
+                return named[param.kind][param.name]
 
             if runner.dispatcher.options.zero_memory:
                 buffers = step.program.buffers
@@ -310,7 +323,14 @@ class _PipelineCall(GpuCall):
         arrays = [operand.owner for operand in inputs.values()]
         title = f"pipeline @{plan.pipeline.name}"
         super().__init__(
-            runner.dispatcher, arrays, list(results.values()), pieces, steps, bool(records), title
+            runner.dispatcher,
+            arrays,
+            list(results.values()),
+            pieces,
+            steps,
+            bool(records),
+            title,
+            len(values),
         )
 
 
@@ -322,9 +342,11 @@ class _GpuRun(ABC):
 
     queue: Queue
 
-    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
+    def __init__(
+        self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch, params: Mapping[str, int]
+    ) -> None:
         self.runner, self.plan, self.device = runner, runner.plan, runner.device
-        self.inputs, self.watch = inputs, watch
+        self.inputs, self.watch, self.params = inputs, watch, params
         self.read_copies: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -335,7 +357,7 @@ class _GpuRun(ABC):
         for name in self.runner.zeroed - self.inputs_with_contents():
             if self.plan.size(name):
                 self.queue.zero(self.slots[name].pointer, self.plan.size(name))
-        self.recording = self.runner.recording(self.slots)
+        self.recording = self.runner.recording(self.slots, self.params)
         if self.watch.times is not None:
             self.watch.times.notes += self.recording.notes
         self._walk(self.runner.parts)
@@ -416,8 +438,10 @@ class _GpuRun(ABC):
 class _HostArraysRun(_GpuRun):
     """A run whose arguments and results are NumPy arrays."""
 
-    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, inputs, watch)
+    def __init__(
+        self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch, params: Mapping[str, int]
+    ) -> None:
+        super().__init__(runner, inputs, watch, params)
         self.queue = PyCudaQueue(self.device, self.device.stream)
 
     def slot(self, buffer: Buffer) -> _Slot:
@@ -445,8 +469,10 @@ class _DeviceArraysRun(_GpuRun):
     An argument is copied if a launch writes it, and used in place otherwise.
     """
 
-    def __init__(self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch) -> None:
-        super().__init__(runner, inputs, watch)
+    def __init__(
+        self, runner: GpuRunner, inputs: Mapping[str, Any], watch: Watch, params: Mapping[str, int]
+    ) -> None:
+        super().__init__(runner, inputs, watch, params)
         first = next(name for name, operand in inputs.items() if isinstance(operand, Operand))
         self.leader = inputs[first].array
         self.leader_dtype: DataType = self.plan.buffers[first].dtype

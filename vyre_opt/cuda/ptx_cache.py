@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Op, Program
-from ..lowering.nvptx.abi import EntryPoint, FaultSite, Param, Unit
+from ..lowering.nvptx.abi import EntryPoint, FaultSite, KernelParam, Unit
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, show
 from ..runtime.cache.compilations import pack_parts, unpack_parts
 from ..runtime.cache.keys import called_fingerprints, compile_key
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["decode", "encode", "key_of"]
 
 _BUFFER_PARAMS = ("buffer", "length")
+_SCALAR_PARAM = "scalar"
 _OTHER_PARAMS = ("status", "call", "arrivals")
 _SITES = ("bounds", "trap", "step")
 
@@ -57,7 +58,7 @@ def _facts(kernel: EntryPoint, unit: Unit) -> dict[str, Any]:
     numbers = {op: number for number, op in enumerate(_ops(unit))} if kernel.sites else {}
     return {
         "symbol": kernel.symbol,
-        "params": [[param.kind, param.buffer] for param in kernel.params],
+        "params": [[param.kind, param.name] for param in kernel.params],
         "sites": [[numbers[site.op], site.kind, site.width] for site in kernel.sites],
         "dynamic_shared": kernel.dynamic_shared,
         "is_cooperative": kernel.is_cooperative,
@@ -83,10 +84,14 @@ def _kernel(facts: dict[str, Any], unit: Unit) -> EntryPoint:
     )
 
 
-def _param(program: Program, kind: str, buffer: str) -> Param:
-    if not (buffer in program.buffers if kind in _BUFFER_PARAMS else kind in _OTHER_PARAMS and buffer == ""):
-        raise ValueError("a parameter of a kernel is of a kind, and of a buffer or of none")
-    return Param(kind, buffer)
+def _param(program: Program, kind: str, name: str) -> KernelParam:
+    if kind in _BUFFER_PARAMS:
+        is_known = name in program.buffers
+    else:
+        is_known = name in program.params if kind == _SCALAR_PARAM else kind in _OTHER_PARAMS and name == ""
+    if not is_known:
+        raise ValueError("a parameter of a kernel is of a kind, and of a buffer, of a scalar or of none")
+    return KernelParam(kind, name)
 
 
 def _site(ops: Sequence[Op], number: int, kind: str, width: int) -> FaultSite:

@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
-from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
 from ..runtime.dispatcher import BadInputs, BadSpecs, OutputAlloc
 
 __all__ = [
@@ -46,6 +46,7 @@ class CallSyntax:
     grid: str
     any_grid: str
     give_spec: str
+    give_param: str
 
 
 PYTHON = CallSyntax(
@@ -58,6 +59,7 @@ PYTHON = CallSyntax(
     grid="grid={value}",
     any_grid="(x, y, z)",
     give_spec="specs={{{name!r}: value}}",
+    give_param="params={{{name!r}: value}}",
 )
 
 
@@ -67,7 +69,7 @@ class Signature:
 
     `owner`: "program" or "pipeline"; `name`: its name.  `buffers`: all that have a length.
     `parameters`: those that take an array; the others are inside the pipeline.  `read`: the parameters that
-    may be read before they are written.  `outputs`: those that are returned.
+    may be read before they are written.  `outputs`: those that are returned.  `params`: the runtime scalars.
     """
 
     owner: str
@@ -76,6 +78,7 @@ class Signature:
     parameters: tuple[Buffer, ...]
     read: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
+    params: Mapping[str, Param]
 
     @property
     def title(self) -> str:
@@ -91,14 +94,15 @@ class Signature:
         if isinstance(item, Program):
             bound = tuple(item.bound_buffers)
             outputs = tuple(b for b in bound if b.is_output)
-            return Signature("program", item.name, bound, bound, tuple(filter(_is_read, bound)), outputs)
+            read = tuple(filter(_is_read, bound))
+            return Signature("program", item.name, bound, bound, read, outputs, item.params)
         host_read = {stage.buffer for stage in item.walk() if isinstance(stage, HostRead)}
         buffers = tuple(item.buffers.values())
         written = {b.name for b in buffers if b.live_out or b.access is AccessMode.WRITE}
         parameters = tuple(b for b in buffers if _is_read(b) or b.name in written)
         outputs = tuple(b for b in buffers if b.name in written | host_read)
         read = tuple(filter(_is_read, parameters))
-        return Signature("pipeline", item.name, buffers, parameters, read, outputs)
+        return Signature("pipeline", item.name, buffers, parameters, read, outputs, item.params)
 
 
 def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) -> Program | Pipeline:

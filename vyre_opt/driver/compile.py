@@ -93,16 +93,17 @@ def run(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     lengths: Mapping[str, int] | None = None,
+    params: Mapping[str, Any] | None = None,
     passes: Passes = None,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
-    """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid` and `lengths`."""
+    """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid`, `lengths` and `params`."""
     if limits is not None:
         limited = compile(source, entry=entry, target=target, specs=specs, passes=passes, limits=limits)
         with limited:
-            return limited(inputs, grid, lengths=lengths)
+            return limited(inputs, grid, lengths=lengths, params=params)
     executable = compile(source, entry=entry, target=target, specs=specs, passes=passes)
-    return executable(inputs, grid, lengths=lengths)
+    return executable(inputs, grid, lengths=lengths, params=params)
 
 
 def compile_module(

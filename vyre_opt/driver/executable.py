@@ -23,6 +23,7 @@ from ..runtime.dispatcher import (
 )
 from ..runtime.kernel_call import PlannedCall
 from ..runtime.limits import LimitError
+from ..runtime.params import param_words
 from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
 
@@ -65,6 +66,13 @@ class Executable:
     def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
         return bind(self.signature, inputs, lengths, self.syntax)
+
+    def param_words(self, params: Mapping[str, Any] | None) -> dict[str, int]:
+        """The words of the runtime scalars, by name in order (see runtime/params.py).  Raises BadInputs."""
+        declared = self.signature.params
+        if not declared and not params:
+            return {}
+        return param_words(self.signature.title, declared, params, self.syntax.give_param)
 
     @staticmethod
     def _check_options(lengths: Any, scratch: Any) -> None:

@@ -93,6 +93,7 @@ class LimitedExecutable:
         grid: Grid = None,
         *,
         lengths: Mapping[str, int] | None = None,
+        params: Mapping[str, Any] | None = None,
         on_host_read: HostReader | None = None,
     ) -> dict[str, np.ndarray]:
         """Run, and return the outputs by name; see `ProgramExecutable` and `PipelineExecutable`.
@@ -110,6 +111,7 @@ class LimitedExecutable:
             "inputs": _plain_inputs(inputs),
             "grid": grid,
             "lengths": None if lengths is None else _as_dict(lengths),
+            "params": None if params is None else _as_dict(params),
             "reads": on_host_read is not None,
         }
         with self._lock:
@@ -261,5 +263,5 @@ def _plain(array: Any, name: Any) -> Any:
     return array
 
 
-def _as_dict(lengths: Any) -> Any:
-    return dict(lengths) if isinstance(lengths, Mapping) else lengths
+def _as_dict(values: Any) -> Any:
+    return dict(values) if isinstance(values, Mapping) else values

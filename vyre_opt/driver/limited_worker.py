@@ -91,14 +91,16 @@ class _Worker:
         return {"owner": self.executable.signature.owner, "name": self.executable.name}, []
 
     def call(
-        self, inputs: Any, grid: Any, lengths: Any, reads: bool
+        self, inputs: Any, grid: Any, lengths: Any, params: Any, reads: bool
     ) -> tuple[dict[str, Any], list[np.ndarray]]:
         """The outputs of a call.  `reads`: whether each host read is sent when it comes."""
         assert self.executable is not None
         if reads and isinstance(self.executable, PipelineExecutable):
-            outputs = self.executable(inputs, grid, lengths=lengths, on_host_read=self._send_read)
+            outputs = self.executable(
+                inputs, grid, lengths=lengths, params=params, on_host_read=self._send_read
+            )
         else:
-            outputs = self.executable(inputs, grid, lengths=lengths)
+            outputs = self.executable(inputs, grid, lengths=lengths, params=params)
         return {"outputs": [write_array(name, a) for name, a in outputs.items()]}, [*outputs.values()]
 
     def _send_read(self, name: str, array: np.ndarray) -> None:

@@ -14,6 +14,7 @@ from ..runtime.array_backend import ArrayBackend, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
 from ..runtime.limits import compiling
+from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.watch import Watch
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
@@ -31,11 +32,17 @@ MAX_KEPT_BYTES = 1 << 30
 class PipelineRunner(Protocol):
     """A plan that is compiled for a target."""
 
-    def run(self, arguments: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, Any]:
+    def run(
+        self,
+        arguments: Mapping[str, Any],
+        watch: Watch,
+        scratch: Scratch,
+        params: Mapping[str, int] = NO_PARAMS,
+    ) -> dict[str, Any]:
         """The outputs by name.
 
         `arguments`: by name an array in the form of the target's array backend, which is not changed, or
-        `OutputAlloc`.  Raises ProgramError, its diagnostic with a note of the launch.
+        `OutputAlloc`.  `params`: the words of the pipeline's runtime scalars, in the order of their names.  Raises ProgramError, its diagnostic with a note of the launch.
         """
 
 
@@ -66,6 +73,7 @@ class PipelineExecutable(Executable):
         grid: Grid = None,
         *,
         lengths: Mapping[str, int] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
         on_host_read: Callable[[str, Any], None] | None = None,
     ) -> dict[str, Any]:
@@ -78,6 +86,7 @@ class PipelineExecutable(Executable):
         `grid`: None; a pipeline says the grid of each launch.
         `lengths`: by name, the number of elements of buffers of open size that no array is passed for,
         including those inside the pipeline.
+        `params`: values of the pipeline's runtime scalars by name; another value costs no compilation.
         `on_host_read(name, array)`: called at each `host_read`, in order.  The array is the
         caller's to keep.
 
@@ -92,7 +101,8 @@ class PipelineExecutable(Executable):
         if scratch is None and on_host_read is None and grid is None:
             fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
-            return self.outputs(fast.run(arrays))
+            words = self.param_words(params)
+            return self.outputs(fast.run(arrays, tuple(words.values())) if words else fast.run(arrays))
         if on_host_read is not None and not callable(on_host_read):
             raise BadInputs(
                 f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
@@ -102,7 +112,7 @@ class PipelineExecutable(Executable):
         watch = Watch()
         if on_host_read is not None:
             watch.on_read = lambda read, array: on_host_read(read.buffer, array)
-        outputs = self.run(arguments, grid, scratch, watch)
+        outputs = self.run(arguments, grid, scratch, watch, params)
         if key is not None and arrays:
             self._plan(key, self._named(names, arrays), arguments, outputs)
         return self.outputs(outputs)
@@ -128,14 +138,16 @@ class PipelineExecutable(Executable):
         grid: Grid = None,
         scratch: Scratch | None = None,
         watch: Watch | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> list[Any]:
         """The outputs in order of declaration."""
         self.refuse_grid(grid)
+        words = self.param_words(params)
         signature = self.signature
         by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
         backend, operands, lengths = self._operands(by_name)
         runner = self._runner(backend.dispatcher, lengths)
-        outputs = runner.run(operands, watch or Watch(), scratch or Scratch())
+        outputs = runner.run(operands, watch or Watch(), scratch or Scratch(), words)
         if backend.on_gpu:
             return [outputs[b.name] for b in signature.outputs]
         owner = next(filter(is_torch, arguments), None)

@@ -18,6 +18,7 @@ from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
+from ..runtime.params import launch_words
 from ..runtime.pipelines.steps import (
     AnyStep,
     HostReadStep,
@@ -79,7 +80,7 @@ def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int])
         if count is None:
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
         buffers[name] = replace(buffer, count=count)
-    copy = Pipeline(pipeline.name, buffers, _copy_stages(pipeline.stages), pipeline.loc)
+    copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline.stages))
     result = Module(source=module.source)
     for item in module.order:
         result.add(copy if item is pipeline else item)
@@ -141,7 +142,7 @@ def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
         )
     attrs = {"buffers": tuple(buffers), "params": stage.attrs}
     body = Block((), [Op(OPS[stage.kernel], attrs=attrs, loc=stage.loc)])
-    return Program(name, (1, 1, 1), (1, 1, 1), buffers, {}, body, stage.loc)
+    return Program(name, (1, 1, 1), (1, 1, 1), buffers, body=body, loc=stage.loc)
 
 
 # --- checks
@@ -216,7 +217,8 @@ def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyS
     for stage in stages:
         if isinstance(stage, Launch):
             grid = stage.workgroups(counts)
-            steps.append(LaunchStep(stage, module.programs[stage.program], grid, stage.buffers))
+            program = module.programs[stage.program]
+            steps.append(LaunchStep(stage, program, grid, stage.buffers, launch_words(stage, program)))
         elif isinstance(stage, HostRead):
             steps.append(HostReadStep(stage))
         elif isinstance(stage, Repeat):

@@ -45,6 +45,7 @@ class ProgramExecutable(Executable):
         grid: Grid = None,
         *,
         lengths: Mapping[str, int] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> dict[str, Any]:
         """Run, and return the outputs by name, in binding order.
@@ -55,6 +56,7 @@ class ProgramExecutable(Executable):
         program does not write; otherwise `lengths` has the number of elements of an output of open size,
         and elements that are not written are 0 (on a GPU undefined, unless its dispatcher zeroes them).
         `grid`: workgroups along x, y and z, for a program that does not fix them.
+        `params`: values of the program's runtime scalars by name; another value costs no compilation.
         `scratch`: storage that is reused by later calls.
 
         Outputs are of shape (count,), or (count, lanes), or of the shape of the array passed for
@@ -68,10 +70,12 @@ class ProgramExecutable(Executable):
         if scratch is None:
             fast, key, names, arrays = self._planned(inputs, grid, lengths)
         if fast is not None:
-            return self.outputs(fast.run(arrays))
+            words = self.param_words(params)
+            return self.outputs(fast.run(arrays, tuple(words.values())) if words else fast.run(arrays))
         self._check_options(lengths, scratch)
+        self.param_words(params)
         arguments = self.arguments(inputs, lengths or {})
-        outputs = self.run(arguments, grid, scratch)
+        outputs = self.run(arguments, grid, scratch, params)
         if key is not None and arrays and outputs:
             self._plan(key, self._named(names, arrays), arguments, grid, outputs)
         return self.outputs(outputs)
@@ -104,14 +108,22 @@ class ProgramExecutable(Executable):
         if fast is not None:
             remember(self._fast, key, fast)
 
-    def run(self, arguments: Sequence[Any], grid: Grid, scratch: Scratch | None = None) -> list[Any]:
+    def run(
+        self,
+        arguments: Sequence[Any],
+        grid: Grid,
+        scratch: Scratch | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> list[Any]:
         """The outputs in binding order."""
         bound, program = self.signature.parameters, self.program
         workgroups = default_grid(program, arguments, self.syntax) if grid is None else grid
         arrays = {b.name: a for b, a in zip(bound, arguments, strict=True) if not isinstance(a, OutputAlloc)}
         backend = array_backend_of(self._target, arrays)
         operands = [take_argument(backend, b, a) for b, a in zip(bound, arguments, strict=True)]
-        outputs = backend.run(program, operands, workgroups, module=self.module, scratch=scratch)
+        outputs = backend.run(
+            program, operands, workgroups, module=self.module, params=params, scratch=scratch
+        )
         if backend.on_gpu:
             return outputs
         owner = next(filter(is_torch, arrays.values()), None)

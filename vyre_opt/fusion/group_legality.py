@@ -53,7 +53,7 @@ class LaunchNode:
 
 def launch_node(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> LaunchNode:
     """`lengths`: the elements of the pipeline's buffers."""
-    member = BoundProgram(module.programs[launch.program], launch.buffers)
+    member = BoundProgram.of(module.programs[launch.program], launch)
     reads = {actual for formal, actual in member.bindings if formal.access is not AccessMode.WRITE}
     writes = {actual for formal, actual in member.bindings if formal.access is not AccessMode.READ}
     x, y, z = (fold(extent, lengths) for extent in launch.grid)
@@ -77,7 +77,7 @@ def with_placeholders(members: Sequence[BoundProgram]) -> tuple[tuple[BoundProgr
     renamed = []
     for member in members:
         passed = [numbers.setdefault(name, len(numbers)) for name in member.buffers]
-        renamed.append(BoundProgram(member.program, tuple(map(placeholder, passed))))
+        renamed.append(replace(member, buffers=tuple(map(placeholder, passed))))
     return tuple(renamed), list(numbers)
 
 

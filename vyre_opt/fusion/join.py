@@ -16,9 +16,11 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.equal_values import merge_equal
+from ..ir.literals import encode
 from ..ir.ops import OPS
-from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
-from ..ir.rewrite import clone
+from ..ir.pipeline import Launch, LaunchParam
+from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program
+from ..ir.rewrite import become, clone
 from .halo_recompute import HaloTile, rebase, recompute
 
 __all__ = ["BoundProgram", "barrier", "fresh_name", "join", "joined_name"]
@@ -28,10 +30,18 @@ MAX_NAME = 48
 
 @dataclass(frozen=True, slots=True)
 class BoundProgram:
-    """A program with the pipeline's buffers that a launch passes to it, in the order of the bindings."""
+    """A program with the pipeline's buffers that a launch passes to it, in the order of the bindings.
+
+    `params`: the values that it passes for runtime scalars, by name.
+    """
 
     program: Program
     buffers: tuple[str, ...]
+    params: tuple[tuple[str, LaunchParam], ...] = ()
+
+    @staticmethod
+    def of(program: Program, launch: Launch) -> BoundProgram:
+        return BoundProgram(program, launch.buffers, tuple(launch.params.items()))
 
     @property
     def bindings(self) -> list[tuple[Buffer, str]]:
@@ -107,6 +117,10 @@ def join(
         program.body.ops += _body(member, number, program, by_buffer)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
+        for name, value in member.params:
+            if isinstance(value, str):  # a literal has become a constant
+                param = replace(member.program.params[name], name=value, default=None)
+                program.params.setdefault(value, param)
     # two loads at one index are then one value, and indices built on them one expression: proofs need that
     merge_equal(program, boundaries)
     return program
@@ -144,12 +158,23 @@ def _body(member: BoundProgram, number: int, program: Program, tiles: Mapping[st
             program.buffers[own.name] = own
             names[buffer.name] = own.name
     ops = clone(member.program.body.ops, {})
+    values = dict(member.params)
     for op in Block((), ops).walk():
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
+        elif op.name == "param":
+            _bind_param(op, member.program.params[op.attrs["param"]], values.get(op.attrs["param"]))
     for tile in tiles.values():
         if tile.producer == number:  # first: `rebase` adds workgroup ids, which must stay the real ones
             ops = recompute(ops, tile, member.program)
         if tile.buffer in member.buffers:
             ops = rebase(ops, tile)
     return ops
+
+
+def _bind_param(op: Op, param: Param, value: LaunchParam | None) -> None:
+    """Let an op that reads a runtime scalar read the pipeline's, or be the constant that the launch passes."""
+    if isinstance(value, str):
+        op.attrs = {"param": value}
+    else:
+        become(op, "const", (), {"value": param.default if value is None else encode(value, param.dtype)})

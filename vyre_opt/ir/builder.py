@@ -25,7 +25,7 @@ from .diagnostics import Location, suggest
 from .formats import FORMATS, Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .ops import OPS, OpDef
-from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Program, Spec, Value
+from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Spec, Value
 from .types import DataType
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
@@ -101,6 +101,18 @@ class Builder:
         elif declared.dtype is not dtype:
             raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
         return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
+
+    def param(
+        self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
+    ) -> Value:
+        """Read a runtime scalar; the first use of its name declares it."""
+        declared = self.program.params.get(name)
+        if declared is None:
+            value = None if default is None else _encode_constant(default, dtype)
+            self.program.params[name] = Param(name, dtype, value, self.loc)
+        elif declared.dtype is not dtype:
+            raise ValueError(f"param @{name} is {declared.dtype}, not {dtype}")
+        return self.emit(OPS["param"], (), (dtype,), {"param": name}, name=result).result
 
     # --- ops --------------------------------------------------------------------------
 

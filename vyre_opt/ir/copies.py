@@ -47,17 +47,20 @@ def _func(func: Func) -> Func:
 def _program(program: Program) -> Program:
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
     specs = {name: replace(spec) for name, spec in program.specs.items()}
-    return replace(program, buffers=buffers, specs=specs, body=Block((), clone(program.body.ops, {})))
+    params = {name: replace(param) for name, param in program.params.items()}
+    body = Block((), clone(program.body.ops, {}))
+    return replace(program, buffers=buffers, specs=specs, params=params, body=body)
 
 
 def _pipeline(pipeline: Pipeline) -> Pipeline:
     buffers = {name: replace(buffer) for name, buffer in pipeline.buffers.items()}
-    return Pipeline(pipeline.name, buffers, [_stage(stage) for stage in pipeline.stages], pipeline.loc)
+    params = {name: replace(param) for name, param in pipeline.params.items()}
+    return replace(pipeline, buffers=buffers, params=params, stages=[_stage(s) for s in pipeline.stages])
 
 
 def _stage(stage: Stage) -> Stage:
     if isinstance(stage, Repeat):
         return Repeat(stage.times, [_stage(inner) for inner in stage.stages], stage.loc)
     if isinstance(stage, Launch):
-        return replace(stage, notes=dict(stage.notes))
+        return replace(stage, notes=dict(stage.notes), params=dict(stage.params))
     return replace(stage)

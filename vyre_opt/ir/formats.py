@@ -4,6 +4,7 @@
 
     const      const LITERAL : T                 id         NAME x|y|z          -> u32
     spec       spec @s : T                       size       NAME                -> u32
+    param      param @s : T
     unary      NAME %a : T           -> T        len        len @b              -> u32
     binary     NAME %a, %b : T       -> T        splat      splat %a : V        -> V
     ternary    NAME %a, %b, %c : T   -> T        vector     vector %a, ... : V  -> V
@@ -203,7 +204,7 @@ def _build_alike(b: Builder, row: OpDef, operands: tuple[Operand, ...], count: i
     return tuple(b.as_value(operand, dtype) for operand in operands)
 
 
-# --- const, spec --------------------------------------------------------------------------
+# --- const, spec, param -------------------------------------------------------------------
 
 
 def _parse_const(row: OpDef, tail: Tail) -> Parsed:
@@ -258,6 +259,23 @@ def _check_spec(checker: BodyChecker, op: Op) -> Problem:
 
 def _print_spec(p: Printer, op: Op) -> str:
     return f"spec @{op.attrs['spec']} : {op.results[0].type}"
+
+
+def _check_param(checker: BodyChecker, op: Op) -> Problem:
+    name = op.attrs["param"]
+    if isinstance(checker.owner, Func):
+        return "a function has no params; pass the value"
+    param = checker.owner.params.get(name)
+    if param is None:
+        message = f"program @{checker.owner.name} has no param @{name}"
+        checker.unknown_name(op, message, name, checker.owner.params, checker.owner)
+    elif op.results[0].type is not param.dtype and not checker.poisoned(param.dtype):
+        return f"@{name} is {param.dtype}, not {op.results[0].type}"
+    return None
+
+
+def _print_param(p: Printer, op: Op) -> str:
+    return f"param @{op.attrs['param']} : {op.results[0].type}"
 
 
 # --- id, size, len ------------------------------------------------------------------------
@@ -853,6 +871,7 @@ def kernel_text(p: Printer, name: str, buffers: tuple[str, ...], params: dict[st
 FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("const", 0, 1, 0, _check_const, _print_const, "%r = const 2 : {type}", _parse_const),
     OpFormat("spec", 0, 1, 0, _check_spec, _print_spec, "%r = spec @s : {type}"),
+    OpFormat("param", 0, 1, 0, _check_param, _print_param, "%r = param @n : {type}"),
     OpFormat("id", 0, 1, 0, _check_id, _print_id, "%r = {name} x", _parse_id, _build_id, has_type=False),
     OpFormat("size", 0, 1, 0, _check_id, _print_operands, "%r = {name}", _parse_id, _build_size, has_type=False),
     OpFormat("len", 0, 1, 0, _check_len, _print_len, "%r = len @b", _parse_len, _build_len, has_type=False),

@@ -78,6 +78,7 @@ class OpDef:
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
     `effects`: of read, write, atomic, sync, subgroup, trap, control; none means pure.
     `ulp`: the error bound of an approximate op in units in the last place of f32.
+    `since`: the first version of the format that has it.
     """
 
     name: str
@@ -93,6 +94,7 @@ class OpDef:
     is_terminator: bool = False
     kernel: KernelDef | None = None
     is_pure: bool = False
+    since: int = 1
 
     def accepts(self, dtype: DataType) -> bool:
         """Whether T may be `dtype` (elementwise ops take vectors of what they take)."""
@@ -121,6 +123,7 @@ def _row(name: str, format: str, doc: str, types: str = "any", effects: str = ""
 _axis = (Attr("axis", "word", AXES),)
 _row("const", "const", "A constant; a vector type splats it.", attrs=(Attr("value", "literal"),))
 _row("spec", "spec", "The value of a specialization constant.", attrs=(Attr("spec", "symbol"),))
+_row("param", "param", "The value of a runtime scalar.", attrs=(Attr("param", "symbol"),), since=2)
 _row("global_id", "id", "workgroup_id * workgroup_size + local_id along an axis.", attrs=_axis)
 _row("local_id", "id", "This invocation's place in its workgroup.", attrs=_axis)
 _row("workgroup_id", "id", "This workgroup's place in the grid.", attrs=_axis)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .pipeline import Pipeline, Stage
-from .program import Block, Buffer, Func, Op, Program, Spec
+from .program import Block, Buffer, Func, Op, Param, Program, Spec
 
 __all__ = ["NO_HOLES", "ParseHoles"]
 
-Part = Program | Func | Pipeline | Block | Buffer | Spec | Op | Stage
+Part = Program | Func | Pipeline | Block | Buffer | Spec | Param | Op | Stage
 Item = Program | Func | Pipeline
 
 

@@ -7,14 +7,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .grids import Grid, evaluate
+from .literals import Literal
 
 if TYPE_CHECKING:
     from .diagnostics import Location
-    from .program import Buffer, Dim3
+    from .program import Buffer, Dim3, Param
 
-__all__ = ["MAX_REPEATS", "HostRead", "KernelStage", "Launch", "Note", "Pipeline", "Repeat", "Stage"]
+__all__ = [
+    "MAX_REPEATS",
+    "HostRead",
+    "KernelStage",
+    "Launch",
+    "LaunchParam",
+    "Note",
+    "Pipeline",
+    "Repeat",
+    "Stage",
+]
 
 Note = int | bool | str
+
+LaunchParam = str | Literal
+"""The name of a parameter of the pipeline, or a literal."""
 
 MAX_REPEATS = 8
 """The most levels that repeats may nest."""
@@ -25,6 +39,7 @@ class Launch:
     """Run a program over `grid` workgroups, `buffers` in the order of its bindings.
 
     `notes`: facts that passes recorded, by name; they have no effect on a run.
+    `params`: a value for each parameter of the program, by name; those with defaults may be missing.
     """
 
     program: str
@@ -32,6 +47,7 @@ class Launch:
     buffers: tuple[str, ...]
     loc: Location | None = field(default=None, compare=False)
     notes: dict[str, Note] = field(default_factory=dict)
+    params: dict[str, LaunchParam] = field(default_factory=dict)
 
     def workgroups(self, lengths: Mapping[str, int | None]) -> Dim3:
         """The grid for these lengths of the pipeline's buffers, in elements.  Raises GridError."""
@@ -80,6 +96,7 @@ class Pipeline:
 
     name: str
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    params: dict[str, Param] = field(default_factory=dict)
     stages: list[Stage] = field(default_factory=list)
     loc: Location | None = None
 

@@ -14,13 +14,12 @@ from typing import TypeVar
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, show_extent
 from .literals import quote, show
-from .pipeline import HostRead, KernelStage, Launch, Note, Pipeline, Repeat, Stage
-from .program import Block, Buffer, Func, Module, Op, Program, Spec, Value
+from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
+from .program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from .types import DTYPE
 
 __all__ = ["canonical_text", "print_program"]
 
-HEADER = "vyre 1\n"
 T = TypeVar("T")
 
 _PRINT = {name: format.print for name, format in FORMATS.items()}  # one look-up less for each op
@@ -31,7 +30,7 @@ def print_program(item: Module | Program | Func | Pipeline, generic: bool = Fals
     printer = Printer(generic)
     for part in item.order if isinstance(item, Module) else [item]:
         printer.item(part)
-    return HEADER + "".join(printer.lines)
+    return f"vyre {printer.version}\n" + "".join(printer.lines)
 
 
 def canonical_text(item: Program | Func | Pipeline) -> str:
@@ -48,6 +47,7 @@ class Printer:
     def __init__(self, generic: bool, numbered: bool = False) -> None:
         self.lines: list[str] = []
         self.generic = generic
+        self.version = 1  # of the format: the first that has all that was printed
         self.numbered = numbered
         self.names: dict[Value, str] = {}
         self.visible: set[str] = set()
@@ -101,7 +101,8 @@ class Printer:
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
         self.lines += [_buffer(b) for b in self.declared(program.buffers)]
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is not DTYPE]
-        if program.body.ops and (program.buffers or program.specs):
+        self.params(program.params)
+        if program.body.ops and (program.buffers or program.specs or program.params):
             self.lines.append("\n")
         self.ops(program.body.ops)
         self.lines.append("}\n")
@@ -116,10 +117,17 @@ class Printer:
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
         self.lines += [_buffer(b) for b in self.declared(pipeline.buffers)]
-        if pipeline.buffers and pipeline.stages:
+        self.params(pipeline.params)
+        if (pipeline.buffers or pipeline.params) and pipeline.stages:
             self.lines.append("\n")
         self.stages(pipeline.stages, "  ")
         self.lines.append("}\n")
+
+    def params(self, params: Mapping[str, Param]) -> None:
+        for param in self.declared(params):
+            default = "" if param.default is None else f" = {show(param.default, param.dtype)}"
+            self.lines.append(f"  param @{param.name} : {param.dtype}{default}\n")
+            self.version = max(self.version, 2)
 
     def declared(self, table: Mapping[str, T]) -> list[T]:
         """Declarations in the order of the text, or sorted by name in the canonical text."""
@@ -144,6 +152,8 @@ class Printer:
         lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
         indent = self.indent
         for op in ops:
+            if op.definition.since > self.version:
+                self.version = op.definition.since
             if op.regions or self.generic:
                 self.nested(op)
                 continue
@@ -225,10 +235,16 @@ def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
     if isinstance(stage, Launch):
         notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.entries(stage.notes))
         shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({symbol_list(stage.buffers)})"
+        if stage.params:
+            shown += f" params({', '.join(_launch_param(*pair) for pair in p.entries(stage.params))})"
         return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
     return kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
+
+
+def _launch_param(name: str, value: LaunchParam) -> str:
+    return f"@{name} = @{value}" if isinstance(value, str) else f"@{name} = {value[1]}"
 
 
 def _note(value: Note) -> str:

@@ -182,6 +182,19 @@ class Spec:
     loc: Location | None = field(default=None, compare=False)
 
 
+@dataclass(slots=True)
+class Param:
+    """A runtime scalar of a program or a pipeline: each launch or call has a value for it.
+
+    `default` is encoded as a `const` value is, None where a value has to be passed.
+    """
+
+    name: str
+    dtype: DataType
+    default: int | None = None
+    loc: Location | None = field(default=None, compare=False)
+
+
 @dataclass(slots=True, eq=False)
 class Program:
     """One GPU program: run by every invocation of every workgroup of a dispatch.
@@ -194,6 +207,7 @@ class Program:
     grid: Dim3 | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
     specs: dict[str, Spec] = field(default_factory=dict)
+    params: dict[str, Param] = field(default_factory=dict)
     body: Block = field(default_factory=Block)
     loc: Location | None = None
 

@@ -52,5 +52,5 @@ class Snapshot:
     def _head(self, copied: bool) -> tuple[Any, ...]:
         """The name, workgroup, grid and declarations of the program."""
         program = self.program
-        parts = [*program.buffers.values(), *program.specs.values()]
+        parts = [*program.buffers.values(), *program.specs.values(), *program.params.values()]
         return (program.name, program.workgroup, program.grid, [copy(p) for p in parts] if copied else parts)

@@ -14,7 +14,20 @@ from .diagnostics import Diagnostic, Location
 from .grids import FUNCTIONS, GridCall
 from .ops import NAMED_KERNELS, OPS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
-from .program import MAX_NESTING, NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Spec, Value
+from .program import (
+    MAX_NESTING,
+    NO_ATTRS,
+    AccessMode,
+    Block,
+    Buffer,
+    Func,
+    Module,
+    Op,
+    Param,
+    Program,
+    Spec,
+    Value,
+)
 from .types import DTYPE, DataType
 
 __all__ = ["check_structure"]
@@ -99,6 +112,7 @@ class _Checker:
             self.func(item)
         else:
             self.buffers(item.buffers)
+            self.params(item.params)
             self.stages(item.stages)
 
     def program(self, program: Program) -> None:
@@ -117,7 +131,18 @@ class _Checker:
                 self.expect(
                     is_default, f"the default of spec {_symbol(key)}", f"a {spec.dtype} or None", spec.default
                 )
+        self.params(program.params)
         self.body(program.body)
+
+    def params(self, params: Mapping[str, Param]) -> None:
+        for key, param in self.declared("params", params, Param):
+            what = f"param {_symbol(key)}"
+            self.expect(param.name == key and self.name(key), f"the name of {what}", "its key", param.name)
+            if self.expect(
+                isinstance(param.dtype, DataType), f"the type of {what}", "a DataType", param.dtype
+            ):
+                is_default = param.default is None or _is_default(param.default, param.dtype)
+                self.expect(is_default, f"the default of {what}", f"a {param.dtype} or None", param.default)
 
     def func(self, func: Func) -> None:
         is_types = isinstance(func.results, tuple) and all(isinstance(t, DataType) for t in func.results)
@@ -180,6 +205,11 @@ class _Checker:
                     isinstance(n, int | str) for n in stage.notes.values()
                 )
                 self.expect(notes, "notes", "a dict of integers, bools and strings", stage.notes)
+                is_params = isinstance(stage.params, dict) and all(
+                    _is_symbol(name) and (_is_symbol(value) or _is_written(value))
+                    for name, value in stage.params.items()
+                )
+                self.expect(is_params, "params", "a dict of names and literals by name", stage.params)
             elif self.expect(
                 isinstance(stage, KernelStage), "it", "a Launch, KernelStage, HostRead or Repeat", stage
             ):
@@ -322,6 +352,11 @@ def _is_extent(extent: object) -> bool:
 
 def _is_symbol(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _is_written(value: object) -> bool:
+    """Whether it is a literal as a text has it: its kind and its text."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
 def _is_default(value: object, dtype: DataType) -> bool:

@@ -21,22 +21,26 @@ What holds of a verified module:
   Kernels     known, with their buffers and parameters, alone in their program.
   Pipelines   launches name programs and declared buffers, as many as the program
               binds, of the same element type and a fitting count and access; a
-              buffer that a stage writes is passed to it once.
+              buffer that a stage writes is passed to it once; each param of the
+              program has a default or gets a value of its type.
 
 Warnings: a program that writes a buffer nobody can observe.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import GridError, lengths_of
 from .kernel_rules import check_kernel
+from .literals import LiteralError, encode
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_aliasing, check_contents
-from .program import MAX_GRID, MAX_LANES, AccessMode, Buffer, Func, Module, Program, Spec
+from .program import MAX_GRID, MAX_LANES, AccessMode, Buffer, Func, Module, Param, Program, Spec
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
@@ -106,6 +110,7 @@ class _ModuleChecker:
                 self.type_parameter(spec)
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
+        self.params(program.params)
         self.bindings(program)
         body = BodyChecker(self.module, program, self.diagnostics, self.holes)
         body.run(program.body)
@@ -113,6 +118,11 @@ class _ModuleChecker:
         if body.has_sync and body.is_well_formed and not self.holes.is_unbalanced(program):
             check_sync(program, self.diagnostics)
         self.unobserved(program, body.written, body.read)
+
+    def params(self, params: Mapping[str, Param]) -> None:
+        for param in params.values():
+            if not self.holes.is_invalid(param) and param.dtype.kind not in ("bool", "uint", "int", "float"):
+                self.error(f"param @{param.name} is a {param.dtype}; it must be a scalar", param.loc)
 
     def type_parameter(self, spec: Spec) -> None:
         try:
@@ -232,6 +242,7 @@ class _ModuleChecker:
                 self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
             if buffer.access is AccessMode.READ and buffer.live_out:
                 self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
+        self.params(pipeline.params)
         for stage in pipeline.walk():
             if isinstance(stage, Repeat):
                 if stage.times < 1:
@@ -272,6 +283,7 @@ class _ModuleChecker:
         if self.holes.is_invalid(stage) or self.holes.is_invalid(program):
             return
         self.launch_grid(pipeline, stage, program)
+        self.launch_params(pipeline, stage, program)
         bound = program.bound_buffers
         if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):
             return  # one of them may lack the binding it was meant to have
@@ -296,6 +308,39 @@ class _ModuleChecker:
             return
         check_kernel(name, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes)
         check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
+
+    def launch_params(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
+        """Check that each parameter of the program gets a value of its type, and nothing else does."""
+
+        def at(name: str) -> Location | None:
+            return stage.loc.find(f"@{name}") if stage.loc else None
+
+        for name, value in stage.params.items():
+            formal = program.params.get(name)
+            if formal is None:
+                message = f"program @{program.name} has no param @{name}"
+                self.error(message, at(name), suggest(name, program.params, "@"))
+            elif isinstance(value, str):
+                actual = pipeline.params.get(value)
+                if actual is None:
+                    message = f"pipeline @{pipeline.name} has no param @{value}"
+                    help = suggest(value, pipeline.params, "@") or f"declare param @{value} : {formal.dtype}"
+                    self.error(message, at(value), help)
+                elif actual.dtype is not formal.dtype.bound and not self.holes.is_invalid(actual):
+                    error = self.error(f"@{value} is {actual.dtype}, @{name} is {formal.dtype}", at(value))
+                    error.note(f"@{name} is declared here", formal.loc)
+            else:
+                try:
+                    encode(value, formal.dtype.bound)
+                except LiteralError as problem:
+                    self.error(f"@{name}: {problem}", at(name)).note(f"@{name} is declared here", formal.loc)
+        for name, formal in program.params.items():
+            if name not in stage.params and formal.default is None and not self.holes.is_invalid(formal):
+                message = f"program @{program.name} needs a value for its param @{name}"
+                help = (
+                    f"write params(@{name} = ...) behind the buffers: a literal, or a param of the pipeline"
+                )
+                self.error(message, stage.loc, help).note(f"@{name} is declared here", formal.loc)
 
     def launch_grid(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check the grid, unless it depends on the length of a buffer of open size."""

@@ -243,6 +243,7 @@ class _Fuser:
         veto = veto_of(first)
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
+        first.params = {name: name for name in program.params}
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
 

@@ -12,7 +12,7 @@ NumPy's, or torch's for a torch tensor; `vyre_opt.cuda.array_backend` has those 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,7 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .arrays import storage_type
 from .dispatcher import BadInputs, Dispatcher, OutputAlloc, Scratch
+from .params import param_words
 from .signatures import library_of_type
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ArrayBackend(Protocol):
         grid: int | Sequence[int] | None,
         *,
         module: Module | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
         """Dispatch on operands, `OutputAlloc`s, and the results of `zeros`, `constant` and `copy`.
@@ -151,13 +153,17 @@ class HostArrays:
         grid: int | Sequence[int] | None,
         *,
         module: Module | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
         plain = [a.array if isinstance(a, Operand) else a for a in arguments]
         if self._prepared is not None:
-            outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch)
+            words = tuple(param_words(f"program @{program.name}", program.params, params).values())
+            outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch, words)
             return outputs
-        return list(self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch))
+        scalars = {"params": params} if params else {}  # a dispatcher of the caller's may know none
+        outputs = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch, **scalars)
+        return list(outputs)
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         shaped = np.asarray(array).reshape(tuple(shape))

@@ -136,6 +136,7 @@ class Dispatcher(Protocol):
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """Run `program` once over `grid` workgroups and return its outputs.
@@ -148,6 +149,7 @@ class Dispatcher(Protocol):
         the rest; None for a program whose text fixes its grid.
         `module`: where the functions that the program calls are found.
         `specs`: values of specialization constants by name, in place of their defaults.
+        `params`: values of runtime scalars by name; those with defaults may be left out.
 
         Returns a fresh array for each buffer with `is_output`, in binding order: of shape
         (count,), or (count, lanes) for vector elements.

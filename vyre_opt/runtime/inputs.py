@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Prog
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
 from .limits import check_workgroups
+from .params import param_words
 
 MAX_GLOBAL_SIZE = 1 << 32
 _AXES = "xyz"
@@ -25,13 +26,15 @@ class CheckedCall:
 
     `arrays`: the storage of each bound buffer, flat over scalars.  It is the caller's own memory,
     never to be written, except for the buffers in `fresh`, whose storage is new and uninitialised.
-    `specs`: every specialization constant of the program, encoded.
+    `specs`: every specialization constant of the program, encoded.  `params`: a word for each of its runtime
+    scalars, by name (see params.py).
     """
 
     grid: Dim3
     arrays: dict[str, np.ndarray]
     specs: dict[str, Any]
     fresh: frozenset[str] = frozenset()
+    params: dict[str, int] = field(default_factory=dict)
 
     @property
     def workgroups(self) -> int:
@@ -152,14 +155,15 @@ def check_call(
     grid: int | Sequence[int] | None,
     module: Module | None,
     specs: Mapping[str, Any] | None,
+    params: Mapping[str, Any] | None = None,
 ) -> CheckedCall:
     """Raises BadInputs for the first thing that does not fit, BackendError for a type without storage."""
-    call = check_program(program, grid, module, specs)
+    call = check_program(program, grid, module, specs, params)
     parameters = parameters_of(program)
     check_inputs(program, inputs)
     arrays = {p.buffer.name: p.take(arg) for p, arg in zip(parameters, inputs, strict=True)}
     fresh = [p.buffer.name for p, arg in zip(parameters, inputs, strict=True) if isinstance(arg, OutputAlloc)]
-    return CheckedCall(call.grid, arrays, call.specs, frozenset(fresh))
+    return CheckedCall(call.grid, arrays, call.specs, frozenset(fresh), call.params)
 
 
 def check_inputs(program: Program, inputs: Any) -> None:
@@ -178,11 +182,21 @@ def check_inputs(program: Program, inputs: Any) -> None:
 
 
 def check_program(
-    program: Program, grid: int | Sequence[int] | None, module: Module | None, specs: Mapping[str, Any] | None
+    program: Program,
+    grid: int | Sequence[int] | None,
+    module: Module | None,
+    specs: Mapping[str, Any] | None,
+    params: Mapping[str, Any] | None = None,
 ) -> CheckedCall:
-    """The checked grid and constants of a dispatch, without arrays; raises what `check_call` does."""
+    """The checked grid, constants and scalars of a dispatch, without arrays; raises what `check_call` does."""
     values = check_declarations(program, module, specs)
-    return CheckedCall(check_grid(program, grid), {}, values)
+    words = check_params(program, params)
+    return CheckedCall(check_grid(program, grid), {}, values, params=words)
+
+
+def check_params(program: Program, params: Mapping[str, Any] | None) -> dict[str, int]:
+    """The words of a program's runtime scalars; raises what `param_words` does."""
+    return param_words(f"program @{program.name}", program.params, params) if program.params or params else {}
 
 
 def check_declarations(

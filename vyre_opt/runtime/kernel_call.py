@@ -110,8 +110,8 @@ class PlannedCall(Protocol):
     """Runs a program or pipeline on arrays of the signatures that it was planned for."""
 
     @property
-    def run(self) -> Callable[[Sequence[Any]], list[Any]]:
-        """`run(arrays)`: the results in order."""
+    def run(self) -> Callable[..., list[Any]]:
+        """`run(arrays)`: the results in order; `run(arrays, words)` where there are runtime scalars (see params.py)."""
 
 
 class FastCall(PlannedCall, Protocol):

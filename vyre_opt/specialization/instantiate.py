@@ -66,6 +66,11 @@ class _TypeSubstitution:
                 if spec.default is not None:
                     spec.default = self.scalar(spec.default, spec.dtype, new, spec.loc)
                 spec.dtype = new
+        for param in program.params.values():
+            new = self.new(param.dtype)
+            if param.default is not None and new is not param.dtype:
+                param.default = self.scalar(param.default, param.dtype, new, param.loc)
+            param.dtype = new
         self.block(program.body)
         if self.errors:
             raise DiagnosticError(self.errors)

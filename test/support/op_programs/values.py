@@ -75,10 +75,11 @@ def vectors() -> Iterator[OpProgram]:
 
 def constants() -> Iterator[OpProgram]:
     for dtype in (DataType.BOOL, *SCALARS, DataType.vec(DataType.F16, 3)):
-        make = Maker(f"const and spec {dtype}")
+        make = Maker(f"const, spec and param {dtype}")
         make.result(make.b.const(True if dtype.is_bool else 3, dtype))
         if not dtype.is_vec:
             make.result(make.b.spec("s", dtype, True if dtype.is_bool else 5))
+            make.result(make.b.param("n", dtype, True if dtype.is_bool else 7))
         yield make.finish()
 
 

@@ -116,7 +116,7 @@ def _host(arithmetic: str) -> Lowering:
     def write(program: Program) -> str:
         module = ModuleText("", "")
         features = SimdFeatures(arithmetic=arithmetic)
-        builder = FunctionBuilder(program, LaneFacts(program), {}, module, features, {}, {}, {}, {})
+        builder = FunctionBuilder(program, LaneFacts(program), {}, {}, module, features, {}, {}, {}, {})
         emitter = SubgroupEmitter(builder, None, COMPUTE_OPS)
         w, parameters = builder.w, []
         for role, op in _pieces(program):

@@ -13,12 +13,13 @@ from typing import Any
 from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
-from ..program import AccessMode, Block, Buffer, Func, Module, Op, Program, Spec, Value
+from ..program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 from .scopes import Symbol
 from .stage_actions import StageActions
 
-FORMAT_VERSION = 1
+FORMAT_VERSIONS = ("1", "2")
+"""2 has runtime scalars; a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
 
@@ -38,8 +39,8 @@ class ModuleActions(StageActions):
         return self.module
 
     def version(self, place: int, end: int, number: str) -> None:
-        if number != str(FORMAT_VERSION):
-            help = f"this vyre-opt reads `vyre {FORMAT_VERSION}`"
+        if number not in FORMAT_VERSIONS:
+            help = f"this vyre-opt reads {' and '.join(f'`vyre {v}`' for v in FORMAT_VERSIONS)}"
             self.error(f"this text is in format version {number[:20]}", place, end, help)
 
     def add(self, item: Item, kind: str) -> None:
@@ -106,6 +107,8 @@ class ModuleActions(StageActions):
                 self.declare(head.buffers, item, "buffer")
             elif isinstance(item, Spec) and isinstance(head, Program):
                 self.declare(head.specs, item, "spec")
+            elif isinstance(item, Param) and not isinstance(head, Func):
+                self.declare(head.params, item, "param")
             elif isinstance(head, Pipeline):
                 head.stages.append(item)
         if not isinstance(head, Pipeline):
@@ -126,7 +129,7 @@ class ModuleActions(StageActions):
         ignored = {id(error) for error in unsure}
         self.diagnostics = [error for error in self.diagnostics if id(error) not in ignored]
 
-    def declare(self, table: dict[str, Any], item: Buffer | Spec, kind: str) -> None:
+    def declare(self, table: dict[str, Any], item: Buffer | Spec | Param, kind: str) -> None:
         first = table.setdefault(item.name, item)
         if first is not item:
             error = Diagnostic("error", f"{kind} @{item.name} is declared twice", item.loc)
@@ -151,7 +154,7 @@ class ModuleActions(StageActions):
             self.define(name, arg, at)
         return func
 
-    def param(
+    def block_arg(
         self, place: int, end: int, name: tuple[str, int], dtype: DataType
     ) -> tuple[str, int, DataType]:
         return (*name, dtype)
@@ -214,6 +217,18 @@ class ModuleActions(StageActions):
         if self.has_error(place, end):
             self.holes.mark_invalid(spec)
         return spec
+
+    def param_unset(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Param:
+        param = Param(symbol[0], dtype, None, symbol[1])
+        if dtype is UNKNOWN:
+            self.holes.mark_invalid(param)
+        return param
+
+    def param(self, place: int, end: int, symbol: Symbol, dtype: DataType, value: Literal) -> Param:
+        param = Param(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
+        if self.has_error(place, end):
+            self.holes.mark_invalid(param)
+        return param
 
     def parameter_unset(self, place: int, end: int, symbol: Symbol) -> Spec:
         name, loc = symbol

@@ -29,8 +29,8 @@ class GenericActions(ControlActions):
     ) -> tuple[Block, ...]:
         return () if first is None else (first, *(rest or ()))
 
-    def generic_open(self, place: int, end: int, params: list[tuple[str, int, DataType]] | None) -> Block:
-        self.pending = tuple(Value(name[1:], t) for name, _, t in params or ())
+    def generic_open(self, place: int, end: int, args: list[tuple[str, int, DataType]] | None) -> Block:
+        self.pending = tuple(Value(name[1:], t) for name, _, t in args or ())
         return self.open(place, end)
 
     generic_block = ControlActions.block

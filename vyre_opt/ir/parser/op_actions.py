@@ -139,6 +139,12 @@ class OpActions(Scopes):
             self.error("spec: needs its type: spec @name : u32", place, end)
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
+    def op_param(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
+        loc = Location(self.source, place, end)
+        if dtype is None:
+            self.error("param: needs its type: param @name : u32", place, end)
+        return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
+
     def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
         """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.
 
@@ -156,7 +162,7 @@ class OpActions(Scopes):
                 self.error("not a buffer flag", place, place + len(name), help=help)
                 self.holes.mark_invalid(last)
         else:
-            known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec")
+            known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec", "param")
             self.error(f"unknown op {name[:40]}", place, place + len(name), help=suggest(name, known))
 
     def finish(

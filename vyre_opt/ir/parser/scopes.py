@@ -135,7 +135,9 @@ class Scopes:
         return [first, *(rest or ())]
 
     # the parse loop finds a method by its rule's name; a modifier and types_one are lists of one
-    words = modifier = params = iter = extents = type_args = type_list = types_one = listed
+    words = modifier = block_args = launch_params = iter = extents = type_args = type_list = types_one = (
+        listed
+    )
 
     def absent(self, place: int, end: int) -> None:
         return None

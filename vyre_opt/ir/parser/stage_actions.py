@@ -6,7 +6,8 @@ from typing import Any
 
 from ..diagnostics import Location, suggest
 from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
-from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, Note, Repeat, Stage
+from ..literals import Literal
+from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, LaunchParam, Note, Repeat, Stage
 from .generic_actions import GenericActions
 from .scopes import Symbol
 
@@ -19,6 +20,7 @@ class StageActions(GenericActions):
         symbol: Symbol,
         grid: list[Extent],
         names: list[str] | None,
+        params: list[tuple[Symbol, LaunchParam]] | None,
         attrs: dict[str, Any] | None = None,
     ) -> Launch:
         if len(grid) > 3:
@@ -26,10 +28,22 @@ class StageActions(GenericActions):
         dims = (*grid, 1, 1)
         loc = Location(self.source, place, end)
         notes = {key: self._note(key, value, place, end) for key, value in (attrs or {}).items()}
-        stage = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes)
+        values = {name: value for (name, _), value in params or ()}
+        for number, ((name, at), _) in enumerate(params or ()):
+            if any(name == earlier for (earlier, _), _ in (params or ())[:number]):
+                self.error(f"@{name} is passed twice", at.start, at.end)
+        stage = Launch(symbol[0], (dims[0], dims[1], dims[2]), tuple(names or ()), loc, notes, values)
         if self.has_error(place, end):
             self.holes.mark_invalid(stage)
         return stage
+
+    def launch_param(self, place: int, end: int, symbol: Symbol, value: Symbol) -> tuple[Symbol, LaunchParam]:
+        return symbol, value[0]
+
+    def launch_param_literal(
+        self, place: int, end: int, symbol: Symbol, value: Literal
+    ) -> tuple[Symbol, LaunchParam]:
+        return symbol, value
 
     def _note(self, key: str, value: Any, place: int, end: int) -> Note:
         kind, text = value if isinstance(value, tuple) else ("list", "")

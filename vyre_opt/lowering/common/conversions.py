@@ -18,6 +18,7 @@ __all__ = [
     "from_bits",
     "load_value",
     "memory_type",
+    "of_word",
     "round_to_half",
     "store_value",
     "through_odd",
@@ -208,6 +209,12 @@ def from_bits(w: Writer, shape: LaneShape, dtype: DataType, bits: str) -> str:
     if dtype.is_float:
         return w.emit(f"bitcast {shape.of(f'i{dtype.bits}')} {bits} to {shape.type(dtype)}")
     return bits
+
+
+def of_word(w: Writer, dtype: DataType, word: str) -> str:
+    """The scalar whose bits are the low ones of an i64."""
+    bits = word if dtype.bits == 64 else w.emit(f"trunc i64 {word} to i{dtype.bits}")
+    return from_bits(w, SCALAR, dtype, bits)
 
 
 def load_value(w: Writer, shape: LaneShape, dtype: DataType, raw: str) -> str:

@@ -5,7 +5,7 @@
 runs the workgroups `first` to `last` of the grid, last excluded and larger than first.
 
     args      64-bit words: the address of each buffer of `HostCode.buffers`, their element counts,
-              the grid along x, y and z, and a 0
+              the grid along x, y and z, a 0, and the bits of each param, in the order of their names
     scratch   the thread's own memory, aligned to 64 bytes, `HostCode.scratch_bytes` long (times the
               number of workgroups of the grid if `whole_grid`)
     status    64-bit words, zero before the call: FAULT_WORDS, which a fault fills in, then three

@@ -7,6 +7,7 @@ of cached code too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ...ir.program import Block, Func, Op, Program, Value
 
@@ -22,9 +23,7 @@ class TooLarge(Exception):
 def flatten(program: Program, funcs: Mapping[str, Func]) -> Program:
     """A flat copy of `program`; the original stays as it is.  Raises TooLarge."""
     body = _Flattener(funcs).block(program.body, {})
-    return Program(
-        program.name, program.workgroup, program.grid, program.buffers, program.specs, body, program.loc
-    )
+    return replace(program, body=body)
 
 
 class _Flattener:

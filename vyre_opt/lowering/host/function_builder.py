@@ -50,6 +50,7 @@ class FunctionBuilder:
     `%zero` is a 0 that LLVM cannot know.  All lane ids are computed from it, so that i1 vectors are
     never constants: LLVM 22 miscompiles shuffles of constant ones on AVX-512.
 
+    `params`: the LLVM name of the word (i64) of each runtime scalar.
     `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
     first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
@@ -59,6 +60,7 @@ class FunctionBuilder:
     program: Program
     facts: LaneFacts
     specs: Mapping[str, Any]
+    params: Mapping[str, str]
     module: ModuleText
     features: SimdFeatures
     pointers: dict[str, str]

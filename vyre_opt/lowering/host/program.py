@@ -58,7 +58,10 @@ def lower(
     numbers = {op: number for number, op in enumerate(ops)}
     in_memory = values_in_memory(program, lambda value: facts.stride(value) is None)
     weights = weigh_ops(ops, facts.proven)
-    builder = FunctionBuilder(program, facts, specs, module, features, pointers, counts, numbers, weights)
+    params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
+    builder = FunctionBuilder(
+        program, facts, specs, params, module, features, pointers, counts, numbers, weights
+    )
     if program.grid is not None:
         gx, gy, gz = program.grid
         builder.extents = (str(gx), str(gy), str(gz))
@@ -68,15 +71,16 @@ def lower(
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)
     _define_groups(builder, names, written, emitter.context_bytes)
-    _define_entry(module, len(names))
+    _define_entry(module, len(names), len(params))
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
 
 
-def _params(count: int) -> list[tuple[str, str]]:
-    """Type and name of the program's parameters, for `count` buffers; `args` holds them in this order."""
-    pointers = [("ptr", f"%b{number}") for number in range(count)]
-    lengths = [("i64", f"%n{number}") for number in range(count)]
-    return [*pointers, *lengths, ("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz"), ("i32", "%zero")]
+def _params(buffers: int, scalars: int) -> list[tuple[str, str]]:
+    """Type and name of the function's parameters; `args` holds them in this order."""
+    pointers = [("ptr", f"%b{number}") for number in range(buffers)]
+    lengths = [("i64", f"%n{number}") for number in range(buffers)]
+    grid = [("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz"), ("i32", "%zero")]
+    return [*pointers, *lengths, *grid, *(("i64", f"%p{number}") for number in range(scalars))]
 
 
 _RANGE = [("i64", "%first"), ("i64", "%last"), ("ptr", "%scratch"), ("ptr", "%status")]
@@ -90,7 +94,7 @@ def _define_groups(
     All pointers are `noalias`: no two buffers overlap, nor does one overlap the scratch memory.
     """
     params = []
-    for kind, name in [*_params(len(names)), *_RANGE]:
+    for kind, name in [*_params(len(names), len(builder.params)), *_RANGE]:
         attributes = " noalias" if kind == "ptr" else ""
         if name.startswith("%b") and names[int(name[2:])] not in written:
             attributes += " readonly"
@@ -108,10 +112,10 @@ def _define_groups(
     builder.module.define("vyre.groups", "\n".join(lines))
 
 
-def _define_entry(module: ModuleText, count: int) -> None:
+def _define_entry(module: ModuleText, buffers: int, scalars: int) -> None:
     lines = [f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in _RANGE)}) nounwind {{"]
     args = []
-    for number, (kind, name) in enumerate(_params(count)):
+    for number, (kind, name) in enumerate(_params(buffers, scalars)):
         lines.append(f"  {name}.at = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  {name} = load {kind}, ptr {name}.at")
         args.append(f"{kind} {name}")

@@ -288,6 +288,12 @@ def spec(emitter: SubgroupEmitter, op: Op) -> None:
     _constant(emitter, op.results[0], emitter.builder.specs[op.attrs["spec"]])
 
 
+def param(emitter: SubgroupEmitter, op: Op) -> None:
+    result = op.results[0]
+    word = emitter.builder.params[op.attrs["param"]]
+    emitter.define(result, [conversions.of_word(emitter.w, result.type, word)])
+
+
 def _constant(emitter: SubgroupEmitter, result: Value, value: Any) -> None:
     lanes = value if isinstance(value, tuple) else (value,) * result.type.lanes
     emitter.define(result, [SCALAR.const(lane, result.type.element) for lane in lanes])
@@ -378,6 +384,7 @@ COMPUTE_OPS: dict[str, Callable[[SubgroupEmitter, Op], None]] = {
     "convert": convert,
     "const": constant,
     "spec": spec,
+    "param": param,
     "len": length,
     **dict.fromkeys(("id", "size"), id_or_size),
     "splat": splat,

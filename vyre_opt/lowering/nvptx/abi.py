@@ -3,6 +3,7 @@
     buffers     a pointer each, 16-byte aligned: the bound buffers in binding order, then the
                 transient ones
     lengths     u64 element counts of the buffers of open size, in the same order
+    scalars     u64, the bits of each param of the program, in the order of their names
     status      a pointer to a fault record in GPU memory, if the program may fault
     call        u64, repeated in that record: it tells the fault of one launch from that of another
     arrivals    a pointer to a zeroed u32, if the program has a grid barrier
@@ -25,7 +26,7 @@ __all__ = [
     "Fault",
     "FaultSite",
     "EntryPoint",
-    "Param",
+    "KernelParam",
     "RECORD_BYTES",
     "Unit",
     "read_record",
@@ -59,12 +60,12 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
-    """A kernel parameter.  `kind`: buffer, length, status, call or arrivals; `buffer`: the buffer's name for
-    the first two."""
+class KernelParam:
+    """A kernel parameter.  `kind`: buffer, length, scalar, status, call or arrivals; `name`: of the buffer, or of the
+    scalar's param, for the first three."""
 
     kind: str
-    buffer: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class EntryPoint:
 
     program: Program
     symbol: str
-    params: tuple[Param, ...] = ()
+    params: tuple[KernelParam, ...] = ()
     sites: list[FaultSite] = field(default_factory=list)
     dynamic_shared: int = 0
     is_cooperative: bool = False

@@ -55,8 +55,8 @@ class KernelContext:
     """The state shared by a program's body and the functions that it calls.
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
-    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`
-    and `sites` are filled in while the kernel is written.
+    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`,
+    `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
     """
 
     program: Program
@@ -73,6 +73,7 @@ class KernelContext:
     may_fault: bool
     is_cluster: bool
     buffers: dict[str, BufferRef] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
     sites: list[FaultSite] = field(default_factory=list)
 
 

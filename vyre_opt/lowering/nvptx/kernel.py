@@ -18,7 +18,7 @@ from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
-from .abi import ALIGNMENT, EntryPoint, Param, Unit, storage_buffers
+from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
@@ -195,28 +195,32 @@ def _declare(context: KernelContext, kernel: EntryPoint) -> list[str]:
     kernel.is_cooperative = _has_grid_barrier(program) and not context.is_cluster
     pointers: list[str] = []
     lengths: list[str] = []
-    params: list[Param] = []
+    params: list[KernelParam] = []
     for number, buffer in enumerate(storage_buffers(program)):
         is_constant = buffer.name not in written
         attributes = _attributes(is_constant, has_barrier)
         pointers.append(f"ptr addrspace(1) {attributes} %b{number}")
-        params.append(Param("buffer", buffer.name))
+        params.append(KernelParam("buffer", buffer.name))
         count = str(buffer.count)
         if buffer.count is None:
             count = f"%n{number}"
             lengths.append(f"i64 {count}")
         context.buffers[buffer.name] = BufferRef(f"%b{number}", 1, count, is_constant)
-    params += [Param("length", b.name) for b in storage_buffers(program) if b.count is None]
+    params += [KernelParam("length", b.name) for b in storage_buffers(program) if b.count is None]
+    for number, name in enumerate(sorted(program.params)):
+        context.params[name] = f"%p{number}"
+        params.append(KernelParam("scalar", name))
     extra: list[str] = []
     if context.may_fault:
         extra.append("ptr addrspace(1) align 16 %status")
         extra.append("i64 %call")
-        params += [Param("status"), Param("call")]
+        params += [KernelParam("status"), KernelParam("call")]
     if kernel.is_cooperative:
         extra.append("ptr addrspace(1) align 16 %arrivals")
-        params.append(Param("arrivals"))
+        params.append(KernelParam("arrivals"))
     kernel.params = tuple(params)
-    return [*pointers, *lengths, *extra]
+    scalars = [f"i64 {name}" for name in context.params.values()]
+    return [*pointers, *lengths, *scalars, *extra]
 
 
 def _attributes(is_constant: bool, has_barrier: bool) -> str:

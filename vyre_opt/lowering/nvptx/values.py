@@ -30,6 +30,11 @@ def _spec(emitter: FunctionEmitter, op: Op) -> None:
     emitter.set(op, *_encoded(emitter.context.specs[op.attrs["spec"]], op.results[0].type))
 
 
+def _param(emitter: FunctionEmitter, op: Op) -> None:
+    word = emitter.context.params[op.attrs["param"]]
+    emitter.set(op, conversions.of_word(emitter.w, op.results[0].type, word))
+
+
 def _encoded(value: Any, dtype: DataType) -> Elements:
     lanes = value if isinstance(value, tuple) else (value,) * dtype.lanes
     return tuple(SCALAR.const(lane, dtype.element) for lane in lanes)
@@ -238,6 +243,7 @@ def _insert(emitter: FunctionEmitter, op: Op) -> None:
 VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "const": _const,
     "spec": _spec,
+    "param": _param,
     "id": _id,
     "size": _id,
     "len": _len,

@@ -18,7 +18,8 @@ from ...ir.program import Dim3, Module, Program
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
-from ..inputs import check_declarations
+from ..inputs import check_declarations, check_params
+from ..params import Words
 from . import output_memory, threads
 from .compiler import compile_program
 from .jit import Host
@@ -70,10 +71,12 @@ class CpuDispatcher:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
-        return self.prepared(program, module, specs)(inputs, grid, scratch)
+        words = tuple(check_params(program, params).values())
+        return self.prepared(program, module, specs)(inputs, grid, scratch, words)
 
     def prepared(
         self,
@@ -119,13 +122,19 @@ class CpuDispatcher:
         )
 
     def in_place(
-        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
+        self,
+        program: Program,
+        memory: Mapping[str, HostMemory],
+        grid: Dim3,
+        module: Module,
+        scratch: Scratch,
+        params: Words = (),
     ) -> Callable[[], None]:
         """See `HostRunner`."""
         launch = self.prepared(program, module, settled=True)
         bound = [memory[p.buffer.name].array for p in launch.parameters]
         launch.prepare(grid)
-        return lambda: launch.in_place(bound, grid, scratch)
+        return lambda: launch.in_place(bound, grid, scratch, params)
 
     def pipeline(self, plan: PipelinePlan) -> CpuRunner:
         """A runner of the pipeline; see `PipelineRunner`."""

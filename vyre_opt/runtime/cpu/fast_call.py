@@ -18,6 +18,7 @@ from ..array_backend import HostArrays, Operand, is_torch
 from ..arrays import storage_type
 from ..dispatcher import OutputAlloc
 from ..kernel_call import Copied, Fresh, KernelCall, OutFit, Zeros
+from ..params import Words
 from ..signatures import signature_of
 from . import output_memory, threads
 from .launch_sequence import LaunchSequence
@@ -183,13 +184,13 @@ class CpuCall:
         """See `FastCall`."""
         return True
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        return self._run(arrays, [make() for make, _ in self._makers])
+    def run(self, arrays: Sequence[Any], params: Words = ()) -> list[Any]:
+        return self._run(arrays, [make() for make, _ in self._makers], params)
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         return self._run(arrays, [out, *[make() for make, _ in self._makers[1:]]])
 
-    def _run(self, arrays: Sequence[Any], results: list[Any]) -> list[Any]:
+    def _run(self, arrays: Sequence[Any], results: list[Any], params: Words = ()) -> list[Any]:
         # taken off the list: another thread must not write its addresses into the same arguments meanwhile
         run = self._idle.pop() if self._idle else self._new_run()
         args, pointers = run.runner.args, self._pointers
@@ -200,6 +201,8 @@ class CpuCall:
         for number, source, size in self._copies:
             target = self._makers[number][1](results[number])
             threads.copy_bytes(target, pointers[source](arrays[source]), size, self._workers)
+        if params:
+            self._launch[0].set_params(run.runner, params)
         fault = run.sequence.run()
         if fault is not None:  # the run is dropped, since nothing clears its fault records
             launch, grid = self._launch

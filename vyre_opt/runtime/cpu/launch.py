@@ -21,6 +21,7 @@ from ...ir.snapshot import Snapshot
 from ..arrays import transient_storage
 from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
+from ..params import Words
 from . import loop_analysis, output_memory, threads
 from .compiler import ObjectCode, flat_program
 from .faults import error_of
@@ -58,9 +59,13 @@ class CompiledLaunch:
         return self._snapshot.holds()
 
     def __call__(
-        self, inputs: Sequence[Any], grid: int | Sequence[int] | None = None, scratch: Scratch | None = None
+        self,
+        inputs: Sequence[Any],
+        grid: int | Sequence[int] | None = None,
+        scratch: Scratch | None = None,
+        params: Words = (),
     ) -> list[np.ndarray]:
-        """See `Dispatcher.dispatch`."""
+        """See `Dispatcher.dispatch`; `params`: the words of the runtime scalars."""
         if type(inputs) is not list or len(inputs) != len(self.parameters):
             check_inputs(self.program, inputs)
         workgroups = self._grid(grid)
@@ -76,7 +81,7 @@ class CompiledLaunch:
                     bound[index] = bound[index].copy()
             arrays = code.in_order(bound, scratch)
             self._clear(inputs, bound, workgroups, code.counts(arrays))
-            self._run(code, arrays, workgroups)
+            self._run(code, arrays, workgroups, params)
         except MemoryError as error:
             raise BackendError(
                 f"program @{self.program.name}: not enough memory to run it: {error}"
@@ -89,10 +94,10 @@ class CompiledLaunch:
         self._loaded()
         return checked
 
-    def in_place(self, bound: Sequence[np.ndarray], grid: Dim3, scratch: Scratch) -> None:
+    def in_place(self, bound: Sequence[np.ndarray], grid: Dim3, scratch: Scratch, params: Words = ()) -> None:
         """Run on the arrays themselves, aligned and flat, in binding order.  Raises ProgramError."""
         code = self._loaded()
-        self._run(code, code.in_order(bound, scratch), grid)
+        self._run(code, code.in_order(bound, scratch), grid, params)
 
     def _grid(self, grid: int | Sequence[int] | None) -> Dim3:
         if type(grid) is not int:
@@ -109,7 +114,7 @@ class CompiledLaunch:
             self._code = _Code.of(self.program, self._compile())
         return self._code
 
-    def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3) -> None:
+    def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3, params: Words) -> None:
         """Run all workgroups.  Raises ProgramError for the first that is at fault."""
         key = (*grid, *map(len, arrays))
         idle = self._runners.get(key)
@@ -118,6 +123,8 @@ class CompiledLaunch:
             runner = idle.pop()
         else:
             runner = self.new_runner(code.counts(arrays), grid, max((a.nbytes for a in arrays), default=0))
+        if params:
+            self.set_params(runner, params)
         record = runner(map(output_memory.address, arrays))
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
@@ -158,10 +165,16 @@ class CompiledLaunch:
 
     def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
         """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""
-        # as lowering.host says: the addresses, the counts, the grid, and a 0
-        args = array("Q", [*bytes(len(counts)), *counts, *grid, 0])
+        # as lowering.host says: the addresses, the counts, the grid, a 0, and the words of the params
+        args = array("Q", [*bytes(len(counts)), *counts, *grid, 0, *bytes(len(self.program.params))])
         workgroups = grid[0] * grid[1] * grid[2]
         return threads.GridRunner(self._loaded().workgroup_code, args, workgroups, touched, self.workers)
+
+    def set_params(self, runner: threads.GridRunner, params: Words) -> None:
+        """Set the words of the runtime scalars of a runner's next run."""
+        start = len(runner.args) - len(params)
+        for place, word in enumerate(params, start):
+            runner.args[place] = word
 
     def _keep(self, key: tuple[int, ...], runner: threads.GridRunner) -> None:
         """Keep a runner for the next call with the same grid and lengths."""

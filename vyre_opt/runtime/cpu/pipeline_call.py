@@ -16,6 +16,7 @@ import numpy as np
 
 from ..array_backend import HostArrays, Operand
 from ..arrays import transient_storage
+from ..params import Words
 from ..pipelines.host_runner import HostRunner, Rounds, located
 from ..pipelines.steps import AnyStep, HostReadStep, LaunchStep, RepeatStep, is_returned, steps_of
 from ..pipelines.storage_layout import ALIGNMENT, storage_layout
@@ -87,13 +88,14 @@ class _Run:
     """What one call at a time uses: its launches, and their memory.
 
     `arguments`, `own_arguments`: the arguments of a runner, a place among them, and the number of the pointer that goes
-    there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
+    there, or the name of the buffer in the block.  `params`: in the same way, the number of the pipeline's param. `block`: None where it is not kept; `start`: its address.
     `transient_bytes`: of unbound buffers; the runners with `scratch` may keep more.
     """
 
     parts: list[_Part]
     arguments: list[tuple[array[int], int, int]]
     own_arguments: list[tuple[array[int], int, str]]
+    params: list[tuple[array[int], int, int]]
     block: np.ndarray | None = None
     start: int = 0
     transient_bytes: int = 0
@@ -147,7 +149,7 @@ class CpuPipelineCall:
                 self._launches[step] = launch
         self._idle: list[_Run] = []
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
+    def run(self, arrays: Sequence[Any], params: Words = ()) -> list[Any]:
         # taken off the list: another thread must not write its addresses into the same arguments meanwhile
         run = self._idle.pop() if self._idle else self._new_run()
         results = [make() for make, _ in self._makers]
@@ -155,6 +157,8 @@ class CpuPipelineCall:
         pointers += [pointer(result) for (_, pointer), result in zip(self._makers, results, strict=True)]
         for args, at, number in run.arguments:
             args[at] = pointers[number]
+        for args, at, number in run.params:
+            args[at] = params[number]
         if run.block is None:
             self._allocate_block(run)
         for name, source, size in self._copies:
@@ -200,7 +204,7 @@ class CpuPipelineCall:
         return [bound[item] if isinstance(item, int) else item.count or 0 for item in launch.code_arguments]
 
     def _new_run(self) -> _Run:
-        run = _Run([], [], [])
+        run = _Run([], [], [], [])
         steps = {step: self._steps_of(step, launch, run) for step, launch in self._launches.items()}
         run.parts = _parts(self._plan.steps, steps, self._workers)
         return run
@@ -220,6 +224,12 @@ class CpuPipelineCall:
                 run.arguments.append((runner.args, at, number))
             else:
                 run.own_arguments.append((runner.args, at, step.buffers[item]))
+        numbers = {name: number for number, name in enumerate(sorted(self._plan.pipeline.params))}
+        for at, value in enumerate(step.params, len(runner.args) - len(step.params)):
+            if isinstance(value, str):
+                run.params.append((runner.args, at, numbers[value]))
+            else:
+                runner.args[at] = value
         if runner.scratch_bytes:
             run.scratch.append(runner)
         return [*transients, runner]

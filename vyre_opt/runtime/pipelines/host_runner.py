@@ -13,6 +13,7 @@ from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import fits_buffer, new_storage
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..inputs import Empty
+from ..params import NO_PARAMS, Words
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from .watch import Watch
 
@@ -34,8 +35,9 @@ class HostMemory:
 Rounds = tuple[tuple[int, int], ...]
 """(round, number of rounds) of each repeat around a step, from the outermost in; rounds count from 1."""
 
-InPlace = Callable[[Program, Mapping[str, HostMemory], Dim3, Module, Scratch], Callable[[], None]]
-"""(program, its bound buffers by name, grid, module, storage for the others) -> a function that runs it once.
+InPlace = Callable[[Program, Mapping[str, HostMemory], Dim3, Module, Scratch, Words], Callable[[], None]]
+"""(program, its bound buffers by name, grid, module, storage for the others, words of its runtime scalars) -> a function
+that runs it once.
 
 Everything is checked and compiled before it returns.  A run works on the memory itself, and raises ProgramError.
 """
@@ -58,12 +60,15 @@ class HostRunner:
     filled: Collection[str] = ()
     fill: int = 0
 
-    def run(self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> dict[str, np.ndarray]:
+    def run(
+        self, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch, params: Mapping[str, int] = NO_PARAMS
+    ) -> dict[str, np.ndarray]:
         """The outputs by name, of shape (count,) or (count, lanes); none is an array of the caller.
 
         `inputs`: for each buffer that takes an input a flat array, which is not changed, or `OutputAlloc`.
+        `params`: the words of the pipeline's runtime scalars, by name.
         """
-        return _HostRun(self, inputs, watch, scratch).outputs()
+        return _HostRun(self, inputs, watch, scratch, params).outputs()
 
 
 class _HostRun:
@@ -72,8 +77,15 @@ class _HostRun:
     `read_copies`: what the host read of buffers that later steps write again, by name.
     """
 
-    def __init__(self, runner: HostRunner, inputs: Mapping[str, Any], watch: Watch, scratch: Scratch) -> None:
-        self.runner, self.plan, self.watch = runner, runner.plan, watch
+    def __init__(
+        self,
+        runner: HostRunner,
+        inputs: Mapping[str, Any],
+        watch: Watch,
+        scratch: Scratch,
+        params: Mapping[str, int],
+    ) -> None:
+        self.runner, self.plan, self.watch, self.params = runner, runner.plan, watch, params
         self.inputs = inputs
         self.read_copies: dict[str, np.ndarray] = {}
         try:
@@ -117,7 +129,7 @@ class _HostRun:
                 memory = {f.name: self.memory[name] for f, name in zip(formals, step.buffers, strict=True)}
                 scratch = scratches.setdefault(step.program, Scratch())
                 launches[step] = self.runner.in_place(
-                    step.program, memory, step.grid, self.plan.module, scratch
+                    step.program, memory, step.grid, self.plan.module, scratch, step.words(self.params)
                 )
         return launches
 

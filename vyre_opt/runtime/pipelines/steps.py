@@ -5,24 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
+from ..params import Words
 
 __all__ = ["AnyStep", "PipelinePlan", "HostReadStep", "RepeatStep", "LaunchStep", "is_returned", "steps_of"]
 
 
 @dataclass(slots=True, eq=False)
 class LaunchStep:
-    """A launch.  `buffers`: names of the pipeline's buffers, in the order of the program's bindings."""
+    """A launch.
+
+    `buffers`: names of the pipeline's buffers, in the order of the program's bindings.  `params`: for each runtime
+    scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
+    """
 
     launch: Launch
     program: Program
     grid: Dim3
     buffers: tuple[str, ...]
+    params: tuple[int | str, ...] = ()
+
+    def words(self, params: Mapping[str, int]) -> Words:
+        """The words of the program's runtime scalars, for those of the pipeline."""
+        return tuple(params[value] if isinstance(value, str) else value for value in self.params)
 
     @property
     def written(self) -> list[str]:

@@ -15,7 +15,8 @@ import numpy as np
 from ...ir.program import Dim3, Module, Program
 from ..arrays import POISON
 from ..dispatcher import BackendError, Scratch
-from ..inputs import CheckedCall, check_call, check_program
+from ..inputs import CheckedCall, check_call, check_declarations, check_grid, check_program
+from ..params import Words
 from .machine import Machine
 from .table import TABLE
 
@@ -49,10 +50,11 @@ class RefDispatcher:
         *,
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`.  A program that is free of races gives the same bits on every run."""
-        call = check_call(program, inputs, grid, module, specs)
+        call = check_call(program, inputs, grid, module, specs, params)
         machine = self._run(program, call, module, scratch or Scratch(), {})
         outputs = []
         for buffer in program.bound_buffers:
@@ -62,13 +64,21 @@ class RefDispatcher:
         return outputs
 
     def in_place(
-        self, program: Program, memory: Mapping[str, HostMemory], grid: Dim3, module: Module, scratch: Scratch
+        self,
+        program: Program,
+        memory: Mapping[str, HostMemory],
+        grid: Dim3,
+        module: Module,
+        scratch: Scratch,
+        params: Words = (),
     ) -> Callable[[], None]:
         """See `HostRunner`.  What a launch writes is initialised for the launches after it.
 
         Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
-        call = check_program(program, grid, module, None)
+        checked_grid, specs = check_grid(program, grid), check_declarations(program, module, None)
+        words = dict(zip(sorted(program.params), params, strict=True))
+        call = CheckedCall(checked_grid, {}, specs, params=words)
 
         def run() -> None:
             machine = self._run(program, call, module, scratch, memory)
@@ -89,13 +99,14 @@ class RefDispatcher:
         grid: Dim3,
         module: Module,
         workgroups: Sequence[range],
+        params: Mapping[str, Any] | None = None,
     ) -> dict[str, np.ndarray]:
         """Run some workgroups of a dispatch, by linear number, in place on `memory`.
 
         Returns, for each bound buffer that the program writes, a bool for each scalar: whether these
         workgroups wrote it.
         """
-        call = check_program(program, grid, module, None)
+        call = check_program(program, grid, module, None, params)
         machine = self._run(program, call, module, Scratch(), memory, workgroups)
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}

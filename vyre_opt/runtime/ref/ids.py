@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Dim3, Op
+from ..params import value_of_word
 from .frame import Frame, WorkgroupBatch
 from .machine import Machine
 from .registers import constant_register
@@ -23,6 +24,12 @@ def const(machine: Machine, frame: Frame, op: Op) -> None:
 def spec(machine: Machine, frame: Frame, op: Op) -> None:
     result = op.results[0]
     frame.values[result] = constant_register(machine.call.specs[op.attrs["spec"]], result.type)
+
+
+def param(machine: Machine, frame: Frame, op: Op) -> None:
+    name, result = op.attrs["param"], op.results[0]
+    value = value_of_word(machine.call.params[name], machine.program.params[name])
+    frame.values[result] = constant_register(value, result.type)
 
 
 def _along(linear: Array, extents: Dim3, axis: int) -> Array:

@@ -24,6 +24,7 @@ _BY_FORMAT: dict[str, Handler] = {
 _BY_NAME: dict[str, Handler] = {
     "const": ids.const,
     "spec": ids.spec,
+    "param": ids.param,
     "len": memory_ops.length,
     "load": memory_ops.load,
     "store": memory_ops.store,
