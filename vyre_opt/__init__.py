@@ -76,7 +76,7 @@ _EXPORTS = {
     "StageOverBudget": "fusion.launch_groups",
 }
 
-_PACKAGES = ("kernels",)
+_PACKAGES = ("kernels", "lang")
 
 __all__ = ["__version__", *_EXPORTS, *_PACKAGES]
 
@@ -86,11 +86,21 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _of_lang(name)
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 
 
+def _of_lang(name: str) -> Any:
+    """What kernels in Python are written with is here too: `vyre_opt.program`, `vyre_opt.global_id`."""
+    if not name.startswith("_"):
+        lang = import_module(f"{__name__}.lang")
+        if name in lang.__all__:
+            value = globals()[name] = getattr(lang, name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *import_module(f"{__name__}.lang").__all__})

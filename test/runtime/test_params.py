@@ -133,7 +133,7 @@ def test_one_executable_called_from_threads_keeps_values_apart() -> None:
 def test_a_wrong_value_is_refused_before_anything_runs(params: Any, message: str) -> None:
     saxpy = vyre_opt.compile(SAXPY, entry="saxpy")
     for _ in range(2):  # also by a call that has a plan
-        with pytest.raises(BadInputs, match=".*") as caught:
+        with pytest.raises(BadInputs) as caught:
             saxpy({"x": X, "y": Y}, 1, params=params)
         assert message in str(caught.value)
         saxpy({"x": X, "y": Y}, 1, params={"alpha": 1})
@@ -157,7 +157,6 @@ def test_a_wrong_value_is_refused_before_anything_runs(params: Any, message: str
 )
 def test_errors_of_texts_are_located(old: str, new: str, message: str) -> None:
     with pytest.raises(DiagnosticError) as caught:
-        vyre_opt.parse(SAXPY.replace(old, new, 1))
         vyre_opt.compile(SAXPY.replace(old, new, 1))
     error = caught.value.diagnostics[0]
     assert message in error.message

@@ -162,8 +162,9 @@ class GpuCall:
         self._launcher = Launcher(device, steps, pointers, may_fault, values)
         self._launch = self._launcher.launch
         sizes = tuple(_size(describe(array, "an array")) for array in arrays)
-        signature = signature_of(results[0])
-        self.fits = OutFit(signature, sizes, int(results[0].nbytes), fast.pointer, ALIGNMENT).fits
+        if results:
+            out = results[0]
+            self.fits = OutFit(signature_of(out), sizes, int(out.nbytes), fast.pointer, ALIGNMENT).fits
         is_simple = len(arrays) == len(shapes) == 1 and not self._waits and not values
         self.run: Callable[..., list[Any]] = self._run_of_one() if is_simple else self._run
 
@@ -216,7 +217,12 @@ class GpuCall:
         if status == UNALIGNED:
             clone = self._fast.clone
             aligned = [clone(a) if self._pointer(a) % ALIGNMENT else a for a in arrays]
-            return self._launched(aligned, new, params)
+            results = self._launched(aligned, new, params)
+            if not self._count:  # what was written has to get into the arrays themselves
+                for array, copy in zip(arrays, aligned, strict=True):
+                    if copy is not array:
+                        array[...] = copy
+            return results
         raise BackendError(self._launcher.explain(status, f"launching {self._title}"))
 
 

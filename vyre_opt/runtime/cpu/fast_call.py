@@ -95,6 +95,7 @@ class _Run:
 class CpuCall:
     """See `vyre_opt.runtime.kernel_call.FastCall`.  Several threads may call it at the same time.
 
+    Without results the program works on its inputs alone, and may write them.
     `_inputs`, `_results`: for each argument of the code that is one, its place there and its number.
     `_copies`: the inputs that are copied first: number of the result, number and bytes of the input.
     """
@@ -165,7 +166,9 @@ class CpuCall:
         self._touched = max([0, *sizes, *(result.nbytes for result in results)])
         self._count = len(results)
         self._idle: list[_Run] = []
-        self.fits = OutFit(signature_of(results[0]), tuple(sizes), results[0].nbytes, self._makers[0][1]).fits
+        if results:
+            out = results[0]
+            self.fits = OutFit(signature_of(out), tuple(sizes), out.nbytes, self._makers[0][1]).fits
 
     def _cleared(self, call: KernelCall) -> set[int]:
         """The places of the arguments that are new results, and to be zeroed."""

@@ -1,0 +1,54 @@
+"""Kernels in Python: the types and functions that they are written with.
+
+    import vyre_opt as vyre
+    from vyre_opt.lang import f32, Read, ReadWrite
+
+    @vyre.program(workgroup=256)
+    def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32]):
+        i = vyre.global_id(0)
+        if i < len(y):
+            y[i] = a * x[i] + y[i]
+
+    saxpy[vyre.ceil_div(n, 256)](2.0, x, y)
+
+types                 f32, u8, ...; Read, Write, ReadWrite
+intrinsics            what kernels call by name
+functions             @program and @func; calls on arrays
+python_source         the syntax tree of a function, and places in its file
+inference, bindings   types of literals; what names stand for
+emitter               ops, with types that are settled at the end
+expressions, calls, statements, inlining, integer_division, unsupported
+                      the translation, from the syntax tree to ops
+program_translation   a function as a program
+"""
+
+from .functions import Func, Kernel, func, program
+from .intrinsics import INTRINSICS, ceil_div, namespaces, static
+from .types import (
+    Array,
+    Read,
+    ReadWrite,
+    Scalar,
+    Write,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+
+globals().update(INTRINSICS)
+globals().update(namespaces())
+
+__all__ = [
+    "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Write",
+    "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static",
+    "u16", "u32", "u64", "u8", *INTRINSICS, *namespaces(),
+]  # fmt: skip

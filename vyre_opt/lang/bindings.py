@@ -1,0 +1,81 @@
+"""What a name or an expression of a kernel stands for while it is translated.
+
+Static        a Python object, known when the kernel is translated: a literal, a constant of a closure, a type
+Value         a value of the IR, whose type may still be open (see inference.py)
+tuple         of any of these
+BufferView    an array argument or shared memory, perhaps as vectors
+Unbound       a name without a value here, and why
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ir.diagnostics import Location
+from ..ir.program import Buffer, Value
+
+__all__ = [
+    "BREAK",
+    "CONTINUE",
+    "RESULT",
+    "RETURN",
+    "Binding",
+    "BufferView",
+    "Static",
+    "Unbound",
+    "leaves",
+    "rebuild",
+]
+
+
+BREAK, CONTINUE, RETURN = "(break)", "(continue)", "(return)"
+"""Names of the flags that say that a loop, a round or a function was left, which no name of Python can be."""
+
+RESULT = "(result)"
+"""The name of what a function returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A Python object; `loc`: where it was written, for a literal."""
+
+    value: Any
+    loc: Location | None = field(default=None, compare=False)
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.value, (int, float)) and not isinstance(self.value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class BufferView:
+    """A buffer, of whose elements `lanes` neighbours are one."""
+
+    buffer: Buffer
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """No value.  `reason`: why, for a message; `loc`: the place that it speaks of."""
+
+    reason: str
+    loc: Location | None = None
+
+
+Binding = Static | Value | BufferView | Unbound | tuple[Any, ...]
+
+
+def leaves(binding: Binding) -> list[Any]:
+    """The parts of a tuple, of its tuples too; anything else is a part itself."""
+    if not isinstance(binding, tuple):
+        return [binding]
+    return [leaf for part in binding for leaf in leaves(part)]
+
+
+def rebuild(like: Binding, parts: list[Any]) -> Any:
+    """A binding of the shape of `like` with other leaves, which are taken from `parts`."""
+    if not isinstance(like, tuple):
+        return parts.pop(0)
+    return tuple(rebuild(part, parts) for part in like)

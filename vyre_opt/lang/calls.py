@@ -1,0 +1,495 @@
+"""Translates calls in kernels: ops of the table, conversions, functions of Python that have ops, and functions of kernels."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.diagnostics import suggest
+from ..ir.ops import AXES, FASTMATH, OPS, OpDef
+from ..ir.program import Value
+from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
+from .bindings import Binding, BufferView, Static
+from .emitter import type_of
+from .inference import Mismatch, OpenType, flags_of, known, settled, unify
+from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
+from .python_source import Unsupported
+from .types import scalar_type
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+__all__ = ["call"]
+
+Handler = Callable[["Expressions", ast.Call], Binding]
+
+
+def call(t: Expressions, node: ast.Call) -> Binding:
+    """The result of a call.  Raises Unsupported."""
+    if isinstance(node.func, ast.Attribute):
+        base = t.expression(node.func.value)
+        if isinstance(base, BufferView) and node.func.attr == "vec":
+            return t.vector_view(node, base)
+    callee = t.expression(node.func)
+    name = t.source.text(node.func)
+    if not isinstance(callee, Static):
+        raise Unsupported(node, f"{name} is no function")
+    function = callee.value
+    dtype = scalar_type(function)
+    if dtype is not None and function is not bool:
+        return _convert(t, node, dtype)
+    if isinstance(function, NamedKernel):
+        raise Unsupported(
+            node, f"{name} is a kernel of its own", "launch it in a function with @vyre.pipeline"
+        )
+    if isinstance(function, Intrinsic):
+        return _intrinsic(t, node, function.__name__)
+    if _is_hashable(function) and function in _PYTHON:
+        return _PYTHON[function](t, node)
+    translate = getattr(function, "__vyre_call__", None)
+    if translate is not None:
+        return translate(t, node)  # type: ignore[no-any-return]
+    return _static_call(t, node, function, name)
+
+
+def _is_hashable(value: object) -> bool:
+    return getattr(value, "__hash__", None) is not None
+
+
+# --- arguments
+
+
+def positional(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> list[ast.expr]:
+    """The arguments in the order of `names`, of which the last `optional` may be left out.  Raises Unsupported."""
+    name = t.source.text(node.func)
+    given: dict[str, ast.expr] = {}
+    signature = f"{name}({', '.join(names)})"
+    for number, arg in enumerate(node.args):
+        if isinstance(arg, ast.Starred):
+            raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
+        if number >= len(names):
+            raise Unsupported(arg, f"too many arguments: it is {signature}")
+        given[names[number]] = arg
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
+            hint = suggest(keyword.arg or "", names) or f"it is {signature}"
+            raise Unsupported(keyword, f"{name} takes no {keyword.arg or '**'} here", hint)
+        given[keyword.arg] = keyword.value
+    missing = [n for n in names[: len(names) - optional] if n not in given]
+    if missing:
+        raise Unsupported(node, f"{name} needs {', '.join(missing)}", f"it is {signature}")
+    return [given[n] for n in names if n in given]
+
+
+def _word(t: Expressions, node: ast.expr, what: str, choices: Sequence[str]) -> str:
+    """A word of an op, one of `choices`."""
+    value = t.static(node, what)
+    if value not in choices:
+        raise Unsupported(
+            node, f"{what} is {', '.join(choices)}, not {value!r}", suggest(str(value), choices)
+        )
+    return str(value)
+
+
+def _array(t: Expressions, node: ast.expr, verb: str) -> BufferView:
+    binding = t.expression(node)
+    if not isinstance(binding, BufferView):
+        raise Unsupported(node, f"{t.source.text(node)} is no array")
+    if binding.lanes > 1:
+        raise Unsupported(node, "this takes an array, not one as vectors")
+    t.check_access(node, binding, verb)
+    return binding
+
+
+# --- conversions
+
+
+def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
+    """`f32(x)`."""
+    (argument,) = positional(t, node, "x")
+    binding = t.expression(argument)
+    if isinstance(binding, Static):
+        value = binding.value
+        if isinstance(value, bool):
+            value = int(value)
+        if isinstance(value, float) and dtype.is_int:
+            if not math.isfinite(value) or value != int(value):
+                raise Unsupported(
+                    argument,
+                    f"{value} is no whole number",
+                    f"write {dtype}({math.floor(value) if math.isfinite(value) else 0})",
+                )
+            value = int(value)
+        return t.as_value(Static(value, binding.loc), argument, dtype)
+    value = t.as_value(binding, argument)
+    source = type_of(value)
+    if isinstance(source, OpenType):
+        if dtype.is_float or not source.is_float:  # what has met only literals takes this type
+            unify(source, dtype, t.source.location(node))
+            return value
+        source = settled(source)
+    target = dtype if not source.is_vec else DataType.vec(dtype, source.lanes)
+    return value if source is target else t.emitter.value("cast", (value,), target)
+
+
+def _bitcast(t: Expressions, node: ast.Call) -> Value:
+    argument, to = positional(t, node, "x", "dtype")
+    value, dtype = t.value(argument), scalar_type(t.static(to, "a type"))
+    if dtype is None:
+        raise Unsupported(to, "bitcast takes a type: bitcast(x, u32)")
+    source = settled(type_of(value))
+    if source.is_vec:
+        dtype = DataType.vec(dtype, source.lanes)
+    if source.bits != dtype.bits:
+        raise Unsupported(node, f"{source} and {dtype} have different sizes")
+    return t.emitter.value("bitcast", (value,), dtype)
+
+
+# --- ops of the table
+
+
+def _intrinsic(t: Expressions, node: ast.Call, name: str) -> Binding:
+    if name in _OWN:
+        return _OWN[name](t, node)
+    row = OPS[name.removesuffix("_")]
+    if (t.program is None and not row.is_pure) or (t.program is None and row.format in ("id", "size")):
+        help = "compute it in the program, and pass the value"
+        raise Unsupported(
+            node, f"a function of kernels computes with its arguments only; {name} is of the program", help
+        )
+    return _FORMATS[row.format](t, node, row)
+
+
+def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
+    names = ["a", "b", "c"][: {"unary": 1, "ternary": 3}.get(row.format, 2)]
+    flags, plain = _fastmath(t, node)
+    arguments = positional(t, plain, *names)
+    operands = _alike(t, plain, arguments)
+    dtype = t.accepted(node, row.name, type_of(operands[0]))
+    attrs = {"fastmath": flags} if flags else {}
+    if row.format == "compare":
+        dtype = flags_of(dtype)
+    return t.emitter.value(row.name, operands, dtype, attrs)
+
+
+def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call]:
+    """The flags of `fastmath=`, and the call without it."""
+    keywords = [k for k in node.keywords if k.arg == "fastmath"]
+    if not keywords:
+        return (), node
+    flags = t.static(keywords[0].value, "fastmath")
+    words = flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
+    wrong = next((word for word in words if word not in FASTMATH), None)
+    if wrong is not None:
+        raise Unsupported(
+            keywords[0].value,
+            f"fastmath takes {', '.join(FASTMATH)}, not {wrong}",
+            suggest(str(wrong), FASTMATH),
+        )
+    plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "fastmath"])
+    return tuple(flag for flag in FASTMATH if flag in words), ast.copy_location(plain, node)
+
+
+def _alike(t: Expressions, node: ast.Call, arguments: Sequence[ast.expr]) -> list[Value]:
+    """Arguments as values of one type; literals take that of the others."""
+    bindings = [t.expression(argument) for argument in arguments]
+    leader = next((k for k, b in enumerate(bindings) if not isinstance(b, Static)), 0)
+    first = t.as_value(bindings[leader], arguments[leader])
+    values = []
+    for k, (binding, argument) in enumerate(zip(bindings, arguments, strict=True)):
+        if k == leader:
+            values.append(first)
+            continue
+        try:
+            if isinstance(binding, Static):
+                values.append(t.emitter.adapted(binding, type_of(first), argument))
+            else:
+                values.append(t.as_value(binding, argument))
+                unify(type_of(first), type_of(values[-1]), t.source.location(argument))
+        except Mismatch as mismatch:
+            one = type_of(first)
+            other = next((m for m in mismatch.types if known(m) is not one), one)
+            raise t.mixed(node, arguments[leader], argument, one, other) from None
+    return values
+
+
+def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    condition, a, b = positional(t, node, "condition", "a", "b")
+    flag = t.as_condition(t.as_value(t.expression(condition), condition), condition)
+    x, y = _alike(t, node, [a, b])
+    return t.emitter.value("select", (flag, x, y), type_of(x))
+
+
+def _id(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    arguments = positional(t, node, "axis", optional=1)
+    axis = t.static(arguments[0], "an axis") if arguments else 0
+    if axis in (0, 1, 2) and not isinstance(axis, bool):
+        axis = AXES[axis]
+    if axis not in AXES:
+        raise Unsupported(arguments[0], f"an axis is 0, 1 or 2, not {axis!r}")
+    return t.emitter.value(row.name, (), DataType.U32, {"axis": axis})
+
+
+def _size(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    positional(t, node)
+    return t.emitter.value(row.name, (), DataType.U32)
+
+
+def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    names = ["expected", "value"] if row.name.endswith("compare_exchange") else ["value"]
+    array, at, *rest = positional(t, node, "array", "index", *names, "order", optional=1)
+    view = _array(t, array, "read")
+    t.check_access(array, view, "written")
+    index = t.index(at, view)
+    values = [t.value(argument, view.buffer.dtype) for argument in rest[: len(names)]]
+    if not row.accepts(view.buffer.dtype) or view.buffer.dtype.bits not in (32, 64):
+        raise Unsupported(
+            node,
+            f"{row.name} works on elements of 32 or 64 bits that it can combine, not {view.buffer.dtype}",
+        )
+    orders = row.attrs[0].choices or ()
+    order = _word(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
+    attrs = {"order": order, "buffer": view.buffer.name}
+    return t.emitter.value(row.name, (index, *values), view.buffer.dtype, attrs)
+
+
+def _barrier(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
+    arguments = positional(t, node, "scope", optional=1)
+    scopes = row.attrs[0].choices or ()
+    scope = _word(t, arguments[0], "the scope of a barrier", scopes) if arguments else "workgroup"
+    t.emitter.op("barrier", attrs={"scope": scope})
+    return Static(None)
+
+
+def _trap(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
+    (message,) = positional(t, node, "message")
+    text = t.static(message, "the message of a trap")
+    t.emitter.op("trap", attrs={"message": str(text)})
+    return Static(None)
+
+
+def _splat(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    argument, lanes = positional(t, node, "x", "lanes")
+    value = t.value(argument)
+    return t.emitter.value("splat", (value,), DataType.vec(settled(type_of(value)), _lanes(t, lanes)))
+
+
+def _lanes(t: Expressions, node: ast.expr) -> int:
+    lanes = t.static(node, "the number of lanes")
+    if not isinstance(lanes, int) or not MIN_VECTOR_LANES <= lanes <= MAX_VECTOR_LANES:
+        raise Unsupported(node, f"a vector has {MIN_VECTOR_LANES} to {MAX_VECTOR_LANES} lanes, not {lanes!r}")
+    return lanes
+
+
+def _vector(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    if len(node.args) < MIN_VECTOR_LANES or node.keywords:
+        raise Unsupported(node, f"a vector has {MIN_VECTOR_LANES} or more lanes: vector(a, b)")
+    values = _alike(t, node, positional(t, node, *map(str, range(len(node.args)))))
+    dtype = settled(type_of(values[0]))
+    return t.emitter.value("vector", values, DataType.vec(dtype, len(values)))
+
+
+def _shuffle(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    argument, lane, *mode = positional(t, node, "x", "lane", "mode", optional=1)
+    value, source = t.value(argument), t.value(lane, DataType.U32)
+    word = _word(t, mode[0], "the mode of a shuffle", row.attrs[0].choices or ()) if mode else "idx"
+    return t.emitter.value(row.name, (value, source), type_of(value), {"mode": word})
+
+
+def _reduce(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    argument, *combine = positional(t, node, "x", "combine", optional=1)
+    value = t.value(argument)
+    word = _word(t, combine[0], "what combines lanes", row.attrs[0].choices or ()) if combine else "add"
+    t.accepted(node, "and" if word in ("and", "or", "xor") else "add", type_of(value))
+    return t.emitter.value(row.name, (value,), type_of(value), {"combine": word})
+
+
+def _scan(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    argument, *words = positional(t, node, "x", "mode", "combine", optional=2)
+    value = t.value(argument)
+    choices = [attr.choices or () for attr in row.attrs]
+    mode = _word(t, words[0], "the mode of a scan", choices[0]) if words else "inclusive"
+    combine = _word(t, words[1], "what combines lanes", choices[1]) if len(words) > 1 else "add"
+    t.accepted(node, "and" if combine in ("and", "or", "xor") else "add", type_of(value))
+    return t.emitter.value(row.name, (value,), type_of(value), {"mode": mode, "combine": combine})
+
+
+def _ballot(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    (argument,) = positional(t, node, "predicate")
+    flag = t.as_condition(t.as_value(t.expression(argument), argument), argument)
+    return t.emitter.value(row.name, (flag,), DataType.U32)
+
+
+_FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
+    **dict.fromkeys(("unary", "binary", "ternary", "compare"), _elementwise),
+    "select": _select,
+    "id": _id,
+    "size": _size,
+    "atomic": _atomic,
+    "barrier": _barrier,
+    "trap": _trap,
+    "splat": _splat,
+    "vector": _vector,
+    "shuffle": _shuffle,
+    "reduce": _reduce,
+    "scan": _scan,
+    "ballot": _ballot,
+}
+
+
+def _shared(t: Expressions, node: ast.Call) -> Binding:
+    raise Unsupported(node, "shared memory needs a name", "assign it: tile = vyre.shared(f32, 256)")
+
+
+def _buffer(t: Expressions, node: ast.Call) -> Binding:
+    raise Unsupported(
+        node,
+        "buffers are of pipelines",
+        "in a program, write vyre.shared(f32, 256), or take an array argument",
+    )
+
+
+_OWN: dict[str, Handler] = {"bitcast": _bitcast, "shared": _shared, "buffer": _buffer}
+
+
+# --- functions of Python
+
+
+def _len(t: Expressions, node: ast.Call) -> Binding:
+    (argument,) = positional(t, node, "x")
+    binding = t.expression(argument)
+    if isinstance(binding, BufferView):
+        return t.length(binding)
+    if isinstance(binding, tuple):
+        return Static(len(binding))
+    if isinstance(binding, Static):
+        return Static(_called(t, node, len, [binding.value], {}))
+    dtype = type_of(binding) if isinstance(binding, Value) else None
+    if isinstance(dtype, DataType) and dtype.is_vec:
+        return Static(dtype.lanes)
+    raise Unsupported(node, f"{t.source.text(argument)} has no length")
+
+
+def _extremum(op: str, function: Callable[..., Any]) -> Handler:
+    def handle(t: Expressions, node: ast.Call) -> Binding:
+        if len(node.args) < 2 or node.keywords:
+            raise Unsupported(node, f"{op} takes two or more values", f"write a loop for {op} of an array")
+        bindings = [t.expression(argument) for argument in node.args]
+        if all(isinstance(b, Static) for b in bindings):
+            return Static(
+                _called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {})
+            )
+        first, *rest = _alike(t, node, node.args)
+        dtype = t.accepted(node, op, type_of(first))
+        for value in rest:
+            first = t.emitter.value(op, (first, value), dtype)
+        return first
+
+    return handle
+
+
+def _abs(t: Expressions, node: ast.Call) -> Binding:
+    (argument,) = positional(t, node, "x")
+    binding = t.expression(argument)
+    if isinstance(binding, Static):
+        return Static(_called(t, node, abs, [binding.value], {}))
+    value = t.as_value(binding, argument)
+    return t.emitter.value("abs", (value,), t.accepted(node, "abs", type_of(value)))
+
+
+def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
+    """-(-a // b): for unsigned integers (a + b - 1) / b would wrap near the largest."""
+    a_node, b_node = positional(t, node, "a", "b")
+    a, b = t.expression(a_node), t.expression(b_node)
+    if isinstance(a, Static) and isinstance(b, Static):
+        return Static(_called(t, node, ceil_div, [a.value, b.value], {}))
+    x, y, dtype = t.alike(node, a, b, a_node, b_node)
+    t.accepted(node, "rem", dtype, "ceil_div")
+    dtype = settled(dtype)
+    if not dtype.element.kind == "uint":
+        raise Unsupported(
+            node,
+            f"ceil_div takes unsigned integers in a kernel, not {dtype}",
+            f"write -(-{t.source.text(a_node)} // {t.source.text(b_node)})",
+        )
+    quotient, rest = t.emitter.value("div", (x, y), dtype), t.emitter.value("rem", (x, y), dtype)
+    flag = dtype.with_element(DataType.BOOL)
+    is_rest = t.emitter.value("ne", (rest, t.emitter.number(0, dtype)), flag)
+    return t.emitter.value("add", (quotient, t.emitter.value("cast", (is_rest,), dtype)), dtype)
+
+
+def _static(t: Expressions, node: ast.Call) -> Binding:
+    (argument,) = positional(t, node, "value")
+    return Static(t.static(argument, "what is static"))
+
+
+def _range(t: Expressions, node: ast.Call) -> Binding:
+    values = [t.static(argument, "the range of a static loop") for argument in node.args]
+    return Static(_called(t, node, range, values, {}))
+
+
+def _advise(message: str, help: str) -> Handler:
+    def handle(t: Expressions, node: ast.Call) -> Binding:
+        bindings = [t.expression(argument) for argument in node.args]
+        if bindings and not node.keywords and all(isinstance(b, Static) for b in bindings):
+            function = t.expression(node.func)
+            assert isinstance(function, Static)
+            return Static(
+                _called(t, node, function.value, [b.value for b in bindings if isinstance(b, Static)], {})
+            )
+        raise Unsupported(node, message, help)
+
+    return handle
+
+
+_CONVERSION = "a kernel's numbers have sizes"
+_PYTHON: dict[Any, Handler] = {
+    len: _len,
+    min: _extremum("min", min),
+    max: _extremum("max", max),
+    abs: _abs,
+    range: _range,
+    ceil_div: _ceil_div,
+    static: _static,
+    int: _advise(_CONVERSION, "write i32(x), u32(x) or the like"),
+    float: _advise(_CONVERSION, "write f32(x), f16(x) or the like"),
+    bool: _advise("a kernel has no bool(...)", "compare: x != 0"),
+    round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
+    sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.subgroup_reduce(x, "add")'),
+    pow: _advise("a kernel has no pow(...)", "write a ** b"),
+    print: _advise("a kernel prints nothing this way", "store what you want to see in an array argument"),
+}
+
+
+def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Binding:
+    """A call of plain Python with arguments that are known now: of builtins and the module math only."""
+    module = getattr(function, "__module__", None)
+    own = module in ("math", "builtins") or function in vars(builtins).values()
+    if not own:
+        if callable(function) and hasattr(function, "__code__"):
+            raise Unsupported(node, f"{name} is a function of plain Python", f"put @vyre.func on {name}")
+        if module and module.startswith("numpy"):
+            raise Unsupported(
+                node, f"{name} is of NumPy", f"write vyre.{name.rpartition('.')[2]}, if there is such an op"
+            )
+        if not callable(function):
+            raise Unsupported(node, f"{name} is no function")
+        raise Unsupported(node, f"{name} cannot be called in a kernel")
+    bindings = [t.expression(argument) for argument in node.args]
+    if node.keywords or not all(isinstance(b, Static) for b in bindings):
+        last = name.rpartition(".")[2]
+        help = f"write vyre.{last}" if last in OPS else None
+        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
+    return Static(_called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {}))
+
+
+def _called(
+    t: Expressions, node: ast.Call, function: Callable[..., Any], args: list[Any], named: dict[str, Any]
+) -> Any:
+    try:
+        return function(*args, **named)
+    except Exception as error:  # of the caller's constants: it may be anything
+        raise Unsupported(node, f"{t.source.text(node)}: {error}") from None

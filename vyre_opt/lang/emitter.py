@@ -1,0 +1,180 @@
+"""Emits the ops of a kernel, with types that may be open, and settles them at the end.
+
+An op whose form depends on a type that is open when it is written (`//` of integers that have met only literals) is put
+down as one op, and expanded once the types are settled.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from ..ir import arith
+from ..ir.diagnostics import Location
+from ..ir.ops import OPS
+from ..ir.program import NO_ATTRS, Block, Op, Value
+from ..ir.types import DataType
+from .bindings import Static
+from .inference import AnyType, Mismatch, OpenType, bind, known, settled
+from .python_source import Unsupported
+
+__all__ = ["Emitter", "check_constant", "element_of", "type_of"]
+
+Expansion = Callable[["Emitter", Op], Value]
+
+
+def type_of(value: Value) -> AnyType:
+    """The type of a value, as far as it is known."""
+    return known(cast(AnyType, value.type))
+
+
+def element_of(dtype: AnyType) -> AnyType:
+    """The type of a vector's lanes; any other type itself."""
+    return dtype if isinstance(dtype, OpenType) else dtype.element
+
+
+class Emitter:
+    """`block`: where ops go; `loc`: the location that they get."""
+
+    def __init__(self, block: Block) -> None:
+        self.body = self.block = block
+        self.loc: Location | None = None
+        self._count = 0
+        self._constants: list[tuple[Op, Static, ast.AST]] = []
+        self._deferred: dict[Op, Expansion] = {}
+
+    # --- writing
+
+    @contextmanager
+    def at(self, block: Block) -> Iterator[Block]:
+        """Write into another block for a while."""
+        before, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = before
+
+    def fresh(self, dtype: AnyType, name: str | None = None) -> Value:
+        """A new value; without a name, it has a number."""
+        self._count += 1
+        return Value(name or str(self._count - 1), cast(DataType, dtype))
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value] = (),
+        types: Sequence[AnyType] = (),
+        attrs: dict[str, Any] = NO_ATTRS,
+        regions: tuple[Block, ...] = (),
+    ) -> Op:
+        results = tuple(self.fresh(dtype) for dtype in types)
+        op = Op(OPS[name], tuple(operands), results, attrs, regions, self.loc)
+        self.block.ops.append(op)
+        return op
+
+    def value(
+        self, name: str, operands: Sequence[Value], dtype: AnyType, attrs: dict[str, Any] = NO_ATTRS
+    ) -> Value:
+        """The result of an op that gives one."""
+        return self.op(name, operands, (dtype,), attrs).results[0]
+
+    def deferred(self, name: str, operands: Sequence[Value], dtype: AnyType, expansion: Expansion) -> Value:
+        """The result of an op that `expansion` replaces once all types are settled."""
+        op = self.op(name, operands, (dtype,))
+        self._deferred[op] = expansion
+        return op.results[0]
+
+    def constant(self, static: Static, node: ast.AST, dtype: AnyType | None = None) -> Value:
+        """A constant: of a type, or of the one that its uses ask for.  Raises Unsupported for what is no number."""
+        value = static.value
+        if isinstance(value, bool):
+            dtype = dtype or DataType.BOOL
+        elif not static.is_number:
+            shown = repr(value) if len(repr(value)) < 40 else type(value).__name__
+            raise Unsupported(
+                node, f"{shown} is no value of a kernel", "a kernel computes with numbers and bools"
+            )
+        open_type = OpenType(isinstance(value, float))
+        if dtype is None:
+            dtype = open_type
+        elif not isinstance(value, bool):
+            bind(open_type, known(dtype), self.loc)
+        if isinstance(known(dtype), DataType):
+            check_constant(value, settled(dtype), node)
+        op = self.op("const", (), (dtype,), {"value": value})
+        self._constants.append((op, static, node))
+        return op.results[0]
+
+    def adapted(self, static: Static, dtype: AnyType, node: ast.AST) -> Value:
+        """A constant of the type of another operand.  Raises Mismatch, or Unsupported for a number that does not fit."""
+        dtype = known(dtype)
+        if isinstance(static.value, bool) and dtype is not DataType.BOOL:
+            raise Mismatch(DataType.BOOL, dtype)
+        return self.constant(static, node, dtype)
+
+    # --- settling
+
+    def finish(self) -> None:
+        """Settle all types, encode constants, expand what waits for that.  Raises Unsupported."""
+        self._settle(self.body)
+        for op, static, node in self._constants:
+            op.attrs = {"value": encoded(static.value, op.results[0].type, node)}
+        if self._deferred:
+            self._expand(self.body)
+
+    def _settle(self, block: Block) -> None:
+        for arg in block.args:
+            arg.type = settled(arg.type)
+        for op in block.ops:
+            for result in op.results:
+                result.type = settled(result.type)
+            for region in op.regions:
+                self._settle(region)
+
+    def _expand(self, block: Block) -> None:
+        ops, block.ops = block.ops, []
+        for op in ops:
+            for region in op.regions:
+                self._expand(region)
+            expansion = self._deferred.get(op)
+            if expansion is None:
+                block.ops.append(op)
+                continue
+            self.loc = op.loc
+            with self.at(block):
+                value = expansion(self, op)
+            last = block.ops[-1]
+            assert last.results == (value,), "the last op of an expansion gives its value"
+            last.results = op.results
+            op.results[0].owner = last
+            self._settle(Block((), [last]))
+
+    def number(self, value: int | float, dtype: DataType) -> Value:
+        """A constant of a settled type."""
+        bits = arith.encode_float(value, dtype.element) if dtype.element.is_float else int(value)
+        return self.value("const", (), dtype, {"value": bits})
+
+
+def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) -> None:
+    """Raises Unsupported for a number that a type does not have."""
+    element = dtype.element
+    if element.is_int:
+        low, high = arith.int_range(element)
+        if not low <= value <= high:
+            help = "count down from the end with len, as in x[len(x) - 1]" if value < 0 else None
+            raise Unsupported(node, f"{value} does not fit in {element} ({low} to {high})", help)
+
+
+def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:
+    """The encoded constant (see `ir.arith`).  Raises Unsupported for a number that the type does not have."""
+    check_constant(value, dtype, node)
+    element = dtype.element
+    if element.is_float:
+        return (
+            arith.encode_float(value, element)
+            if isinstance(value, float)
+            else arith.convert(value, DataType.I64, element)
+        )
+    return int(value)

@@ -1,0 +1,618 @@
+"""Translates expressions of Python to ops."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir.diagnostics import Diagnostic, suggest
+from ..ir.ops import OPS
+from ..ir.program import AccessMode, Block, Module, Op, Program, Value
+from ..ir.types import DataType, TypeNameError
+from .bindings import Binding, BufferView, Static, Unbound, leaves
+from .emitter import Emitter, type_of
+from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
+from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
+from .python_source import FunctionSource, Unsupported
+from .unsupported import EXPRESSIONS
+
+__all__ = ["Expressions"]
+
+_BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
+    # the operator, its op, and what it does to Python's numbers
+    ast.Add: ("+", "add", operator.add),
+    ast.Sub: ("-", "sub", operator.sub),
+    ast.Mult: ("*", "mul", operator.mul),
+    ast.Div: ("/", "div", operator.truediv),
+    ast.FloorDiv: ("//", "div", operator.floordiv),
+    ast.Mod: ("%", "rem", operator.mod),
+    ast.Pow: ("**", "pow", operator.pow),
+    ast.LShift: ("<<", "shl", operator.lshift),
+    ast.RShift: (">>", "shr", operator.rshift),
+    ast.BitAnd: ("&", "and", operator.and_),
+    ast.BitOr: ("|", "or", operator.or_),
+    ast.BitXor: ("^", "xor", operator.xor),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, str, Callable[[Any, Any], bool]]] = {
+    ast.Eq: ("==", "eq", operator.eq),
+    ast.NotEq: ("!=", "ne", operator.ne),
+    ast.Lt: ("<", "lt", operator.lt),
+    ast.LtE: ("<=", "le", operator.le),
+    ast.Gt: (">", "gt", operator.gt),
+    ast.GtE: (">=", "ge", operator.ge),
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+MAX_POWER = 8
+"""Up to this exponent, a power is products."""
+
+
+class Expressions:
+    """Translates the expressions of one function.
+
+    `env`: what its local names are bound to here.  `program`: what is built, None for a function of the module.
+    """
+
+    def __init__(
+        self,
+        source: FunctionSource,
+        emitter: Emitter,
+        program: Program | None,
+        module: Module,
+        diagnostics: list[Diagnostic],
+    ) -> None:
+        self.source, self.emitter, self.program, self.module = source, emitter, program, module
+        self.diagnostics = diagnostics
+        self.env: dict[str, Binding] = {}
+        self.calls: tuple[Callable[..., Any], ...] = ()
+        """The functions of kernels that are being called, from the outermost in."""
+
+    # --- entry
+
+    def expression(self, node: ast.expr) -> Binding:
+        """What an expression stands for.  Raises Unsupported."""
+        method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+        if method is None:
+            message, help = EXPRESSIONS.get(type(node), ("this is not supported in a kernel", None))
+            raise Unsupported(node, message, help)
+        before = self.emitter.loc
+        self.emitter.loc = self.source.location(node)
+        try:
+            binding: Binding = method(node)
+        finally:
+            self.emitter.loc = before
+        return binding
+
+    def value(self, node: ast.expr, dtype: AnyType | None = None) -> Value:
+        """An expression as a value, of a type if one is given."""
+        return self.as_value(self.expression(node), node, dtype)
+
+    def as_value(self, binding: Binding, node: ast.expr, dtype: AnyType | None = None) -> Value:
+        if isinstance(binding, Static):
+            try:
+                loc, self.emitter.loc = self.emitter.loc, self.source.location(node)
+                return (
+                    self.emitter.constant(binding, node)
+                    if dtype is None
+                    else self.emitter.adapted(binding, dtype, node)
+                )
+            except Mismatch as mismatch:
+                raise self.wrong_type(node, mismatch, dtype) from None
+            finally:
+                self.emitter.loc = loc
+        if isinstance(binding, Value):
+            if dtype is not None:
+                try:
+                    unify(type_of(binding), dtype, self.source.location(node))
+                except Mismatch as mismatch:
+                    raise self.wrong_type(node, mismatch, dtype) from None
+            return binding
+        if isinstance(binding, BufferView):
+            raise Unsupported(
+                node,
+                f"{binding.buffer.name} is an array, not a value",
+                f"read an element: {binding.buffer.name}[i]",
+            )
+        if isinstance(binding, tuple):
+            raise Unsupported(node, "a tuple is no value", "use its parts")
+        raise self.unbound(node, binding)
+
+    def static(self, node: ast.expr, what: str) -> Any:
+        """The Python object that an expression is.  Raises Unsupported for a value of the kernel."""
+        binding = self.expression(node)
+        if isinstance(binding, Static):
+            return binding.value
+        if isinstance(binding, tuple) and all(isinstance(leaf, Static) for leaf in leaves(binding)):
+            return _plain(binding)
+        raise Unsupported(
+            node,
+            f"{what} is known when the kernel is translated; this is computed while it runs",
+            "write a number, or a name of a number outside of the kernel",
+        )
+
+    # --- errors
+
+    def wrong_type(self, node: ast.expr, mismatch: Mismatch, wanted: AnyType | None) -> Unsupported:
+        has, want = (known(t) for t in mismatch.types)
+        text = self.source.text(node)
+        if isinstance(has, OpenType):
+            help = "write a whole number, or convert what it meets: f32(...)" if has.is_float else None
+            return Unsupported(
+                node, f"{text} is a {'float' if has.is_float else 'number'}, where {want} is wanted", help
+            )
+        shown = want if isinstance(want, DataType) else "a number"
+        help = (
+            f"write {want}({text})"
+            if isinstance(want, DataType) and not want.is_vec and not has.is_vec
+            else None
+        )
+        if want is DataType.BOOL:
+            help = f"write {text} != 0"
+        return Unsupported(node, f"{text} is {has}, where {shown} is wanted", help)
+
+    def mixed(
+        self, node: ast.expr, a_node: ast.expr, b_node: ast.expr, a: AnyType, b: AnyType
+    ) -> Unsupported:
+        """Two operands whose types are not the same."""
+        a, b = known(a), known(b)
+        texts = self.source.text(a_node), self.source.text(b_node)
+        shown = [t if isinstance(t, DataType) else "a float" if t.is_float else "a number" for t in (a, b)]
+        help = None
+        if isinstance(a, DataType) and isinstance(b, DataType):
+            if a.is_vec is not b.is_vec:
+                scalar, vector = (texts[0], b) if b.is_vec else (texts[1], a)
+                help = f"write vyre.splat({scalar}, {vector.lanes})"
+            elif not a.is_vec:
+                to_first = a.is_float and not b.is_float
+                help = f"write {a}({texts[1]})" if to_first else f"write {b}({texts[0]})"
+        return Unsupported(
+            node, f"{texts[0]} is {shown[0]} and {texts[1]} is {shown[1]}; types do not mix", help
+        )
+
+    def unbound(self, node: ast.expr, binding: Unbound) -> Unsupported:
+        error = Unsupported(node, binding.reason)
+        if binding.loc is not None:
+            error.notes.append(("here", binding.loc))
+        return error
+
+    # --- names and literals
+
+    def visit_constant(self, node: ast.Constant) -> Binding:
+        return Static(node.value, self.source.location(node))
+
+    def visit_name(self, node: ast.Name) -> Binding:
+        binding = self.env.get(node.id)
+        if isinstance(binding, Unbound):
+            raise self.unbound(node, binding)
+        if binding is not None:
+            return binding
+        if node.id in self.source.names:
+            return _static_of(self.source.names[node.id])
+        hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
+        raise Unsupported(node, f"{node.id} is not defined", hint)
+
+    def visit_attribute(self, node: ast.Attribute) -> Binding:
+        base = self.expression(node.value)
+        if isinstance(base, BufferView):
+            return self._attribute_of_array(node, base)
+        if not isinstance(base, Static):
+            raise Unsupported(node, f"a value has no attribute {node.attr}")
+        try:
+            return _static_of(getattr(base.value, node.attr))
+        except AttributeError as error:
+            hint = suggest(node.attr, dir(base.value))
+            raise Unsupported(node, str(error), hint) from None
+
+    def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
+        if node.attr in ("size", "shape"):
+            length = self.length(view)
+            return length if node.attr == "size" else (length,)
+        known_names = ("size", "shape", "vec")
+        hint = (
+            suggest(node.attr, known_names)
+            or f"an array has {', '.join(known_names)}, and elements {view.buffer.name}[i]"
+        )
+        raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)
+
+    def visit_tuple(self, node: ast.Tuple) -> Binding:
+        parts = tuple(self.expression(item) for item in node.elts)
+        return Static(tuple(p.value for p in parts if isinstance(p, Static))) if _all_static(parts) else parts
+
+    # --- operators
+
+    def visit_binop(self, node: ast.BinOp) -> Binding:
+        if type(node.op) not in _BINARY:
+            raise Unsupported(node, "matrix products are loops here", "write the loop over the products")
+        return self.binary(
+            node, node.op, self.expression(node.left), self.expression(node.right), node.left, node.right
+        )
+
+    def binary(
+        self, node: ast.expr, kind: ast.operator, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
+    ) -> Binding:
+        sign, op, compute = _BINARY[type(kind)]
+        if isinstance(a, Static) and isinstance(b, Static):
+            return self._computed(node, compute, a, b)
+        if sign == "**":
+            return self._power(node, a, b, a_node, b_node)
+        x, y, dtype = self.alike(node, a, b, a_node, b_node)
+        if sign in ("/", "//", "%"):
+            return self._division(node, sign, x, y, dtype)
+        return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
+
+    def _computed(self, node: ast.expr, compute: Callable[..., Any], *operands: Static) -> Static:
+        try:
+            return Static(compute(*(operand.value for operand in operands)), self.source.location(node))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+    def alike(
+        self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
+    ) -> tuple[Value, Value, AnyType]:
+        """Two operands as values of one type."""
+        for operand, at in ((a, a_node), (b, b_node)):
+            if not isinstance(operand, (Static, Value)):
+                self.as_value(operand, at)  # raises
+        try:
+            if isinstance(a, Static):
+                y = self.as_value(b, b_node)
+                return self.emitter.adapted(a, type_of(y), a_node), y, type_of(y)
+            x = self.as_value(a, a_node)
+            if isinstance(b, Static):
+                return x, self.emitter.adapted(b, type_of(x), b_node), type_of(x)
+            y = self.as_value(b, b_node)
+            return x, y, unify(type_of(x), type_of(y), self.source.location(node))
+        except Mismatch as mismatch:
+            raise self.mixed(node, a_node, b_node, *self._order(a, mismatch)) from None
+
+    @staticmethod
+    def _order(a: Binding, mismatch: Mismatch) -> tuple[AnyType, AnyType]:
+        one, other = mismatch.types
+        if isinstance(a, Value) and type_of(a) is not known(one):
+            return other, one
+        return one, other
+
+    def accepted(self, node: ast.AST, op: str, dtype: AnyType, sign: str | None = None) -> AnyType:
+        """The type, if the op takes it.  Raises Unsupported."""
+        row, dtype = OPS[op], known(dtype)
+        if isinstance(dtype, OpenType):
+            if row.types == "float" and not dtype.is_float:
+                dtype.is_float = True
+            elif row.types in ("int", "bits") and dtype.is_float:
+                raise Unsupported(node, f"{sign or op} takes integers, not floats")
+        elif not row.accepts(dtype):
+            takes = {"int": "integers", "float": "floats", "num": "numbers", "bits": "integers and bools"}[
+                row.types
+            ]
+            help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
+            raise Unsupported(node, f"{sign or op} takes {takes}, not {dtype}", help)
+        return dtype
+
+    def _division(self, node: ast.expr, sign: str, x: Value, y: Value, dtype: AnyType) -> Value:
+        if sign == "/":
+            return self._true_division(node, x, y, dtype)
+        self.accepted(node, "div", dtype, sign)
+        name = "div" if sign == "//" else "rem"
+        if is_settled_unsigned(dtype):
+            return self.emitter.value(name, (x, y), dtype)
+        of_floats, of_integers = (
+            (float_floor_div, floor_div) if sign == "//" else (float_remainder, floor_rem)
+        )
+
+        def expand(emitter: Emitter, op: Op) -> Value:
+            rule = of_floats if op.results[0].type.element.is_float else of_integers
+            return rule(emitter, op)
+
+        return self.emitter.deferred(name, (x, y), dtype, expand)
+
+    def _true_division(self, node: ast.expr, x: Value, y: Value, dtype: AnyType) -> Value:
+        dtype = known(dtype)
+        if isinstance(dtype, DataType) and not dtype.element.is_float:
+            raise self._integer_division(node, dtype)
+        if isinstance(dtype, DataType) or dtype.is_float:
+            return self.emitter.value("div", (x, y), dtype)
+
+        def expand(emitter: Emitter, op: Op) -> Value:
+            if not op.results[0].type.element.is_float:
+                raise self._integer_division(node, op.results[0].type)
+            return emitter.value("div", op.operands, op.results[0].type)
+
+        return self.emitter.deferred("div", (x, y), dtype, expand)
+
+    def _integer_division(self, node: ast.expr, dtype: DataType) -> Unsupported:
+        help = "write // for the quotient rounded down, or convert both to a float: f32(...)"
+        return Unsupported(node, f"/ of integers ({dtype}) is no integer", help)
+
+    def _power(self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr) -> Binding:
+        if isinstance(b, Static) and isinstance(b.value, int) and 1 <= b.value <= MAX_POWER:
+            base = self.as_value(a, a_node)
+            dtype = self.accepted(node, "mul", type_of(base), "**")
+            return self._product(base, b.value, dtype)
+        if "pow" not in OPS:
+            raise Unsupported(node, f"** takes a whole number from 1 to {MAX_POWER} as its exponent")
+        x, y, dtype = self.alike(node, a, b, a_node, b_node)
+        return self.emitter.value("pow", (x, y), self.accepted(node, "pow", dtype, "**"))
+
+    def _product(self, base: Value, exponent: int, dtype: AnyType) -> Value:
+        """By squaring."""
+        if exponent == 1:
+            return base
+        half = self._product(base, exponent // 2, dtype)
+        square = self.emitter.value("mul", (half, half), dtype)
+        return self.emitter.value("mul", (square, base), dtype) if exponent % 2 else square
+
+    def visit_unaryop(self, node: ast.UnaryOp) -> Binding:
+        operand = self.expression(node.operand)
+        if isinstance(operand, Static):
+            return self._computed(node, _UNARY[type(node.op)], operand)
+        if isinstance(node.op, ast.UAdd):
+            return self.as_value(operand, node.operand)
+        if isinstance(node.op, ast.Not):
+            return self.emitter.value("not", (self.as_condition(operand, node.operand),), DataType.BOOL)
+        x = self.as_value(operand, node.operand)
+        name, sign = ("neg", "-") if isinstance(node.op, ast.USub) else ("not", "~")
+        return self.emitter.value(name, (x,), self.accepted(node, name, type_of(x), sign))
+
+    # --- conditions
+
+    def condition(self, node: ast.expr) -> Static | Value:
+        """An expression as a bool: a value, or Static(True) or Static(False)."""
+        binding = self.expression(node)
+        if isinstance(binding, Static):
+            return Static(bool(binding.value))
+        return self.as_condition(binding, node)
+
+    def as_condition(self, binding: Binding, node: ast.expr) -> Value:
+        value = self.as_value(binding, node)
+        dtype = type_of(value)
+        if isinstance(dtype, OpenType) or dtype.element is not DataType.BOOL:
+            text = self.source.text(node)
+            raise Unsupported(node, f"a condition is a bool, and {text} is a number", f"write {text} != 0")
+        return value
+
+    def visit_compare(self, node: ast.Compare) -> Binding:
+        operands = [node.left, *node.comparators]
+        bindings = [self.expression(operand) for operand in operands]
+        result: Binding | None = None
+        for place, kind in enumerate(node.ops):
+            a, b = bindings[place : place + 2]
+            part = self._compare(node, kind, a, b, operands[place], operands[place + 1])
+            result = part if result is None else self._both("and", result, part)
+        assert result is not None
+        return result
+
+    def _compare(
+        self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
+    ) -> Binding:
+        if type(kind) not in _COMPARE:
+            if isinstance(a, Static) and isinstance(b, Static) and isinstance(kind, (ast.Is, ast.IsNot)):
+                return Static((a.value is b.value) is isinstance(kind, ast.Is))
+            raise Unsupported(
+                node, "a kernel compares by ==, !=, <, <=, > and >=", "write a loop, or several comparisons"
+            )
+        sign, op, compute = _COMPARE[type(kind)]
+        if isinstance(a, Static) and isinstance(b, Static):
+            return self._computed(node, compute, a, b)
+        x, y, dtype = self.alike(node, a, b, a_node, b_node)
+        return self.emitter.value(op, (x, y), flags_of(self.accepted(node, op, dtype, sign)))
+
+    def _both(self, op: str, a: Binding, b: Binding) -> Binding:
+        """a and b, or a or b, both already computed."""
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one, Static):
+                return other if bool(one.value) is (op == "and") else Static(op == "or")
+        assert isinstance(a, Value) and isinstance(b, Value)
+        return self.emitter.value(op, (a, b), DataType.BOOL)
+
+    def visit_boolop(self, node: ast.BoolOp) -> Binding:
+        op = "and" if isinstance(node.op, ast.And) else "or"
+        return self._short_circuit(op, node.values)
+
+    def _short_circuit(self, op: str, nodes: Sequence[ast.expr]) -> Binding:
+        """The operands from left to right, each only where those before it do not decide."""
+        first = self.condition(nodes[0])
+        if len(nodes) == 1:
+            return first
+        if isinstance(first, Static):
+            decides = bool(first.value) is (op == "or")
+            return Static(op == "or") if decides else self._short_circuit(op, nodes[1:])
+        block = Block()
+        with self.emitter.at(block):
+            rest = self._short_circuit(op, nodes[1:])
+        if _is_free(block):
+            self.emitter.block.ops += block.ops
+            return self._both(op, first, rest)
+        with self.emitter.at(block):
+            self.emitter.op("yield", (self.as_value(rest, nodes[1]),))
+        decided = Block()
+        with self.emitter.at(decided):
+            known_value = self.emitter.constant(Static(op == "or"), nodes[0])
+            self.emitter.op("yield", (known_value,))
+        blocks = (block, decided) if op == "and" else (decided, block)
+        return self.emitter.op("if", (first,), (DataType.BOOL,), regions=blocks).results[0]
+
+    def visit_ifexp(self, node: ast.IfExp) -> Binding:
+        condition = self.condition(node.test)
+        if isinstance(condition, Static):
+            return self.expression(node.body if condition.value else node.orelse)
+        blocks, bindings = (Block(), Block()), []
+        for block, branch in zip(blocks, (node.body, node.orelse), strict=True):
+            with self.emitter.at(block):
+                bindings.append(self.expression(branch))
+        is_free = all(map(_is_free, blocks))
+        if is_free:  # then both may be computed, which is cheaper than a branch
+            for block in blocks:
+                self.emitter.block.ops += block.ops
+        a, b = bindings
+        if isinstance(a, tuple) or isinstance(b, tuple):
+            raise Unsupported(node, "a conditional expression gives one value", "write if and else")
+        if is_free:
+            x, y, dtype = self._branch_values(node, a, b, None)
+            return self.emitter.value("select", (condition, x, y), dtype)
+        x, y, dtype = self._branch_values(node, a, b, blocks)
+        for block, value in zip(blocks, (x, y), strict=True):
+            with self.emitter.at(block):
+                self.emitter.op("yield", (value,))
+        return self.emitter.op("if", (condition,), (dtype,), regions=blocks).results[0]
+
+    def _branch_values(
+        self, node: ast.IfExp, a: Binding, b: Binding, blocks: tuple[Block, Block] | None
+    ) -> tuple[Value, Value, AnyType]:
+        """The values of both branches, of one type; a literal's constant stands in its branch."""
+        first, second = blocks or (self.emitter.block, self.emitter.block)
+        if isinstance(a, Static) and isinstance(b, Static):
+            with self.emitter.at(first):
+                x = self.as_value(a, node.body)
+            with self.emitter.at(second):
+                y = self.as_value(b, node.orelse)
+        elif isinstance(a, Static):
+            y = self.as_value(b, node.orelse)
+            with self.emitter.at(first):
+                x = self.as_value(a, node.body, type_of(y))
+        else:
+            x = self.as_value(a, node.body)
+            with self.emitter.at(second):
+                y = self.as_value(b, node.orelse, type_of(x))
+        try:
+            return x, y, unify(type_of(x), type_of(y))
+        except Mismatch:
+            raise self.mixed(node, node.body, node.orelse, type_of(x), type_of(y)) from None
+
+    # --- arrays
+
+    def length(self, view: BufferView) -> Binding:
+        """The elements of an array."""
+        buffer = view.buffer
+        if buffer.count is not None:
+            return Static(buffer.count // view.lanes)
+        count = self.emitter.value("len", (), DataType.U32, {"buffer": buffer.name})
+        if view.lanes == 1:
+            return count
+        return self.emitter.value("div", (count, self.emitter.number(view.lanes, DataType.U32)), DataType.U32)
+
+    def visit_subscript(self, node: ast.Subscript) -> Binding:
+        base = self.expression(node.value)
+        if isinstance(base, BufferView):
+            self.check_access(node, base, "read")
+            index = self.index(node.slice, base)
+            return self.load(base, index)
+        if isinstance(base, Static):
+            return _static_of(self._item(node, base.value))
+        place = self.static(node.slice, "the index of a tuple or a vector")
+        if isinstance(base, tuple):
+            return self._item(node, base)  # type: ignore[no-any-return]
+        dtype = type_of(base) if isinstance(base, Value) else None
+        if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
+            raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
+        return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, place, dtype)})
+
+    def _item(self, node: ast.Subscript, items: Any) -> Any:
+        place = self.static(node.slice, "this index")
+        try:
+            return items[place]
+        except (TypeError, LookupError) as error:
+            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+    def lane(self, node: ast.AST, place: Any, dtype: DataType) -> int:
+        """The number of a lane of a vector."""
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < dtype.lanes:
+            raise Unsupported(node, f"{dtype} has lanes 0 to {dtype.lanes - 1}, not {place!r}")
+        return place
+
+    def check_access(self, node: ast.AST, view: BufferView, verb: str) -> None:
+        """Raises Unsupported for a read of a `Write`, or a write of a `Read`."""
+        buffer = view.buffer
+        wrong = AccessMode.WRITE if verb == "read" else AccessMode.READ
+        if buffer.access is wrong:
+            has = "Write" if verb == "read" else "Read"
+            error = Unsupported(
+                node,
+                f"{buffer.name} is {verb} here, but it is {has}",
+                f"declare it ReadWrite[{buffer.dtype}]",
+            )
+            error.notes.append((f"{buffer.name} is declared here", buffer.loc))
+            raise error
+
+    def index(self, node: ast.expr, view: BufferView) -> Value:
+        """The index of the first scalar of an element."""
+        name = view.buffer.name
+        if isinstance(node, (ast.Slice, ast.Tuple)):
+            what = "a slice" if isinstance(node, ast.Slice) else "several indices"
+            raise Unsupported(node, f"{name} takes one index, not {what}", f"write a loop over {name}[i]")
+        binding = self.expression(node)
+        if isinstance(binding, Static):
+            return self._static_index(node, binding.value, view)
+        value = self.as_value(binding, node)
+        dtype = type_of(value)
+        if isinstance(dtype, OpenType) and dtype.is_float:
+            raise Unsupported(
+                node, "an index is an integer, not a float", f"write u32({self.source.text(node)})"
+            )
+        if isinstance(dtype, DataType) and not dtype.is_int:
+            help = None if dtype.is_vec else f"write u32({self.source.text(node)})"
+            raise Unsupported(node, f"an index is an integer, not {dtype}", help)
+        if view.lanes == 1:
+            return value
+        lanes = self.emitter.adapted(Static(view.lanes), dtype, node)
+        return self.emitter.value("mul", (value, lanes), dtype)
+
+    def _static_index(self, node: ast.expr, place: Any, view: BufferView) -> Value:
+        name, count = view.buffer.name, view.buffer.count
+        if not isinstance(place, int) or isinstance(place, bool):
+            raise Unsupported(node, f"an index is an integer, not {place!r}")
+        if place < 0:
+            help = f"write {name}[len({name}) - {-place}]"
+            raise Unsupported(
+                node, f"{place} is before the first element; a kernel does not count from the end", help
+            )
+        if count is not None and place >= count // view.lanes:
+            raise Unsupported(node, f"{place} is beyond the {count // view.lanes} elements of {name}")
+        first = place * view.lanes
+        return self.emitter.number(first, DataType.U32 if first < 1 << 32 else DataType.U64)
+
+    def load(self, view: BufferView, index: Value) -> Value:
+        dtype = view.buffer.dtype
+        if view.lanes > 1:
+            dtype = DataType.vec(dtype, view.lanes)
+        return self.emitter.value("load", (index,), dtype, {"buffer": view.buffer.name})
+
+    # --- calls
+
+    def vector_view(self, node: ast.Call, view: BufferView) -> BufferView:
+        """`x.vec(4)`: the array as one of vectors."""
+        if len(node.args) != 1 or node.keywords or view.lanes != 1:
+            raise Unsupported(node, "vec takes the number of lanes: x.vec(4)[i]")
+        lanes = self.static(node.args[0], "the number of lanes")
+        try:
+            if not isinstance(lanes, int) or lanes < 2:
+                raise TypeNameError(f"a vector has 2 to 64 lanes, not {lanes!r}")
+            DataType.vec(view.buffer.dtype, lanes)
+        except TypeNameError as error:
+            raise Unsupported(node, str(error)) from None
+        return BufferView(view.buffer, lanes)
+
+
+def _static_of(obj: Any) -> Static:
+    return obj if isinstance(obj, Static) else Static(obj)
+
+
+def _plain(binding: Binding) -> Any:
+    return tuple(map(_plain, binding)) if isinstance(binding, tuple) else binding.value  # type: ignore[union-attr]
+
+
+def _all_static(parts: Sequence[Binding]) -> bool:
+    return all(isinstance(part, Static) for part in parts)
+
+
+def _is_free(block: Block) -> bool:
+    """Whether the ops of a block may run where their values are not wanted: none has an effect or can fault."""
+    return (
+        all(op.definition.is_pure and not op.regions and op.name != "call" for op in block.ops)
+        and len(block.ops) <= 16
+    )

@@ -1,0 +1,277 @@
+"""`@program` and `@func`: Python functions as programs, and as functions that programs call."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.copies import copy_module
+from ..ir.printer import print_program
+from ..ir.program import Dim3, Module, Param, Program
+from ..ir.types import DataType
+from .inlining import call_function
+from .program_translation import translate_program
+
+if TYPE_CHECKING:
+    from ..driver.in_place import InPlaceProgram
+    from ..driver.program import ProgramExecutable
+    from ..runtime.dispatcher import Dispatcher
+
+__all__ = ["Func", "Kernel", "Launch", "func", "program"]
+
+Encoder = Callable[[Any], int]
+MAX_GRIDS = 64
+
+
+def program(
+    function: Callable[..., Any] | None = None,
+    *,
+    workgroup: int | Sequence[int] = 256,
+    grid: int | Sequence[int] | None = None,
+) -> Any:
+    """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
+
+    `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.
+    """
+    dims, fixed = _dims(workgroup, "workgroup"), None if grid is None else _dims(grid, "grid")
+    if function is None:
+        return functools.partial(_kernel, workgroup=dims, grid=fixed)
+    return _kernel(function, dims, fixed)
+
+
+def _kernel(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Kernel:
+    if not inspect.isfunction(function):
+        raise TypeError(f"@program is for a function written with def, not {type(function).__name__}")
+    return Kernel(function, workgroup, grid)
+
+
+def _dims(extents: int | Sequence[int], what: str) -> Dim3:
+    dims = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not 1 <= len(dims) <= 3 or not all(
+        isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in dims
+    ):
+        raise ValueError(f"{what} is one to three whole numbers, not {extents!r}")
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z
+
+
+def func(function: Callable[..., Any]) -> Func:
+    """A Python function that programs call: it computes with its arguments, arrays included."""
+    if not inspect.isfunction(function):
+        raise TypeError(f"@func is for a function written with def, not {type(function).__name__}")
+    return Func(function)
+
+
+class Func:
+    """What `@func` makes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __repr__(self) -> str:
+        return f"<func {self.function.__qualname__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"{self.function.__name__} is called by programs; {self.function.__name__}.function is the function of Python"
+        )
+
+    def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        return call_function(t, node, self.function)
+
+
+class Kernel:
+    """What `@program` makes: `kernel[grid](arguments)` runs it in place on arrays, which decide where it runs.
+
+    Arrays in main memory are of NumPy or torch and run on the cpu, those on a GPU of any library there.
+    A kernel is translated when it is first needed, and compiled once for each target.  Names of its closure and of its
+    module are read then, and become constants.
+    """
+
+    def __init__(self, function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.workgroup, self.grid = function, workgroup, grid
+        self._target: str | Dispatcher | None = None
+        self._passes: str | None = "default"
+        self._calls: dict[Any, InPlaceProgram] = {}
+        self._launches: dict[Any, Launch] = {}
+
+    def __repr__(self) -> str:
+        return f"<program {self.function.__qualname__}>"
+
+    # --- running
+
+    def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
+        """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
+        other = Kernel(self.function, self.workgroup, self.grid)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
+        other._target, other._passes = target, passes
+        return other
+
+    def __getitem__(self, grid: Any) -> Launch:
+        try:
+            launch = self._launches.get(grid)
+        except TypeError:  # a list
+            grid = tuple(grid)
+            launch = self._launches.get(grid)
+        if launch is None:
+            launch = Launch(self, grid)
+            if len(self._launches) < MAX_GRIDS:
+                self._launches[grid] = launch
+        return launch
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        if self.grid is None:
+            name = self.function.__name__
+            raise TypeError(
+                f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {self.workgroup[0]})](...)"
+            )
+        self[self.grid](*args, **kwargs)
+
+    def run(self, grid: Any, args: Sequence[Any]) -> None:
+        """Run on arguments in the order of the function's."""
+        arrays = [args[place] for place in self._array_places]
+        words = tuple([encode(args[place]) for place, encode in self._scalars])
+        target = self._target if self._target is not None else _target_of(arrays)
+        call = self._calls.get(target)
+        if call is None:
+            from ..driver.in_place import InPlaceProgram  # with NumPy and LLVM, which only a run needs
+
+            call = self._calls.setdefault(target, InPlaceProgram(self._executable(target)))
+        call(arrays, grid, words)
+
+    def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
+        from ..driver.compile import compile_module
+        from ..driver.program import ProgramExecutable
+
+        executable = compile_module(self.module, self.function.__name__, target, {}, self._passes)
+        assert isinstance(executable, ProgramExecutable)
+        return executable
+
+    @functools.cached_property
+    def parameters(self) -> list[str]:
+        """The names of the arguments, in order."""
+        return list(inspect.signature(self.function).parameters)
+
+    @functools.cached_property
+    def _array_places(self) -> list[int]:
+        buffers = self._program.bound_buffers
+        return [self.parameters.index(buffer.name) for buffer in buffers]
+
+    @functools.cached_property
+    def _scalars(self) -> list[tuple[int, Encoder]]:
+        """The places of the numbers among the arguments, in the order of their names, and what makes words of them."""
+        params = sorted(self._program.params.items())
+        return [
+            (self.parameters.index(name), _encoder(self.function.__name__, param)) for name, param in params
+        ]
+
+    def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Arguments in the order of the function's.  Raises TypeError as a call of a function does."""
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.function.__name__}(): {error}") from None
+        return tuple(bound.arguments.values())
+
+    # --- the program
+
+    @functools.cached_property
+    def module(self) -> Module:
+        """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
+        return translate_program(self.function, self.workgroup, self.grid)
+
+    @property
+    def _program(self) -> Program:
+        return self.module.programs[self.function.__name__]
+
+    def program(self) -> Program:
+        """A copy of the program, to look at or to change."""
+        return copy_module(self.module).programs[self.function.__name__]
+
+    def text(self, *args: Any, **kwargs: Any) -> str:
+        """The .vyre text; arguments, as of a call, are checked and change nothing."""
+        if args or kwargs:
+            inspect.signature(self.function).bind_partial(*args, **kwargs)
+        return print_program(self.module)
+
+    def ptx(self, gpu: str | None = None) -> str:
+        """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
+        return self._executable("cuda").ptx(gpu)
+
+    def llvm(self, gpu: str | None = None) -> str:
+        """LLVM IR before LLVM's passes, for this machine, or for a GPU ("sm_90")."""
+        return self._executable("cpu" if gpu is None else "cuda").llvm(gpu)
+
+    def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        from .python_source import Unsupported
+
+        name = t.source.text(node.func)
+        raise Unsupported(
+            node,
+            f"{name} is a program, and a program calls none",
+            f"put @vyre.func on {name}, or launch both in a function with @vyre.pipeline",
+        )
+
+
+class Launch:
+    """A kernel and its grid: `launch(arguments)` runs it."""
+
+    __slots__ = ("_count", "grid", "kernel")
+
+    def __init__(self, kernel: Kernel, grid: Any) -> None:
+        self.kernel, self.grid = kernel, grid
+        self._count = len(kernel.parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs or len(args) != self._count:
+            args = self.kernel.in_order(args, kwargs)
+        self.kernel.run(self.grid, args)
+
+
+def _target_of(arrays: Sequence[Any]) -> str:
+    """cuda for arrays on a GPU, else cpu."""
+    for array in arrays:
+        if hasattr(array, "__cuda_array_interface__"):
+            return "cuda"
+    return "cpu"
+
+
+_F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
+
+
+def _encoder(kernel: str, param: Param) -> Encoder:
+    """What makes a word of a number.  Raises BadInputs for what the type does not hold."""
+    from ..runtime.arrays import encode_spec
+    from ..runtime.dispatcher import BadInputs
+    from ..runtime.params import word
+
+    dtype = param.dtype
+
+    def general(value: Any) -> int:
+        try:
+            return word(encode_spec(value, dtype), param)
+        except ValueError as error:
+            raise BadInputs(f"{kernel}: {param.name} is {dtype}: {error}") from None
+
+    if dtype is DataType.F32 or dtype is DataType.F64:
+        pack = (_F32 if dtype is DataType.F32 else _F64).pack
+
+        def of_float(value: Any) -> int:
+            if type(value) is float and value == value:
+                try:
+                    return int.from_bytes(pack(value), "little")
+                except OverflowError:  # beyond the largest it is inf
+                    pass
+            return general(value)
+
+        return of_float
+    if dtype.is_int and not dtype.is_signed:
+        limit = 1 << (dtype.bits or 0)
+        return lambda value: value if type(value) is int and 0 <= value < limit else general(value)
+    return general

@@ -1,0 +1,82 @@
+"""Types that are found while a kernel is translated: those of literals, and of locals that have met only literals.
+
+Such a value has an `OpenType` until it meets a value of a known type, which is then its own.  Where it meets none,
+it is an i32, or an f32 if a literal with a point was among those that it met.
+"""
+
+from __future__ import annotations
+
+from ..ir.diagnostics import Location
+from ..ir.types import DataType
+
+__all__ = ["AnyType", "Mismatch", "OpenType", "bind", "flags_of", "known", "settled", "unify"]
+
+
+class OpenType:
+    """A number's type that is not known yet.
+
+    `same_as`: what it has turned out to be.  `is_float`: whether a literal with a point has it.  `lanes`: of a vector
+    that literals were spread over, else 1.  `reason`: the place of the value that it took its type from.
+    """
+
+    __slots__ = ("is_float", "reason", "same_as")
+
+    def __init__(self, is_float: bool) -> None:
+        self.is_float = is_float
+        self.same_as: AnyType | None = None
+        self.reason: Location | None = None
+
+
+AnyType = DataType | OpenType
+
+
+class Mismatch(Exception):
+    """Two types that are not the same."""
+
+    def __init__(self, a: AnyType, b: AnyType) -> None:
+        super().__init__(f"{a} and {b}")
+        self.types = a, b
+
+
+def known(dtype: AnyType) -> AnyType:
+    """The type as far as it is known: a DataType, or the OpenType that stands for all that are the same."""
+    while isinstance(dtype, OpenType) and dtype.same_as is not None:
+        dtype = dtype.same_as
+    return dtype
+
+
+def settled(dtype: AnyType) -> DataType:
+    """The type, which is decided here if nothing has decided it."""
+    dtype = known(dtype)
+    if isinstance(dtype, OpenType):
+        dtype.same_as = DataType.F32 if dtype.is_float else DataType.I32
+        return dtype.same_as
+    return dtype
+
+
+def flags_of(dtype: AnyType) -> DataType:
+    """The type of what a comparison gives: a bool, or a bool for each lane."""
+    dtype = known(dtype)
+    return dtype.with_element(DataType.BOOL) if isinstance(dtype, DataType) else DataType.BOOL
+
+
+def unify(a: AnyType, b: AnyType, reason: Location | None = None) -> AnyType:
+    """The one type that both are.  Raises Mismatch.  `reason`: the place where they met."""
+    a, b = known(a), known(b)
+    if a is b:
+        return a
+    if isinstance(a, OpenType):
+        return bind(a, b, reason)
+    if isinstance(b, OpenType):
+        return bind(b, a, reason)
+    raise Mismatch(a, b)
+
+
+def bind(open_type: OpenType, dtype: AnyType, reason: Location | None) -> AnyType:
+    """Let an open type be another one.  Raises Mismatch where that is no type of its literals."""
+    if isinstance(dtype, OpenType):
+        dtype.is_float |= open_type.is_float
+    elif not (dtype.element.is_float or (dtype.element.is_int and not open_type.is_float)):
+        raise Mismatch(open_type, dtype)
+    open_type.same_as, open_type.reason = dtype, reason
+    return dtype

@@ -1,0 +1,110 @@
+"""Calls of functions of kernels: as calls of a func of the module where arguments are numbers, else written in place."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound
+from .python_source import FunctionSource, Unsupported
+from .types import scalar_type
+
+if TYPE_CHECKING:
+    from .statements import Statements
+
+__all__ = ["call_function"]
+
+MAX_DEPTH = 64
+
+
+def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -> Binding:
+    """The result of a call.  Raises Unsupported."""
+    source = FunctionSource(function)
+    if function in t.calls or len(t.calls) >= MAX_DEPTH:
+        raise Unsupported(node, f"{source.name} calls itself", "write a loop")
+    bindings = _arguments(t, node, function)
+    inner = type(t)(source, t.emitter, t.program, t.module, t.diagnostics)
+    inner.calls = (*t.calls, function)
+    inner.returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(source.tree))
+    before = len(t.diagnostics)
+    loc = t.emitter.loc
+    for argument in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs):
+        binding, at = bindings[argument.arg]
+        inner.env[argument.arg] = _typed(t, inner, argument, binding, at)
+    inner.body(source.tree.body)
+    t.emitter.loc = loc
+    for diagnostic in t.diagnostics[before:]:
+        diagnostic.note(f"{source.name} is called here", t.source.location(node))
+    result, returned = inner.env.get(RESULT), inner.env[RETURN]
+    if not inner.returns:
+        return Static(None)
+    if len(t.diagnostics) > before:
+        return Unbound("")
+    if result is None or isinstance(result, Unbound) or not (isinstance(returned, Static) and returned.value):
+        is_whole = (
+            result is not None and not isinstance(result, Unbound) and _always_returns(source.tree.body)
+        )
+        if not is_whole:
+            raise Unsupported(
+                node, f"{source.name} ends without a return on some way through it", "return a value on each"
+            )
+    return _checked_result(inner, source, result)
+
+
+def _always_returns(statements: list[ast.stmt]) -> bool:
+    if not statements:
+        return False
+    last = statements[-1]
+    if isinstance(last, ast.Return):
+        return True
+    return isinstance(last, ast.If) and _always_returns(last.body) and _always_returns(last.orelse)
+
+
+def _arguments(
+    t: Statements, node: ast.Call, function: Callable[..., Any]
+) -> dict[str, tuple[Binding, ast.expr]]:
+    """What each argument is bound to, and where it is written."""
+    signature = inspect.signature(function)
+    keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
+    try:
+        bound = signature.bind(*node.args, **keywords)
+    except TypeError as error:
+        raise Unsupported(
+            node, f"{function.__name__}(): {error}", f"it is {function.__name__}{_shown(signature)}"
+        ) from None
+    arguments: dict[str, tuple[Binding, ast.expr]] = {}
+    for name, parameter in signature.parameters.items():
+        if name in bound.arguments:
+            expression = bound.arguments[name]
+            arguments[name] = t.expression(expression), expression
+        else:
+            arguments[name] = Static(parameter.default), node
+    return arguments
+
+
+def _shown(signature: inspect.Signature) -> str:
+    return f"({', '.join(signature.parameters)})"
+
+
+def _typed(t: Statements, inner: Any, argument: ast.arg, binding: Binding, at: ast.expr) -> Binding:
+    """An argument as its annotation wants it, if there is one for a number."""
+    if argument.annotation is None or isinstance(binding, BufferView):
+        return binding
+    try:
+        dtype = scalar_type(inner.static(argument.annotation, "the type of an argument"))
+    except Unsupported as error:
+        inner.report(error)
+        return Unbound("")
+    return binding if dtype is None else t.as_value(binding, at, dtype)
+
+
+def _checked_result(inner: Any, source: FunctionSource, result: Any) -> Binding:
+    """The result, of the type that the function says it has, if it does."""
+    if source.tree.returns is None:
+        return result  # type: ignore[no-any-return]
+    dtype = scalar_type(inner.static(source.tree.returns, "the type of a result"))
+    if dtype is None or isinstance(result, tuple):
+        return result  # type: ignore[no-any-return]
+    return inner.as_value(result, source.tree.returns, dtype)  # type: ignore[no-any-return]

@@ -1,0 +1,93 @@
+"""`//` and `%` as Python has them: the quotient is rounded down, and the remainder has the sign of the divisor.
+
+The IR's div and rem round towards zero, so signed integers and floats need a correction:
+
+    q, r = div a, b; rem a, b        of integers, where r is not 0 and has not the sign of b:  q - 1, r + b
+
+By 0 they give what the IR's ops give, x and 0, where Python raises an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.program import Op, Value
+from ..ir.rewrite import constant_value
+from ..ir.types import DataType
+from .emitter import Emitter
+from .inference import AnyType, known
+
+__all__ = ["float_floor_div", "float_remainder", "floor_div", "floor_rem", "is_settled_unsigned"]
+
+
+def is_settled_unsigned(dtype: AnyType) -> bool:
+    """Whether div and rem are what Python has: for unsigned integers."""
+    dtype = known(dtype)
+    return isinstance(dtype, DataType) and dtype.element.kind == "uint"
+
+
+def floor_div(emitter: Emitter, op: Op) -> Value:
+    """The quotient of integers rounded down."""
+    (a, b), dtype = op.operands, op.results[0].type
+    divisor = _positive(b)
+    if not dtype.element.is_signed:
+        return emitter.value("div", (a, b), dtype)
+    if divisor is not None and divisor & (divisor - 1) == 0:
+        return emitter.value("shr", (a, emitter.number(divisor.bit_length() - 1, dtype)), dtype)
+    quotient, remainder = emitter.value("div", (a, b), dtype), emitter.value("rem", (a, b), dtype)
+    less = emitter.value("sub", (quotient, emitter.number(1, dtype)), dtype)
+    return emitter.value("select", (_is_off(emitter, remainder, b, dtype), less, quotient), dtype)
+
+
+def floor_rem(emitter: Emitter, op: Op) -> Value:
+    """The remainder of integers, of the sign of the divisor."""
+    (a, b), dtype = op.operands, op.results[0].type
+    divisor = _positive(b)
+    if not dtype.element.is_signed:
+        return emitter.value("rem", (a, b), dtype)
+    if divisor is not None and divisor & (divisor - 1) == 0:
+        return emitter.value("and", (a, emitter.number(divisor - 1, dtype)), dtype)
+    remainder = emitter.value("rem", (a, b), dtype)
+    more = emitter.value("add", (remainder, b), dtype)
+    return emitter.value("select", (_is_off(emitter, remainder, b, dtype), more, remainder), dtype)
+
+
+def float_remainder(emitter: Emitter, op: Op) -> Value:
+    """The remainder of floats, of the sign of the divisor; 0.0 for a multiple has that sign too."""
+    (a, b), dtype = op.operands, op.results[0].type
+    zero = emitter.number(0.0, dtype)
+    remainder = emitter.value("rem", (a, b), dtype)
+    flag = dtype.with_element(DataType.BOOL)
+    is_off = emitter.value(
+        "ne", (emitter.value("lt", (remainder, zero), flag), emitter.value("lt", (b, zero), flag)), flag
+    )
+    is_rest = emitter.value("ne", (remainder, zero), flag)
+    more = emitter.value("add", (remainder, b), dtype)
+    moved = emitter.value("select", (emitter.value("and", (is_off, is_rest), flag), more, remainder), dtype)
+    signed_zero = emitter.value("mul", (zero, b), dtype)  # of the sign of b; no remainder is 0 where b is inf
+    return emitter.value("select", (is_rest, moved, signed_zero), dtype)
+
+
+def float_floor_div(emitter: Emitter, op: Op) -> Value:
+    """The quotient of floats rounded down: (a - a % b) / b, which is nearly whole, to the nearest whole number."""
+    (a, b), dtype = op.operands, op.results[0].type
+    remainder = float_remainder(emitter, op)
+    multiple = emitter.value("sub", (a, remainder), dtype)
+    return emitter.value("round_even", (emitter.value("div", (multiple, b), dtype),), dtype)
+
+
+def _is_off(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) -> Value:
+    """Whether a remainder is not 0 and has not the sign of the divisor."""
+    zero, flag = emitter.number(0, dtype), dtype.with_element(DataType.BOOL)
+    is_rest = emitter.value("ne", (remainder, zero), flag)
+    if _positive(b) is not None:
+        return emitter.value("lt", (remainder, zero), flag)
+    signs = emitter.value("xor", (remainder, b), dtype)
+    differs = emitter.value("lt", (signs, zero), flag)
+    return emitter.value("and", (is_rest, differs), flag)
+
+
+def _positive(value: Value) -> int | None:
+    """The value of a positive constant, the same in all lanes."""
+    constant: Any = constant_value(value)
+    return constant if isinstance(constant, int) and constant > 0 else None

@@ -1,0 +1,116 @@
+"""A Python function as a program of a module.
+
+def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgroup(256) {
+                                                            buffer @x : f32[?] read binding(0)
+                                                            buffer @y : f32[?] read_write binding(1) live_in live_out
+                                                            param @a : f32
+"""
+
+from __future__ import annotations
+
+import ast
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
+from ..ir.verifier import verify
+from .bindings import Binding, BufferView
+from .emitter import Emitter
+from .leftovers import remove_leftovers
+from .python_source import FunctionSource, Unsupported
+from .statements import Statements
+from .types import Array, scalar_type
+
+__all__ = ["annotated_arguments", "translate_program"]
+
+
+def translate_program(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Module:
+    """The module with the program of a function, and the functions that it calls.
+
+    Raises DiagnosticError, located in the file of the function.
+    """
+    source = FunctionSource(function)
+    program = Program(source.name, workgroup, grid, loc=source.location(source.tree))
+    module = Module(source=source.source)
+    diagnostics: list[Diagnostic] = []
+    emitter = Emitter(program.body)
+    t = Statements(source, emitter, program, module, diagnostics)
+    for argument, annotation in annotated_arguments(t):
+        try:
+            t.env[argument.arg] = _declare(t, program, argument, annotation)
+        except Unsupported as error:
+            t.report(error)
+    if not diagnostics:
+        t.body(source.tree.body)
+    if not diagnostics:
+        try:
+            emitter.finish()
+        except Unsupported as error:
+            t.report(error)
+    if diagnostics:
+        raise DiagnosticError(diagnostics)
+    remove_leftovers(program.body)
+    module.add(program)
+    errors = [d for d in verify(module) if d.severity == "error"]
+    if errors:
+        raise DiagnosticError(errors)
+    return module
+
+
+def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
+    """The arguments of a function with what their annotations are; errors are reported."""
+    arguments = t.source.tree.args
+    extra = [arguments.vararg, arguments.kwarg]
+    for argument in (a for a in extra if a is not None):
+        t.report(Unsupported(argument, "a kernel has no * and ** arguments", "name each argument"))
+    pairs: list[tuple[ast.arg, Any]] = []
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        try:
+            pairs.append((argument, _annotation(t, argument)))
+        except Unsupported as error:
+            t.report(error)
+    for default in (*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)):
+        t.report(
+            Unsupported(default, "an argument of a kernel has no default", "pass the value at each call")
+        )
+    return pairs
+
+
+def _annotation(t: Statements, argument: ast.arg) -> Any:
+    if argument.annotation is None:
+        help = f"write {argument.arg}: f32 for a number, {argument.arg}: Read[f32] for an array that is read"
+        raise Unsupported(argument, f"the argument {argument.arg} has no type", help)
+    node = argument.annotation
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):  # written in quotes
+        node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
+        for inner in ast.walk(node):
+            ast.copy_location(inner, argument.annotation)
+    return t.static(node, "the type of an argument")
+
+
+def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any) -> Binding:
+    name, loc = argument.arg, t.source.location(argument)
+    scalar = scalar_type(annotation)
+    if scalar is not None:
+        program.params[name] = Param(name, scalar, loc=loc)
+        t.emitter.loc = loc
+        value = t.emitter.value("param", (), scalar, {"param": name})
+        value.name = name
+        return value
+    origin, elements = typing.get_origin(annotation), typing.get_args(annotation)
+    element = scalar_type(elements[0]) if len(elements) == 1 else None
+    if not (isinstance(origin, type) and issubclass(origin, Array)) or element is None or origin is Array:
+        shown = getattr(annotation, "__name__", annotation)
+        help = "write f32 for a number, Read[f32], Write[f32] or ReadWrite[f32] for an array"
+        if annotation in (int, float):
+            help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
+        raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
+    live = origin.access is AccessMode.READ_WRITE
+    binding = len(program.buffers)
+    buffer = Buffer(
+        name, element, None, origin.access, binding, live, live or origin.access is AccessMode.WRITE, loc
+    )
+    program.buffers[name] = buffer
+    return BufferView(buffer)

@@ -1,0 +1,110 @@
+"""The source of a Python function: its syntax tree, the places of its nodes, and the names that it sees."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
+
+__all__ = ["FunctionSource", "Unsupported"]
+
+
+class Unsupported(Exception):
+    """Something in a kernel that has no translation.  `node`: where; `help`: what to write."""
+
+    def __init__(self, node: ast.AST, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.node, self.message, self.help = node, message, help
+        self.notes: list[tuple[str, Location | None]] = []
+
+
+class FunctionSource:
+    """A function's syntax tree, and where its nodes are in their file.
+
+    `names`: what its free names stand for, those of closures before globals and builtins.
+    Raises DiagnosticError for a function whose source nobody has kept.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        code = function.__code__
+        self.name = function.__name__
+        lines = linecache.getlines(code.co_filename, function.__globals__)
+        try:
+            snippet, first = inspect.getsourcelines(function)
+        except (OSError, TypeError, IndexError):
+            snippet, first = [], 0
+        if not lines or not snippet:
+            raise DiagnosticError([_no_source(function)])
+        self.source = Source("".join(lines), code.co_filename)
+        self._starts = _line_starts(lines)
+        self._lines = lines
+        text = textwrap.dedent("".join(snippet))
+        self._first = first
+        self._indent = len(snippet[0]) - len(snippet[0].lstrip())
+        tree = ast.parse(text).body[0]
+        assert isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if isinstance(tree, ast.AsyncFunctionDef):
+            raise DiagnosticError(
+                [Diagnostic("error", "a kernel is no coroutine", self.location(tree), help="write def")]
+            )
+        self.tree = tree
+        self.names = _names(function)
+
+    def location(self, node: ast.AST) -> Location:
+        """The characters of a node in the file."""
+        start = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        end = self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        return Location(self.source, start, max(end, start + 1))
+
+    def text(self, node: ast.AST) -> str:
+        """The text of a node, its first line if there are more."""
+        loc = self.location(node)
+        first, *more = self.source.text[loc.start : loc.end].split("\n")
+        return f"{first} ..." if more else first
+
+    def _offset(self, line: int, column: int) -> int:
+        """The offset of a place in the dedented text: `column` is in bytes of UTF-8, as `ast` has it."""
+        number = line + self._first - 2
+        text = self._lines[number] if number < len(self._lines) else ""
+        if text.isascii():
+            return self._starts[number] + self._indent + column
+        return (
+            self._starts[number]
+            + self._indent
+            + len(text[self._indent :].encode()[:column].decode(errors="ignore"))
+        )
+
+
+def _line_starts(lines: list[str]) -> list[int]:
+    starts, at = [], 0
+    for line in lines:
+        starts.append(at)
+        at += len(line)
+    return [*starts, at]
+
+
+def _names(function: Callable[..., Any]) -> Mapping[str, Any]:
+    closure: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            closure[name] = cell.cell_contents
+        except ValueError:  # a name that is assigned later
+            continue
+    return {**vars(builtins), **function.__globals__, **closure}
+
+
+def _no_source(function: Callable[..., Any]) -> Diagnostic:
+    code = function.__code__
+    return Diagnostic(
+        "error",
+        f"the source of {function.__name__} is not to be had: it was defined in {code.co_filename}, line "
+        f"{code.co_firstlineno}, of which no text was kept",
+        help="define it in a file or in a notebook; exec and python -c keep no text",
+    )

@@ -1,0 +1,749 @@
+"""Translates statements of Python to structured control flow.
+
+What may leave a block early is translated with what follows it:
+
+    if c: return                     if c { } else { rest }
+    for ...:                         while not left { if c { left = true } else { rest } }
+        if c: break
+        rest
+
+`break`, `continue` and `return` set a flag; as long as a flag is known, no op is written for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..ir.diagnostics import Diagnostic
+from ..ir.loops import BOUND_NAMES
+from ..ir.program import AccessMode, Block, Buffer, Value
+from ..ir.types import DataType
+from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
+from .calls import call
+from .emitter import type_of
+from .expressions import Expressions
+from .inference import AnyType, Mismatch, known, unify
+from .intrinsics import INTRINSICS
+from .loop_ranges import LoopRange, loop_range
+from .python_source import Unsupported
+from .types import scalar_type
+from .unsupported import STATEMENTS
+
+__all__ = ["Statements"]
+
+MAX_UNROLLED = 4096
+
+
+class Statements(Expressions):
+    """Translates the statements of one function.  `returns`: whether it gives values."""
+
+    returns = False
+
+    def body(self, statements: Sequence[ast.stmt]) -> None:
+        """A function's body."""
+        self.env.setdefault(RETURN, Static(False))
+        self.block(statements)
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Statements in order; an error in one is reported, and the others are looked at all the same."""
+        for place, statement in enumerate(statements):
+            try:
+                if self.statement(statement, statements[place + 1 :]):
+                    return
+            except Unsupported as error:
+                self.report(error)
+                for name in _assigned([statement]):
+                    self.env[name] = Unbound("")
+            if any(isinstance(flag, Static) and flag.value for flag in self._flags()):
+                return
+
+    def report(self, error: Unsupported) -> None:
+        """Unless it follows from an error that has been reported."""
+        if not error.message:
+            return
+        diagnostic = Diagnostic("error", error.message, self.source.location(error.node), help=error.help)
+        for message, loc in error.notes:
+            diagnostic.note(message, loc)
+        self.diagnostics.append(diagnostic)
+
+    def statement(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+        """Translate a statement, with the `rest` of its block if it may leave that; whether it did."""
+        method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+        if method is None:
+            message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
+            raise Unsupported(node, message, help)
+        self.emitter.loc = self.source.location(node)
+        return bool(method(node, rest))
+
+    def _flags(self) -> list[Binding]:
+        return [self.env[name] for name in (BREAK, CONTINUE, RETURN) if name in self.env]
+
+    def visit_call(self, node: ast.Call) -> Binding:
+        return call(self, node)
+
+    # --- simple statements
+
+    def visit_pass(self, node: ast.Pass, rest: Sequence[ast.stmt]) -> None:
+        """Nothing."""
+
+    def visit_expr(self, node: ast.Expr, rest: Sequence[ast.stmt]) -> None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return  # a docstring
+        self.expression(node.value)
+        if not isinstance(node.value, ast.Call):
+            raise Unsupported(
+                node, "this computes a value that nothing uses", "assign it, or remove the line"
+            )
+
+    def visit_assign(self, node: ast.Assign, rest: Sequence[ast.stmt]) -> None:
+        binding = self._shared(node.targets, node.value) or self.expression(node.value)
+        for target in node.targets:
+            self.assign(target, binding, node.value)
+
+    def visit_annassign(self, node: ast.AnnAssign, rest: Sequence[ast.stmt]) -> None:
+        dtype = scalar_type(self.static(node.annotation, "a type"))
+        if dtype is None:
+            raise Unsupported(node.annotation, "the type of a local is f32, u32 or the like")
+        if node.value is None:
+            raise Unsupported(
+                node, "a local has a value from its first line on", f"{self.source.text(node)} = 0"
+            )
+        self.assign(node.target, self.value(node.value, dtype), node.value)
+
+    def visit_augassign(self, node: ast.AugAssign, rest: Sequence[ast.stmt]) -> None:
+        if isinstance(node.target, ast.Attribute):
+            raise Unsupported(node.target, "a kernel assigns names and elements of arrays")
+        if isinstance(node.target, ast.Name):
+            old = self.expression(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+            new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
+            self.assign(node.target, new, node.value)
+            return
+        view = self.expression(node.target.value)
+        if not isinstance(view, BufferView):
+            old = self.visit_subscript(node.target)
+            new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
+            self._assign_element(node.target, new, node.value)
+            return
+        self.check_access(node.target, view, "read")
+        self.check_access(node.target, view, "written")
+        index = self.index(node.target.slice, view)
+        old = self.load(view, index)
+        new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
+        self._store(view, index, new, node.value)
+
+    def assign(self, target: ast.expr, binding: Binding, node: ast.expr) -> None:
+        """Bind a name, the names of a tuple, or an element of an array."""
+        if isinstance(target, ast.Name):
+            if isinstance(binding, Value) and binding.name.isdigit():
+                binding.name = target.id
+            if isinstance(binding, Static) and binding.value is None:
+                raise Unsupported(node, f"{self.source.text(node)} gives no value")
+            self.env[target.id] = binding
+        elif isinstance(target, ast.Tuple):
+            self._unpack(target, binding, node)
+        elif isinstance(target, ast.Subscript):
+            self._assign_element(target, binding, node)
+        elif isinstance(target, ast.Starred):
+            raise Unsupported(target, "a kernel does not unpack with *", "write the names")
+        else:
+            raise Unsupported(target, "a kernel assigns names and elements of arrays")
+
+    def _unpack(self, target: ast.Tuple, binding: Binding, node: ast.expr) -> None:
+        parts: Any = binding.value if isinstance(binding, Static) else binding
+        if not isinstance(parts, tuple) or len(parts) != len(target.elts):
+            count = f"{len(parts)} values" if isinstance(parts, tuple) else "one value"
+            raise Unsupported(target, f"{len(target.elts)} names for {count}")
+        for name, part in zip(target.elts, parts, strict=True):
+            self.assign(name, Static(part) if isinstance(binding, Static) else part, node)
+
+    def _assign_element(self, target: ast.Subscript, binding: Binding, node: ast.expr) -> None:
+        base = self.expression(target.value)
+        if isinstance(base, BufferView):
+            self.check_access(target, base, "written")
+            self._store(base, self.index(target.slice, base), binding, node)
+            return
+        dtype = type_of(base) if isinstance(base, Value) else None
+        if not isinstance(target.value, ast.Name) or not isinstance(dtype, DataType) or not dtype.is_vec:
+            raise Unsupported(target, "an element of this cannot be assigned", "assign the whole to a name")
+        place = self.lane(target.slice, self.static(target.slice, "the lane of a vector"), dtype)
+        value = self.as_value(binding, node, dtype.element)
+        assert isinstance(base, Value)
+        self.env[target.value.id] = self.emitter.value("insert", (value, base), dtype, {"index": place})
+
+    def _store(self, view: BufferView, index: Value, binding: Binding, node: ast.expr) -> None:
+        element = view.buffer.dtype
+        dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
+        value = self.as_value(binding, node, dtype)
+        self.emitter.op("store", (value, index), attrs={"buffer": view.buffer.name})
+
+    def _shared(self, targets: Sequence[ast.expr], node: ast.expr) -> BufferView | None:
+        """`tile = vyre.shared(f32, 256)`."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return None
+        function = self.expression(node.func)
+        if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
+            return None
+        if self.program is None:
+            raise Unsupported(node, "a function of kernels has no shared memory", "pass it: f(tile)")
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name):
+            raise Unsupported(node, "shared memory needs a name", "assign it: tile = vyre.shared(f32, 256)")
+        if len(node.args) != 2 or node.keywords:
+            raise Unsupported(node, "shared memory has a type and a size: vyre.shared(f32, 256)")
+        dtype = scalar_type(self.static(node.args[0], "a type"))
+        count = self.static(node.args[1], "the size of shared memory")
+        if dtype is None:
+            raise Unsupported(node.args[0], "the elements of shared memory have a type such as f32")
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise Unsupported(node.args[1], f"shared memory has 1 or more elements, not {count!r}")
+        name = targets[0].id
+        number, fresh = 0, name
+        while fresh in self.program.buffers:
+            number, fresh = number + 1, f"{name}_{number + 1}"
+        buffer = Buffer(fresh, dtype, count, AccessMode.WORKGROUP, loc=self.source.location(node))
+        self.program.buffers[fresh] = buffer
+        return BufferView(buffer)
+
+    def visit_assert(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> None:
+        """A trap where the condition does not hold."""
+        if self.program is None:
+            raise Unsupported(node, "a function of kernels computes only; it cannot stop the program")
+        message = "" if node.msg is None else str(self.static(node.msg, "the message of an assert"))
+        message = message or f"assert {self.source.text(node.test)}"
+        condition = self.condition(node.test)
+        if isinstance(condition, Static):
+            if not condition.value:
+                raise Unsupported(node, f"{self.source.text(node.test)} is false: {message}")
+            return
+        fails = self.emitter.value("not", (condition,), DataType.BOOL)
+        block = Block()
+        with self.emitter.at(block):
+            self.emitter.op("trap", attrs={"message": message})
+        self.emitter.op("if", (fails,), regions=(block,))
+
+    # --- leaving early
+
+    def visit_return(self, node: ast.Return, rest: Sequence[ast.stmt]) -> bool:
+        if self.returns:
+            if node.value is None:
+                raise Unsupported(node, "a function of kernels returns a value", "write return x")
+            self.env[RESULT] = self.expression(node.value)
+        elif node.value is not None:
+            raise Unsupported(
+                node, "a program returns nothing", "store the result in an array argument: y[i] = ..."
+            )
+        self.env[RETURN] = Static(True)
+        return True
+
+    def visit_break(self, node: ast.Break, rest: Sequence[ast.stmt]) -> bool:
+        if BREAK not in self.env:
+            raise Unsupported(
+                node, "a static loop is unrolled, and has no break", "write a loop over range(...)"
+            )
+        self.env[BREAK] = Static(True)
+        return True
+
+    def visit_continue(self, node: ast.Continue, rest: Sequence[ast.stmt]) -> bool:
+        self.env[CONTINUE] = Static(True)
+        return True
+
+    def _rest_unless_left(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+        """After a statement that may have set flags: the rest, where none is.  Whether there was any to translate."""
+        left: Value | None = None
+        for flag in self._flags():
+            if isinstance(flag, Static):
+                if flag.value:
+                    return True
+                continue
+            assert isinstance(flag, Value)
+            left = flag if left is None else self.emitter.value("or", (left, flag), DataType.BOOL)
+        if left is None or not rest:
+            return False
+        stays = self.emitter.value("not", (left,), DataType.BOOL)
+        self._branches(node, stays, rest, (), is_guard=True)
+        return True
+
+    # --- if
+
+    def visit_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
+        condition = self.condition(node.test)
+        if isinstance(condition, Static):
+            self.block(node.body if condition.value else node.orelse)
+            return self._rest_unless_left(node, rest)
+        if not _leaves(node):
+            self._branches(node, condition, node.body, node.orelse)
+            return False
+        if _always_leaves(node.body):
+            self._branches(node, condition, node.body, [*node.orelse, *rest])
+            return True
+        if node.orelse and _always_leaves(node.orelse):
+            self._branches(node, condition, [*node.body, *rest], node.orelse)
+            return True
+        self._branches(node, condition, node.body, node.orelse)
+        return self._rest_unless_left(node, rest)
+
+    def _branches(
+        self,
+        node: ast.stmt,
+        condition: Value,
+        body: Sequence[ast.stmt],
+        orelse: Sequence[ast.stmt],
+        is_guard: bool = False,
+    ) -> None:
+        """An `if` whose results are the names that its branches assign.  `is_guard`: it holds where no flag is set."""
+        before = self.env
+        blocks, envs = (Block(), Block()), []
+        for block, statements in zip(blocks, (body, orelse), strict=True):
+            self.env = dict(before)
+            if is_guard and block is blocks[0]:
+                self.env |= {name: Static(False) for name in (BREAK, CONTINUE, RETURN) if name in before}
+            with self.emitter.at(block):
+                self.block(statements)
+            envs.append(self.env)
+        self.env = before
+        self.emitter.loc = loc = self.source.location(node)
+        first, second = envs
+        results: list[tuple[str, Binding]] = []
+        pairs: list[tuple[Value, Value]] = []
+        for name in dict.fromkeys((*first, *second)):
+            a, b = first.get(name), second.get(name)
+            if a is b or (isinstance(a, Static) and a == b and type(a.value) is type(b.value)):
+                if a is not None:
+                    before[name] = a
+                continue
+            merged = self._merged(name, node, a, b, blocks, pairs)
+            results.append((name, merged))
+        if not pairs and not (blocks[0].ops and blocks[1].ops):
+            if blocks[1].ops:
+                condition = self.emitter.value("not", (condition,), DataType.BOOL)
+            if blocks[0].ops or blocks[1].ops:
+                self.emitter.op("if", (condition,), regions=blocks[:1] if blocks[0].ops else blocks[1:])
+            before.update(results)
+            return
+        for block, values in zip(blocks, zip(*pairs, strict=True) if pairs else ((), ()), strict=True):
+            if values:
+                with self.emitter.at(block):
+                    self.emitter.loc = loc
+                    self.emitter.op("yield", values)
+        op = self.emitter.op("if", (condition,), [type_of(x) for x, _ in pairs], regions=blocks)
+        remaining = list(op.results)
+        for name, merged in results:
+            if isinstance(merged, Unbound):
+                before[name] = merged
+                continue
+            parts = [remaining.pop(0) for _ in leaves(merged)]
+            for part in parts:
+                part.name = _plain_name(name)
+            before[name] = rebuild(merged, parts)
+
+    def _merged(
+        self,
+        name: str,
+        node: ast.stmt,
+        a: Binding | None,
+        b: Binding | None,
+        blocks: tuple[Block, Block],
+        pairs: list[tuple[Value, Value]],
+    ) -> Binding:
+        """What a name is after two branches: its parts are added to `pairs`."""
+        shown = _plain_name(name)
+        missing = Unbound(f"{shown} has a value in one branch of this if only", self.source.location(node))
+        if a is None or b is None or isinstance(a, Unbound) or isinstance(b, Unbound):
+            silent = any(isinstance(x, Unbound) and not x.reason for x in (a, b))
+            return Unbound("") if silent else missing
+        if isinstance(a, BufferView) or isinstance(b, BufferView):
+            return Unbound(f"{shown} is another array in each branch of this if", self.source.location(node))
+        one, other = leaves(a), leaves(b)
+        if len(one) != len(other):
+            return Unbound(
+                f"{shown} is a tuple of another length in each branch of this if", self.source.location(node)
+            )
+        found = []
+        for x, y in zip(one, other, strict=True):
+            pair = self._one_type(x, y, blocks, node)
+            if pair is None:
+                types = " and ".join(
+                    str(known(type_of(v))) if isinstance(v, Value) else repr(getattr(v, "value", v))
+                    for v in (x, y)
+                )
+                return Unbound(
+                    f"{shown} has another type in each branch of this if: {types}", self.source.location(node)
+                )
+            found.append(pair)
+        pairs += found
+        return a
+
+    def _one_type(
+        self, x: Any, y: Any, blocks: tuple[Block, Block], node: ast.stmt
+    ) -> tuple[Value, Value] | None:
+        """Both as values of one type; constants stand in their blocks.  None for what has none."""
+        try:
+            if isinstance(x, Static) and isinstance(y, Value):
+                with self.emitter.at(blocks[0]):
+                    return self.emitter.adapted(x, type_of(y), node), y
+            with self.emitter.at(blocks[0]):
+                first = x if isinstance(x, Value) else self.emitter.constant(x, node)
+            with self.emitter.at(blocks[1]):
+                second = y if isinstance(y, Value) else self.emitter.adapted(y, type_of(first), node)
+            unify(type_of(first), type_of(second))
+        except (Mismatch, Unsupported):
+            return None
+        return first, second
+
+    # --- loops
+
+    def visit_while(self, node: ast.While, rest: Sequence[ast.stmt]) -> bool:
+        if node.orelse:
+            raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
+        outer_break = self.env.pop(BREAK, None)
+        carried = self._carried(node, node.body)
+        self._while(node, carried, lambda: self.condition(node.test), node.body, lambda: None)
+        self._end_loop(node, outer_break)
+        return self._rest_unless_left(node, rest)
+
+    def visit_for(self, node: ast.For, rest: Sequence[ast.stmt]) -> bool:
+        if node.orelse:
+            raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
+        items = self._static_items(node)
+        if items is not None:
+            self._unrolled(node, items)
+            return self._rest_unless_left(node, rest)
+        if not isinstance(node.target, ast.Name):
+            raise Unsupported(node.target, "the counter of a loop is one name")
+        outer_break = self.env.pop(BREAK, None)
+        assert isinstance(node.iter, ast.Call)
+        span = loop_range(self, node.iter)
+        if _leaves_loop(node.body):
+            self._counted_while(node, span)
+        else:
+            self._for(node, span)
+        self._end_loop(node, outer_break)
+        self.env[node.target.id] = Unbound(
+            f"{node.target.id} is the counter of a loop, and has no value after it",
+            self.source.location(node),
+        )
+        return self._rest_unless_left(node, rest)
+
+    def _end_loop(self, node: ast.For | ast.While, outer_break: Binding | None) -> None:
+        """What names are behind a loop."""
+        self.env.pop(BREAK, None)
+        if outer_break is not None:
+            self.env[BREAK] = outer_break
+        for name in _assigned(node.body):
+            if name not in self.env:
+                reason = (
+                    f"{name} gets its value in a loop, which may run no round; give it one before the loop"
+                )
+                self.env[name] = Unbound(reason, self.source.location(node))
+
+    def _static_items(self, node: ast.For) -> list[Any] | None:
+        """What a loop over `static(...)` or a tuple goes through; None for a loop over a range."""
+        if isinstance(node.iter, ast.Call):
+            function = self.expression(node.iter.func)
+            if isinstance(function, Static) and function.value is range:
+                return None
+        binding = self.expression(node.iter)
+        if isinstance(binding, tuple):
+            return list(binding)
+        if not isinstance(binding, Static):
+            what = "an array" if isinstance(binding, BufferView) else "this"
+            raise Unsupported(
+                node.iter, f"a loop over {what} is not supported", "write: for i in range(len(x))"
+            )
+        try:
+            items = [Static(item) for item in binding.value]
+        except TypeError:
+            raise Unsupported(
+                node.iter, f"{self.source.text(node.iter)} is nothing to go through", "write range(...)"
+            ) from None
+        if len(items) > MAX_UNROLLED:
+            raise Unsupported(
+                node.iter,
+                f"{len(items)} rounds are too many to unroll (at most {MAX_UNROLLED})",
+                "write range(...) without static",
+            )
+        return items
+
+    def _unrolled(self, node: ast.For, items: Iterable[Any]) -> None:
+        outer = {name: self.env.pop(name) for name in (BREAK, CONTINUE) if name in self.env}
+        try:
+            for item in items:
+                self.env[CONTINUE] = Static(False)
+                self.assign(node.target, item, node.iter)
+                self.block(node.body)
+                if isinstance(self.env.get(RETURN), Value):
+                    help = "write range(...) without static"
+                    raise Unsupported(node, "a static loop is unrolled, and cannot be left", help)
+        finally:
+            self.env.pop(CONTINUE, None)
+            self.env |= outer
+
+    def _for(self, node: ast.For, span: LoopRange) -> None:
+        assert isinstance(node.target, ast.Name)
+        carried = self._carried(node, node.body)
+        initial = [value for _, binding in carried for value in leaves(binding)]
+        counter = self.emitter.fresh(span.counter_type, node.target.id)
+        args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        block = Block((counter, *args))
+        outer, self.env = self.env, dict(self.env)
+        with self.emitter.at(block):
+            self._bind(carried, args)
+            self.env[CONTINUE] = Static(False)
+            self.env[node.target.id] = span.item(self, node, counter)
+            self.block(node.body)
+            self._yield(node, carried, args)
+        self.env = outer
+        bounds = zip(BOUND_NAMES, (span.lower, span.upper, span.step), strict=True)
+        attrs = {name: bound.value if isinstance(bound, Static) else None for name, bound in bounds}
+        self.emitter.loc = self.source.location(node)
+        op = self.emitter.op("for", (*span.values, *initial), [type_of(a) for a in args], attrs, (block,))
+        self._bind(carried, list(op.results))
+
+    def _counted_while(self, node: ast.For, span: LoopRange) -> None:
+        """A loop over a range that may be left: a while with a counter."""
+        assert isinstance(node.target, ast.Name)
+        name, counter = node.target.id, f"({node.target.id})"
+        self.env[counter] = self._as_bound(span.lower, span.counter_type, node)
+        carried = self._carried(node, node.body, extra=[counter])
+
+        def condition() -> Value:
+            at = self.as_value(self.env[counter], node.iter)
+            return self.emitter.value(
+                "lt", (at, self._as_bound(span.upper, type_of(at), node)), DataType.BOOL
+            )
+
+        def begin_round() -> None:
+            at = self.as_value(self.env[counter], node.iter)
+            self.env[name] = span.item(self, node, at)
+            # the next counter is computed first, since the body may skip what is behind it
+            step = self._as_bound(span.step, type_of(at), node)
+            self.env[counter] = self.emitter.value("add", (at, step), type_of(at))
+
+        self._while(node, carried, condition, node.body, begin_round)
+        del self.env[counter]
+
+    def _as_bound(self, bound: Static | Value, dtype: AnyType, node: ast.For) -> Value:
+        return bound if isinstance(bound, Value) else self.emitter.adapted(bound, dtype, node)
+
+    def _while(
+        self,
+        node: ast.While | ast.For,
+        carried: list[tuple[str, Binding]],
+        condition: Any,
+        body: Sequence[ast.stmt],
+        begin: Any,
+    ) -> None:
+        initial = [value for _, binding in carried for value in leaves(binding)]
+        args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        inner = [self.emitter.fresh(type_of(value), value.name) for value in initial]
+        blocks = Block(tuple(args)), Block(tuple(inner))
+        outer = self.env
+        with self.emitter.at(blocks[0]):
+            self.env = dict(outer)
+            self._bind(carried, args)
+            self.emitter.op("condition", (self._goes_on(node, condition),))
+        with self.emitter.at(blocks[1]):
+            self.env = dict(outer)
+            self._bind(carried, inner)
+            self.env[CONTINUE] = Static(False)
+            if BREAK in self.env:
+                self.env[BREAK] = Static(False)
+            if isinstance(self.env.get(RETURN), Value):
+                self.env[RETURN] = Static(False)  # else the condition would not have held
+            begin()
+            self.block(body)
+            self._yield(node, carried, inner)
+        self.env = outer
+        self.emitter.loc = self.source.location(node)
+        op = self.emitter.op("while", initial, [type_of(a) for a in args], regions=blocks)
+        self._bind(carried, list(op.results))
+
+    def _goes_on(self, node: ast.While | ast.For, condition: Any) -> Value:
+        """The condition of a loop, asked only where no flag is set."""
+        left: Value | None = None
+        for flag in (self.env.get(BREAK), self.env.get(RETURN)):
+            if isinstance(flag, Value):
+                left = flag if left is None else self.emitter.value("or", (left, flag), DataType.BOOL)
+        if left is None:
+            return self._as_flag(condition(), node)
+        block = Block()
+        with self.emitter.at(block):
+            holds = self._as_flag(condition(), node)
+        if all(op.definition.is_pure for op in block.ops):
+            self.emitter.block.ops += block.ops
+            stays = self.emitter.value("not", (left,), DataType.BOOL)
+            return self.emitter.value("and", (stays, holds), DataType.BOOL)
+        with self.emitter.at(block):
+            self.emitter.op("yield", (holds,))
+        ended = Block()
+        with self.emitter.at(ended):
+            self.emitter.op("yield", (self.emitter.constant(Static(False), node),))
+        return self.emitter.op("if", (left,), (DataType.BOOL,), regions=(ended, block)).results[0]
+
+    def _as_flag(self, condition: Static | Value, node: ast.stmt) -> Value:
+        return condition if isinstance(condition, Value) else self.emitter.constant(condition, node)
+
+    def _carried(
+        self, node: ast.stmt, body: Sequence[ast.stmt], extra: Sequence[str] = ()
+    ) -> list[tuple[str, Binding]]:
+        """The names that a loop carries from round to round, each with the values that it begins with."""
+        names = [name for name in _assigned(body) if name in self.env]
+        names += [n for n in _updated(body) if isinstance(self.env.get(n), Value) and n not in names]
+        if _breaks(body):
+            self.env[BREAK] = Static(False)
+            names.append(BREAK)
+        if _returns(body):
+            names.append(RETURN)
+            if self.returns:
+                self._begin_result(body)
+                names.append(RESULT)
+        carried: list[tuple[str, Binding]] = []
+        for name in [*extra, *names]:
+            binding = self.env[name]
+            if isinstance(binding, Unbound):
+                continue
+            parts = leaves(binding)
+            if any(isinstance(part, BufferView) for part in parts):
+                raise Unsupported(node, f"{name} is an array, and a loop cannot make it another one")
+            if all(isinstance(part, Value) or _is_constant(part) for part in parts):
+                values = [p if isinstance(p, Value) else self._begin(p, name, node) for p in parts]
+                carried.append((name, rebuild(binding, values)))
+        return carried
+
+    def _begin(self, static_value: Any, name: str, node: ast.stmt) -> Value:
+        value = self.emitter.constant(static_value, node)
+        value.name = _plain_name(name)
+        return value
+
+    def _begin_result(self, body: Sequence[ast.stmt]) -> None:
+        """A function may return in a loop: until then its result is 0."""
+        if isinstance(self.env.get(RESULT), (Value, tuple)):
+            return
+        returned = next(n for s in body for n in _walk(s) if isinstance(n, ast.Return))
+        count = len(returned.value.elts) if isinstance(returned.value, ast.Tuple) else 1
+        zeros = tuple(Static(0) for _ in range(count))
+        self.env[RESULT] = zeros if isinstance(returned.value, ast.Tuple) else Static(0)
+
+    def _bind(self, carried: list[tuple[str, Binding]], values: Sequence[Value]) -> None:
+        remaining = list(values)
+        for name, binding in carried:
+            parts = [remaining.pop(0) for _ in leaves(binding)]
+            for part in parts:
+                part.name = _plain_name(name)
+            self.env[name] = rebuild(binding, parts)
+
+    def _yield(self, node: ast.stmt, carried: list[tuple[str, Binding]], args: Sequence[Value]) -> None:
+        """Give the carried names to the next round."""
+        values: list[Value] = []
+        remaining = list(args)
+        for name, binding in carried:
+            now, shown = self.env[name], _plain_name(name)
+            parts = [now] * len(leaves(binding)) if isinstance(now, Unbound) else leaves(now)
+            wanted = [remaining.pop(0) for _ in leaves(binding)]
+            if isinstance(now, Unbound) and not now.reason:
+                values += wanted
+                continue
+            if len(parts) != len(wanted):
+                raise Unsupported(node, f"{shown} is a tuple of another length at the end of a round")
+            for part, arg in zip(parts, wanted, strict=True):
+                values.append(self._carried_value(node, shown, part, arg))
+        if values:
+            self.emitter.loc = self.source.location(node)
+            self.emitter.op("yield", values)
+
+    def _carried_value(self, node: ast.stmt, name: str, part: Any, arg: Value) -> Value:
+        if isinstance(part, Unbound):
+            raise Unsupported(node, part.reason)
+        try:
+            if isinstance(part, Static):
+                return self.emitter.adapted(part, type_of(arg), node)
+            if isinstance(part, Value):
+                unify(type_of(arg), type_of(part))
+                return part
+        except Mismatch as mismatch:
+            before, after = (
+                known(type_of(arg)),
+                known(type_of(part)) if isinstance(part, Value) else mismatch.types[0],
+            )
+            help = f"begin with {after}(...), or convert what is assigned"
+            raise Unsupported(
+                node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
+            ) from None
+        raise Unsupported(node, f"{name} is no value at the end of a round")
+
+
+def _is_constant(part: Any) -> bool:
+    return isinstance(part, Static) and isinstance(part.value, (bool, int, float))
+
+
+def _plain_name(name: str) -> str:
+    """A name for the text: flags have their word."""
+    return name.strip("()")
+
+
+# --- what statements assign, and whether they leave
+
+
+def _walk(node: ast.AST) -> Iterable[ast.AST]:
+    """All nodes, without those of nested functions."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
+            yield from _walk(child)
+
+
+def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
+    """The names that statements assign, in order."""
+    nodes = (node for statement in statements for node in _walk(statement))
+    return list(
+        dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    )
+
+
+def _updated(statements: Sequence[ast.stmt]) -> list[str]:
+    """The names of what statements assign elements or lanes of."""
+    names: dict[str, None] = {}
+    for node in (node for statement in statements for node in _walk(statement)):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+        ):
+            names[node.value.id] = None
+    return list(names)
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """Whether a statement may leave its block: by a return, or by a break or continue of a loop around it."""
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+        return True
+    if isinstance(node, (ast.For, ast.While)):
+        return _returns([node])
+    return isinstance(node, ast.If) and any(map(_leaves, [*node.body, *node.orelse]))
+
+
+def _breaks(body: Sequence[ast.stmt]) -> bool:
+    """Whether the body of a loop has a break of its own."""
+    return any(
+        isinstance(s, ast.Break) or (isinstance(s, ast.If) and (_breaks(s.body) or _breaks(s.orelse)))
+        for s in body
+    )
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Return) for statement in body for node in _walk(statement))
+
+
+def _leaves_loop(body: Sequence[ast.stmt]) -> bool:
+    """Whether the body of a loop may leave it."""
+    return _breaks(body) or _returns(body)
+
+
+def _always_leaves(statements: Sequence[ast.stmt]) -> bool:
+    if not statements:
+        return False
+    last = statements[-1]
+    if isinstance(last, (ast.Return, ast.Break, ast.Continue)):
+        return True
+    return isinstance(last, ast.If) and _always_leaves(last.body) and _always_leaves(last.orelse)

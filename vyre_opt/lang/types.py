@@ -1,0 +1,126 @@
+"""The types of kernels in Python: scalars, and arrays of them by the access that a kernel has.
+
+    def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32]): ...
+
+A scalar type is a class, so that it may stand in an annotation; in a kernel, `f32(n)` converts a value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast
+
+from ..ir.program import AccessMode
+from ..ir.types import DataType
+
+__all__ = [
+    "Array",
+    "Read",
+    "ReadWrite",
+    "Scalar",
+    "Write",
+    "bf16",
+    "f16",
+    "f32",
+    "f64",
+    "i16",
+    "i32",
+    "i64",
+    "i8",
+    "scalar_type",
+    "u16",
+    "u32",
+    "u64",
+    "u8",
+]
+
+T = TypeVar("T")
+
+
+class Scalar:
+    """A scalar type.  `dtype`: that of the IR."""
+
+    dtype: ClassVar[DataType]
+
+    def __new__(cls, value: Any = None) -> NoReturn:
+        raise TypeError(f"{cls.__name__}(...) converts a value inside of a kernel; outside, NumPy does")
+
+
+def scalar_type(value: object) -> DataType | None:
+    """The type of the IR that `f32`, `u8` or Python's `bool` stands for; None for anything else."""
+    if value is bool:
+        return DataType.BOOL
+    if isinstance(value, type) and issubclass(value, Scalar) and value is not Scalar:
+        return cast(type[Scalar], value).dtype
+    return None
+
+
+class u8(Scalar):
+    dtype = DataType.U8
+
+
+class u16(Scalar):
+    dtype = DataType.U16
+
+
+class u32(Scalar):
+    dtype = DataType.U32
+
+
+class u64(Scalar):
+    dtype = DataType.U64
+
+
+class i8(Scalar):
+    dtype = DataType.I8
+
+
+class i16(Scalar):
+    dtype = DataType.I16
+
+
+class i32(Scalar):
+    dtype = DataType.I32
+
+
+class i64(Scalar):
+    dtype = DataType.I64
+
+
+class f16(Scalar):
+    dtype = DataType.F16
+
+
+class bf16(Scalar):
+    dtype = DataType.BF16
+
+
+class f32(Scalar):
+    dtype = DataType.F32
+
+
+class f64(Scalar):
+    dtype = DataType.F64
+
+
+class Array(Generic[T]):
+    """An array argument.  `access`: what the kernel may do with it."""
+
+    access: ClassVar[AccessMode]
+
+
+class Read(Array[T]):
+    """An array that is only read."""
+
+    access = AccessMode.READ
+
+
+class Write(Array[T]):
+    """An array that is only written."""
+
+    access = AccessMode.WRITE
+
+
+class ReadWrite(Array[T]):
+    """An array that is read and written."""
+
+    access = AccessMode.READ_WRITE

@@ -1,0 +1,55 @@
+"""What kernels cannot say, and what to write in its place."""
+
+from __future__ import annotations
+
+import ast
+
+__all__ = ["EXPRESSIONS", "STATEMENTS"]
+
+Message = tuple[str, str | None]
+"""What is wrong, and what to write."""
+
+_LISTS = ("a kernel has no lists, sets or dicts", "use an array argument, vyre.shared(f32, 256), or a tuple")
+_COMPREHENSION = ("a kernel has no comprehensions", "write a for loop over range(...)")
+_TEXT = ("a kernel has no texts", None)
+
+EXPRESSIONS: dict[type[ast.expr], Message] = {
+    ast.List: _LISTS,
+    ast.Set: _LISTS,
+    ast.Dict: _LISTS,
+    ast.ListComp: _COMPREHENSION,
+    ast.SetComp: _COMPREHENSION,
+    ast.DictComp: _COMPREHENSION,
+    ast.GeneratorExp: _COMPREHENSION,
+    ast.Lambda: ("a kernel has no lambdas", "write a function with @vyre.func"),
+    ast.JoinedStr: _TEXT,
+    ast.FormattedValue: _TEXT,
+    ast.Await: ("a kernel waits for nothing but barriers", "write vyre.barrier()"),
+    ast.Yield: ("a kernel is no generator", "store results in an array argument"),
+    ast.YieldFrom: ("a kernel is no generator", "store results in an array argument"),
+    ast.NamedExpr: ("a kernel has no assignments in expressions", "assign in a statement of its own"),
+    ast.Starred: ("a kernel does not unpack with *", "write the parts"),
+    ast.Slice: ("a kernel has no slices", "write a loop over the elements"),
+}
+
+_NO_ERRORS = ("a kernel raises no errors", 'write vyre.trap("why"), or assert')
+_NO_IMPORT = ("a kernel imports nothing", "import at the top of the file")
+_NO_SCOPE = ("a kernel cannot assign names outside of it", "store in an array argument")
+
+STATEMENTS: dict[type[ast.stmt], Message] = {
+    ast.FunctionDef: ("a kernel defines no functions", "define it outside, with @vyre.func"),
+    ast.AsyncFunctionDef: ("a kernel defines no functions", "define it outside, with @vyre.func"),
+    ast.ClassDef: ("a kernel defines no classes", None),
+    ast.Delete: ("a kernel deletes nothing", "leave it out: a name costs nothing"),
+    ast.With: ("a kernel has no with", None),
+    ast.AsyncWith: ("a kernel has no with", None),
+    ast.AsyncFor: ("a kernel waits for nothing but barriers", "write for"),
+    ast.Match: ("a kernel has no match", "write if and elif"),
+    ast.Raise: _NO_ERRORS,
+    ast.Try: _NO_ERRORS,
+    ast.TryStar: _NO_ERRORS,
+    ast.Import: _NO_IMPORT,
+    ast.ImportFrom: _NO_IMPORT,
+    ast.Global: _NO_SCOPE,
+    ast.Nonlocal: _NO_SCOPE,
+}
