@@ -54,6 +54,7 @@ class PipelineUses:
         if self.counts[pipeline][name]:
             return
         length = {name: pipeline.buffers.pop(name).count}
+        pipeline.fold_sizes(length)
         for launch in self.grids[pipeline].pop(name, ()):
             x, y, z = (fold(extent, length) for extent in launch.grid)
             launch.grid = (x, y, z)

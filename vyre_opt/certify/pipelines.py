@@ -4,7 +4,7 @@ pipeline is the one that it was, but for what a pass says."""
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.grids import fold
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
@@ -25,14 +25,24 @@ class Changes:
 
 def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | None:
     """In what else the pipelines differ; None if in nothing."""
+    if before.params != after.params:
+        return "its params are declared otherwise"
+    lengths = before.static_lengths
     for name, buffer in before.buffers.items():
-        if name in after.buffers and after.buffers[name] != buffer:
+        if name in after.buffers and not _is_same_buffer(buffer, after.buffers[name], lengths):
             return f"@{name} is declared otherwise"
         if name not in after.buffers and _is_the_hosts(buffer):
             return f"@{name}, which is the host's, is not there"
     if after.buffers.keys() - before.buffers.keys():
         return "it has other buffers"
     return _stages_differ(before.stages, after.stages, before.static_lengths, changes)
+
+
+def _is_same_buffer(was: Buffer, now: Buffer, lengths: Mapping[str, int | None]) -> bool:
+    """Lengths of buffers that left became numbers in sizes."""
+    size = None if was.size is None else fold(was.size, lengths)
+    expected = replace(was, count=size, size=None) if isinstance(size, int) else replace(was, size=size)
+    return now in (was, expected)
 
 
 def _stages_differ(
@@ -60,7 +70,7 @@ def _is_same_launch(was: Launch, now: Launch, lengths: Mapping[str, int | None],
     grids = zip(was.grid, now.grid, strict=True)
     # lengths of buffers that left became numbers
     has_grid = all(a == b or fold(a, lengths) == b for a, b in grids)
-    return (was.program, arguments) == (now.program, now.buffers) and has_grid
+    return (was.program, arguments, was.params) == (now.program, now.buffers, now.params) and has_grid
 
 
 def who_sees(pipeline: Pipeline, name: str, inside: Container[int]) -> str | None:

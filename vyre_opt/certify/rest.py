@@ -39,6 +39,8 @@ def _match_declarations(before: Program, after: Program, moved: Collection[str])
     """Raises Mismatch unless the programs have equal buffers, but for those that became tiles."""
     if (before.workgroup, before.grid, before.specs) != (after.workgroup, after.grid, after.specs):
         raise Mismatch("its workgroup, grid or constants are declared otherwise")
+    if before.params != after.params:
+        raise Mismatch("its params are declared otherwise")
     if before.buffers.keys() != after.buffers.keys():
         raise Mismatch("it has other buffers")
     for name, buffer in before.buffers.items():

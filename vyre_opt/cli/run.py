@@ -201,8 +201,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
         if _has_useless_grid(executable, options):
             return 2
-        executable.param_words(dict(options.param))  # before files are read
-        arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths)
+        words = executable.param_words(dict(options.param))
+        arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths, words)
         clock.lap("prepare")
         if options.autotune:
             from .run_tune import autotune_kernels
@@ -296,7 +296,8 @@ def _run_unoptimized(
     from . import run_buffers
 
     plain = run_buffers.compile_entry(module, options.entry, target, options.spec)
-    outputs, reads = _call(plain, run_buffers.rebind(plain, executable, arguments), options)
+    words = plain.param_words(dict(options.param))
+    outputs, reads = _call(plain, run_buffers.rebind(plain, executable, arguments, words), options)
     return [*outputs, *reads.arrays]
 
 

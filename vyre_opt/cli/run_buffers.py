@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..runtime.arrays import storage_type
 from ..runtime.cache.store import LIMIT_VARIABLE
 from ..runtime.dispatcher import Dispatcher, OutputAlloc
 from ..runtime.limits import compiling
+from ..runtime.params import NO_PARAMS
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
@@ -57,9 +58,16 @@ def compile_entry(
         return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
-def arguments(executable: AnyExecutable, inputs: Pairs, outputs: Pairs, lengths: Pairs) -> list[Any]:
+def arguments(
+    executable: AnyExecutable,
+    inputs: Pairs,
+    outputs: Pairs,
+    lengths: Pairs,
+    params: Mapping[str, int] = NO_PARAMS,
+) -> list[Any]:
     """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for one inside a pipeline.
 
+    `params`: the words of the runtime scalars.
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
     signature = executable.signature
@@ -68,11 +76,13 @@ def arguments(executable: AnyExecutable, inputs: Pairs, outputs: Pairs, lengths:
     counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
     buffers = {b.name: b for b in signature.parameters}
     arrays = {name: _read(buffers[name], path) for name, path in files.items()}
-    bound = executable.arguments(arrays, counts)
+    bound = executable.arguments(arrays, counts, params)
     return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
 
 
-def rebind(executable: AnyExecutable, previous: AnyExecutable, arguments: Sequence[Any]) -> list[Any]:
+def rebind(
+    executable: AnyExecutable, previous: AnyExecutable, arguments: Sequence[Any], params: Mapping[str, int]
+) -> list[Any]:
     """The `arguments` of `previous` for the same entry under other passes, which may have removed buffers."""
     arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -81,7 +91,7 @@ def rebind(executable: AnyExecutable, previous: AnyExecutable, arguments: Sequen
             arrays[buffer.name] = argument
         elif buffer.count is None:
             counts[buffer.name] = argument.count
-    return executable.arguments(arrays, counts)
+    return executable.arguments(arrays, counts, params)
 
 
 def write(array: np.ndarray, path: str) -> None:

@@ -185,23 +185,26 @@ class GpuRunner:
             on_gpu = any(isinstance(operand, Operand) for operand in inputs.values())
             return (_DeviceArraysRun if on_gpu else _HostArraysRun)(self, inputs, watch, params).run()
 
-    def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> PlannedCall | None:
+    def fast_call(
+        self, inputs: Mapping[str, Operand], results: Mapping[str, Any], in_place: bool = False
+    ) -> PlannedCall | None:
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
 
+        `in_place`: without results; what would be one is written to the array that is passed for it.
         None where calls need more: host reads, many launches, grid barriers, what `allows_fast_calls` refuses.
         """
         batch = self.parts[0] if len(self.parts) == 1 else None
         if not isinstance(batch, LaunchBatch) or len(batch.steps) > MAX_PLANNED:
             return None
         operands, outputs = list(inputs.values()), list(results.values())
-        if not operands or not outputs:
+        if not operands or not (outputs or in_place):
             return None
         if not allows_fast_calls(self.dispatcher, operands, outputs):
             return None
         if any(kernel.kernel.is_cooperative for kernel in self.kernels.values()):
             return None
         with self.lock, self.device:
-            return _PipelineCall(self, batch.steps, inputs, results)
+            return _PipelineCall(self, batch.steps, inputs, results, in_place)
 
     def recording(self, slots: Mapping[str, _Slot], params: Mapping[str, int]) -> _Recording:
         """The recording for these addresses and words of runtime scalars, from an earlier run if possible."""
@@ -267,6 +270,7 @@ class _PipelineCall(GpuCall):
         launches: Sequence[LaunchStep],
         inputs: Mapping[str, Operand],
         results: Mapping[str, Any],
+        in_place: bool,
     ) -> None:
         plan, names = runner.plan, list(inputs)
         self.runner = runner  # which owns the fault records
@@ -274,7 +278,7 @@ class _PipelineCall(GpuCall):
         numbers = {name: len(names) + number for number, name in enumerate(results)}
         steps: list[Clear | Copy | Launch] = []
         for name in plan.buffers:
-            if name in names and name not in numbers and name not in plan.written:
+            if name in names and name not in numbers and (in_place or name not in plan.written):
                 numbers[name] = names.index(name)
                 continue
             if name not in numbers:

@@ -11,10 +11,12 @@ from numbers import Integral
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, suggest
+from ..ir.grids import Extent, GridError, evaluate, lengths_of, show_extent
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
-from ..runtime.dispatcher import BadInputs, BadSpecs, OutputAlloc
+from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, OutputAlloc
+from ..runtime.params import NO_PARAMS
 
 __all__ = [
     "PYTHON",
@@ -199,8 +201,11 @@ def bind(
     inputs: Mapping[str, Any] | Sequence[Any],
     lengths: Mapping[str, int],
     syntax: CallSyntax = PYTHON,
+    params: Mapping[str, int] = NO_PARAMS,
 ) -> list[Any]:
     """An argument for each buffer, in order: the array that was passed, or `OutputAlloc`.
+
+    `params`: what sizes of buffers may use, "@n" with its value.
 
     `inputs`: arrays by name, or a sequence of an array for each buffer of `signature.read`, or for each of
     `signature.parameters`.  Raises BadInputs for a name that is no buffer, and for one that is missing.
@@ -219,9 +224,42 @@ def bind(
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
         advice = ", ".join(syntax.give_input.format(name=b.name) for b in missing)
         raise BadInputs(f"{signature.title} reads {names}, which nothing gives; pass {advice}")
-    return [
-        _argument(signature, b, arrays.get(b.name), counts.get(b.name), syntax) for b in signature.buffers
-    ]
+    known = dict[str, int | None](params)
+    arguments = []
+    for buffer in signature.buffers:
+        array, length = arrays.get(buffer.name), counts.get(buffer.name)
+        size = None if buffer.size is None else _size(signature, buffer, buffer.size, known)
+        if array is None and length is None:
+            length = size
+        argument = _argument(signature, buffer, array, length, syntax)
+        count = argument.count if isinstance(argument, OutputAlloc) else _elements(array, buffer)
+        if size is not None and count not in (None, size):
+            raise BadInputs(
+                f"{signature.title}: @{buffer.name} has {count} elements, and its size is "
+                f"{show_extent(buffer.size or 0)}, which is {size} here"
+            )
+        known[buffer.name] = count
+        arguments.append(argument)
+    return arguments
+
+
+def _size(signature: Signature, buffer: Buffer, size: Extent, known: Mapping[str, int | None]) -> int | None:
+    """The elements that the size of a buffer comes to; None where a length is not known, as that of bytes.
+
+    Raises BadLaunch, located at the buffer, for one without a value or below 0.
+    """
+    if any(known.get(name) is None for name in lengths_of(size)):
+        return None
+    try:
+        count = evaluate(size, known)
+    except GridError as error:
+        problem = f"has no value: {error}"
+    else:
+        if 0 <= count <= MAX_COUNT:
+            return count
+        problem = f"is {count}"
+    message = f"{signature.title}: the size of @{buffer.name}, {show_extent(size)}, {problem}"
+    raise BadLaunch([Diagnostic("error", message, buffer.loc)])
 
 
 def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -266,9 +304,11 @@ def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any,
 
 
 def _elements(array: Any, buffer: Buffer) -> int | None:
-    """The number of elements of an array; None for bytes and lists, which have no shape."""
+    """The number of elements of an array; None for lists, which have no shape."""
     from math import prod
 
+    if isinstance(array, (bytes, bytearray)):
+        return len(array) // (buffer.dtype.element_bytes or 1)
     shape = getattr(array, "shape", None)
     return None if shape is None else prod(shape) // buffer.dtype.lanes
 

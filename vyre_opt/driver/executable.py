@@ -23,7 +23,7 @@ from ..runtime.dispatcher import (
 )
 from ..runtime.kernel_call import PlannedCall
 from ..runtime.limits import LimitError
-from ..runtime.params import param_words
+from ..runtime.params import NO_PARAMS, param_words, value_of_word
 from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
 
@@ -63,9 +63,23 @@ class Executable:
         """The name of the target."""
         return self.dispatcher.name
 
-    def arguments(self, inputs: Inputs, lengths: Mapping[str, int]) -> list[Any]:
-        """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs."""
-        return bind(self.signature, inputs, lengths, self.syntax)
+    def arguments(
+        self, inputs: Inputs, lengths: Mapping[str, int], params: Mapping[str, int] = NO_PARAMS
+    ) -> list[Any]:
+        """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs.
+
+        `params`: the words of the runtime scalars, on which sizes of buffers may depend.
+        """
+        return bind(self.signature, inputs, lengths, self.syntax, self.extent_params(params))
+
+    def extent_params(self, params: Mapping[str, int]) -> dict[str, int]:
+        """The whole numbers among the runtime scalars, as expressions of sizes and grids name them."""
+        declared = self.signature.params
+        return {
+            f"@{name}": value_of_word(bits, declared[name])
+            for name, bits in params.items()
+            if declared[name].dtype.is_int
+        }
 
     def param_words(self, params: Mapping[str, Any] | None) -> dict[str, int]:
         """The words of the runtime scalars, by name in order (see runtime/params.py).  Raises BadInputs."""
@@ -82,11 +96,12 @@ class Executable:
             raise BadInputs(f"scratch is a vyre_opt.Scratch, not {type(scratch).__name__}")
 
     def _planned(
-        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None
+        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None, words: tuple[int, ...] = ()
     ) -> tuple[PlannedCall | None, Any, Any, Any]:
         """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
 
         There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.
+        `words`: what else a plan is for.
         """
         try:
             kind = type(inputs)
@@ -101,6 +116,8 @@ class Executable:
             if lengths:
                 values = lengths.values()
                 key = (*key, *lengths, *values, *map(type, values))
+            if words:
+                key = (*key, words)
             return self._fast.get(key), key, names, arrays
         except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
             return None, None, (), ()

@@ -1,4 +1,4 @@
-"""A program as a function that works on the caller's own arrays, and returns nothing.
+"""Programs and pipelines as functions that work on the caller's own arrays, and return nothing.
 
 A call checks types, layout and places of the arrays once for all calls with like arrays; later ones take pointers and
 launch.  Arrays that are read are not copied either, unless they share memory with one that is written: then the
@@ -8,7 +8,7 @@ program sees what they held before the call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,16 +19,18 @@ from ..runtime.cpu.fast_call import is_in_place, pointer_of
 from ..runtime.dispatcher import BadInputs, Scratch
 from ..runtime.inputs import Parameter, check_grid
 from ..runtime.kernel_call import KernelCall
-from ..runtime.params import Words, values_of_words
+from ..runtime.params import Words, value_as_passed, values_of_words
 from ..runtime.pipelines.host_runner import HostMemory
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
 from .planned_function import remember
 
 if TYPE_CHECKING:
+    from .executable import Executable
+    from .pipeline import PipelineExecutable
     from .program import ProgramExecutable
 
-__all__ = ["InPlaceProgram"]
+__all__ = ["InPlacePipeline", "InPlaceProgram"]
 
 Plan = Callable[[Sequence[Any], Words], None]
 Grid = int | tuple[int, ...]
@@ -46,11 +48,8 @@ class InPlaceProgram:
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
 
     def __call__(self, arrays: Sequence[Any], grid: Grid, words: Words) -> None:
-        try:
-            key: Any = (grid, *[SIGNATURES[type(array)](array) for array in arrays])
-            plan = self._plans.get(key)
-        except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
-            key = plan = None
+        key = _key(arrays, grid)
+        plan = None if key is None else self._plans.get(key)
         if plan is None:
             plan = self._plan(arrays, grid)
             if key is not None:
@@ -60,59 +59,129 @@ class InPlaceProgram:
     def _plan(self, arrays: Sequence[Any], grid: Grid) -> Plan:
         """What runs the program on arrays like these."""
         executable, program = self.executable, self.executable.program
-        buffers = program.bound_buffers
-        named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
         workgroups = check_grid(program, grid)
-        backend = array_backend_of(executable.dispatcher, named)
-        operands = [_operand(backend, program.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
-        if backend.on_gpu:
-            return self._gpu_plan(backend, operands, workgroups)
+        backend, operands = _operands(executable, arrays)
         call = KernelCall(program, workgroups, tuple(range(len(arrays))), module=executable.module)
         fast = backend.fast_call(call, operands, [])
-        if fast is None:
-            return self._plain_plan(workgroups)
-        pointers = [pointer_of(operand.owner) for operand in operands]
-        sizes = [operand.array.nbytes for operand in operands]
-        return _Apart(fast.run, pointers, sizes, buffers).run
+        if fast is not None:
+            return _apart(fast.run, backend, operands, program.bound_buffers)
+        return self._gpu_plan(workgroups) if backend.on_gpu else self._plain_plan(workgroups)
 
     def _plain_plan(self, grid: Dim3) -> Plan:
         """Looks at each call's arrays anew: for ref, and for arrays that are read but not used where they are."""
         executable, program = self.executable, self.executable.program
         dispatcher: Any = executable.dispatcher
         scratch = Scratch()
-        parameters = [Parameter.of(b, f"{program.name}: {b.name}") for b in program.bound_buffers]
 
         def run(arrays: Sequence[Any], words: Words) -> None:
-            backend = array_backend_of(dispatcher, dict(enumerate(arrays)))  # type: ignore[arg-type]
-            flat = [
-                p.take(backend.take(a, p.buffer.name).array) for p, a in zip(parameters, arrays, strict=True)
-            ]
-            for place, array in enumerate(flat):
-                if program.bound_buffers[place].access is AccessMode.READ:
-                    flat[place] = np.require(array.copy(), requirements="A")
-            memory = {p.buffer.name: HostMemory(a) for p, a in zip(parameters, flat, strict=True)}
+            flat = _flat_arrays(executable, arrays)
+            memory = {name: HostMemory(array) for name, array in flat.items()}
             dispatcher.in_place(program, memory, grid, executable.module, scratch, words)()
 
         return run
 
-    def _gpu_plan(self, backend: ArrayBackend, operands: Sequence[Operand], grid: Dim3) -> Plan:
+    def _gpu_plan(self, grid: Dim3) -> Plan:
         executable, program = self.executable, self.executable.program
         dispatcher: Any = executable.dispatcher
-        call = KernelCall(program, grid, tuple(range(len(operands))), module=executable.module)
-        fast = backend.fast_call(call, operands, [])
-        if fast is not None:
-            from ..cuda.libraries import library_of
-
-            access = library_of(operands[0].owner).fast
-            assert access is not None
-            sizes = [int(operand.owner.nbytes) for operand in operands]
-            return _Apart(fast.run, [access.pointer] * len(sizes), sizes, program.bound_buffers).run
 
         def run(arrays: Sequence[Any], words: Words) -> None:
             values = values_of_words(program, words)
             dispatcher.launch(program, list(arrays), grid, module=executable.module, params=values)
 
         return run
+
+
+class InPlacePipeline:
+    """`call(arrays, words)` runs a pipeline on an array for each of its inputs and outputs, in order of declaration.
+
+    Otherwise it is as `InPlaceProgram`; `words`: by the names of the params, in their order.
+    """
+
+    def __init__(self, executable: PipelineExecutable) -> None:
+        self.executable = executable
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+
+    def __call__(self, arrays: Sequence[Any], words: Mapping[str, int]) -> None:
+        key = _key(arrays, self.executable.settled_words(words))
+        plan = None if key is None else self._plans.get(key)
+        if plan is None:
+            plan = self._plan(arrays, words)
+            if key is not None:
+                remember(self._plans, key, plan)
+        plan(arrays, tuple(words.values()))
+
+    def _plan(self, arrays: Sequence[Any], words: Mapping[str, int]) -> Plan:
+        executable = self.executable
+        backend, operands = _operands(executable, arrays)
+        buffers = executable.signature.parameters
+        named = {b.name: operand for b, operand in zip(buffers, operands, strict=True)}
+        runner: Any = executable.runner_for({b.name: a for b, a in zip(buffers, arrays, strict=True)}, words)
+        plan = getattr(runner, "fast_call", None)
+        fast = None if plan is None else plan(named, {}, in_place=True)
+        if fast is not None:
+            return _apart(fast.run, backend, operands, buffers)
+        names = list(words)
+        if backend.on_gpu:
+
+            def run_and_copy(arrays: Sequence[Any], values: Words) -> None:
+                inputs = {b.name: array for b, array in zip(buffers, arrays, strict=True)}
+                outputs = executable(inputs, params=_as_params(executable, names, values))
+                for name, result in outputs.items():
+                    if name in inputs:
+                        inputs[name][...] = result.reshape(inputs[name].shape)
+
+            return run_and_copy
+
+        def run(arrays: Sequence[Any], values: Words) -> None:
+            runner.run_in_place(_flat_arrays(executable, arrays), dict(zip(names, values, strict=True)))
+
+        return run
+
+
+def _as_params(executable: PipelineExecutable, names: Sequence[str], words: Words) -> dict[str, Any]:
+    declared = executable.signature.params
+    return {name: value_as_passed(bits, declared[name]) for name, bits in zip(names, words, strict=True)}
+
+
+def _key(arrays: Sequence[Any], *rest: Any) -> Any:
+    """What a plan is for; None for arrays that no plan fits."""
+    try:
+        return (*rest, *[SIGNATURES[type(array)](array) for array in arrays])
+    except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
+        return None
+
+
+def _operands(executable: Executable, arrays: Sequence[Any]) -> tuple[ArrayBackend, list[Operand]]:
+    """The backend for arrays, and these as it takes them, checked.  Raises BadInputs."""
+    buffers = executable.signature.parameters
+    named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
+    backend = array_backend_of(executable.dispatcher, named)
+    return backend, [_operand(backend, executable.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+
+
+def _flat_arrays(executable: Executable, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
+    """The memory of arrays, by the names of their buffers; of those that are only read a copy."""
+    _, operands = _operands(executable, arrays)
+    flat: dict[str, np.ndarray] = {}
+    for buffer, operand in zip(executable.signature.parameters, operands, strict=True):
+        array = Parameter.of(buffer, f"{executable.name}: {buffer.name}").take(operand.array)
+        flat[buffer.name] = array if _is_written(buffer) else array.copy()
+    return flat
+
+
+def _apart(
+    run: Callable[..., Any], backend: ArrayBackend, operands: Sequence[Operand], buffers: Sequence[Buffer]
+) -> Plan:
+    """A plan that looks for arrays that share memory before it runs."""
+    if backend.on_gpu:
+        from ..cuda.libraries import library_of
+
+        access = library_of(operands[0].owner).fast
+        assert access is not None
+        sizes = [int(operand.owner.nbytes) for operand in operands]
+        return _Apart(run, [access.pointer] * len(sizes), sizes, buffers).run
+    pointers = [pointer_of(operand.owner) for operand in operands]
+    return _Apart(run, pointers, [operand.array.nbytes for operand in operands], buffers).run
 
 
 class _Apart:
@@ -126,7 +195,7 @@ class _Apart:
         buffers: Sequence[Buffer],
     ) -> None:
         self._run, self._pointers, self._sizes, self._buffers = run, pointers, sizes, buffers
-        self._written = [k for k, b in enumerate(buffers) if b.access is not AccessMode.READ]
+        self._written = [k for k, b in enumerate(buffers) if _is_written(b)]
 
     def run(self, arrays: Sequence[Any], words: Words) -> None:
         spans = [(p(a), size) for p, a, size in zip(self._pointers, arrays, self._sizes, strict=True)]
@@ -147,6 +216,11 @@ class _Apart:
         return [*arrays[:other], copy, *arrays[other + 1 :]]
 
 
+def _is_written(buffer: Buffer) -> bool:
+    """Whether a call may write the array for a buffer of a program or a pipeline."""
+    return buffer.live_out or buffer.access in (AccessMode.WRITE, AccessMode.READ_WRITE)
+
+
 def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) -> Operand:
     """An array as the backend takes it, checked.  Raises BadInputs."""
     name = f"{program}: {buffer.name}"
@@ -158,7 +232,7 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
         take(operand.array, buffer, name, dispatcher.device.number)
     else:
         Parameter.of(buffer, name).take(operand.array)
-    if buffer.access is not AccessMode.READ:
+    if _is_written(buffer):
         problem = _why_not_in_place(backend, operand)
         if problem:
             raise BadInputs(f"{name} is written, but the array {problem}")

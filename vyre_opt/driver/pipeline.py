@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Diagnostic
+from ..ir.grids import params_of
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, is_torch
@@ -98,33 +100,47 @@ class PipelineExecutable(Executable):
         not fit; ProgramError for a fault of a program, and BackendError for any other failure.
         """
         fast, key, names, arrays = None, None, (), ()
+        words = self.param_words(params) if params or self.signature.params else NO_PARAMS
         if scratch is None and on_host_read is None and grid is None:
-            fast, key, names, arrays = self._planned(inputs, grid, lengths)
+            fast, key, names, arrays = self._planned(inputs, grid, lengths, self.settled_words(words))
         if fast is not None:
-            words = self.param_words(params)
             return self.outputs(fast.run(arrays, tuple(words.values())) if words else fast.run(arrays))
         if on_host_read is not None and not callable(on_host_read):
             raise BadInputs(
                 f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
             )
         self._check_options(lengths, scratch)
-        arguments = self.arguments(inputs, lengths or {})
+        arguments = self.arguments(inputs, lengths or {}, words)
         watch = Watch()
         if on_host_read is not None:
             watch.on_read = lambda read, array: on_host_read(read.buffer, array)
         outputs = self.run(arguments, grid, scratch, watch, params)
         if key is not None and arrays:
-            self._plan(key, self._named(names, arrays), arguments, outputs)
+            self._plan(key, self._named(names, arrays), arguments, outputs, words)
         return self.outputs(outputs)
 
+    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
+        """The words of the params that grids and sizes depend on, and so what a plan is for."""
+        return tuple([words[name] for name in self._extent_names]) if words else ()
+
+    @cached_property
+    def _extent_names(self) -> list[str]:
+        """The params that grids and sizes use."""
+        return sorted({name for extent in self.pipeline.extents for name in params_of(extent)})
+
     def _plan(
-        self, key: Any, arrays: Mapping[str, Any], arguments: Sequence[Any], outputs: Sequence[Any]
+        self,
+        key: Any,
+        arrays: Mapping[str, Any],
+        arguments: Sequence[Any],
+        outputs: Sequence[Any],
+        words: Mapping[str, int],
     ) -> None:
         """Plan later calls with like arrays, if they and the target allow it; the rest is of this call."""
         signature = self.signature
         by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
         backend, _, lengths = self._operands(by_name)
-        plan = getattr(self._runner(backend.dispatcher, lengths), "fast_call", None)
+        plan = getattr(self._runner(backend.dispatcher, lengths, words), "fast_call", None)
         if plan is None:
             return
         results = dict(zip((b.name for b in signature.outputs), outputs, strict=True))
@@ -146,12 +162,19 @@ class PipelineExecutable(Executable):
         signature = self.signature
         by_name = dict(zip((b.name for b in signature.buffers), arguments, strict=True))
         backend, operands, lengths = self._operands(by_name)
-        runner = self._runner(backend.dispatcher, lengths)
+        runner = self._runner(backend.dispatcher, lengths, words)
         outputs = runner.run(operands, watch or Watch(), scratch or Scratch(), words)
         if backend.on_gpu:
             return [outputs[b.name] for b in signature.outputs]
         owner = next(filter(is_torch, arguments), None)
         return [output_like(backend, b, by_name[b.name], outputs[b.name], owner) for b in signature.outputs]
+
+    def runner_for(self, arrays: Mapping[str, Any], words: Mapping[str, int]) -> PipelineRunner:
+        """The runner for calls with such arrays by name, which may be anything that is compiled for their lengths."""
+        arguments = self.arguments(arrays, {}, words)
+        by_name = dict(zip((b.name for b in self.signature.buffers), arguments, strict=True))
+        backend, _, lengths = self._operands(by_name)
+        return self._runner(backend.dispatcher, lengths, words)
 
     def _operands(self, arguments: Mapping[str, Any]) -> tuple[ArrayBackend, dict[str, Any], dict[str, int]]:
         """The backend of a call, and by name its operands and the lengths of its buffers."""
@@ -182,9 +205,11 @@ class PipelineExecutable(Executable):
         where = f"pipeline @{self.name}: input for @{buffer.name}"
         return Parameter.of(buffer, where, "pipeline").take(plain)
 
-    def _runner(self, dispatcher: Dispatcher, lengths: Mapping[str, int]) -> PipelineRunner:
-        """The runner for these lengths: one of an earlier call, or a new one."""
-        key = (id(dispatcher), *lengths.values())
+    def _runner(
+        self, dispatcher: Dispatcher, lengths: Mapping[str, int], words: Mapping[str, int]
+    ) -> PipelineRunner:
+        """The runner for these lengths, and words of params in grids: one of an earlier call, or a new one."""
+        key = (id(dispatcher), *lengths.values(), *self.settled_words(words))
         with self._lock:
             runner = self._runners.get(key)
             if runner is not None:
@@ -195,7 +220,8 @@ class PipelineExecutable(Executable):
             raise BackendError(f"target {dispatcher.name} runs programs, but no pipelines")
         expands = self.target != "ref"  # ref runs named kernels itself
         with compiling():
-            plan = make_plan(self.module, self.pipeline, lengths, self.schedules_for, expands)
+            known = {**lengths, **self.extent_params(words)}
+            plan = make_plan(self.module, self.pipeline, known, self.schedules_for, expands)
         runner = make_runner(plan)
         with self._lock:
             # another thread may have made one meanwhile

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.grids import GridError, lengths_of
+from ..ir.grids import GridError, lengths_of, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
@@ -40,7 +40,8 @@ def make_plan(
 ) -> PipelinePlan:
     """The plan of a pipeline of a verified module, neither of which is changed.
 
-    `lengths`: the number of elements of each buffer of open size; others may be there, too.  `target`: what
+    `lengths`: the number of elements of each buffer of open size; others may be there, too, and the values of params
+    that grids use, by "@name".  `target`: what
     schedules are chosen for.  `expands`: whether named kernels are expanded to programs; if not, they become
     programs of the kernel op itself, which only the interpreter runs.
 
@@ -59,8 +60,12 @@ def make_plan(
             owner = bound.pipelines[pipeline.name]
             owner.stages = _launches_of(bound, owner, owner.stages)
     planned = bound.pipelines[pipeline.name]
-    _check(bound, planned)
-    steps = _steps(bound, planned, planned.stages)
+    known = {
+        **planned.static_lengths,
+        **{name: value for name, value in lengths.items() if name.startswith("@")},
+    }
+    _check(bound, planned, known)
+    steps = _steps(bound, known, planned.stages)
     flat = list(steps_of(steps))
     written = frozenset(name for step in flat if isinstance(step, LaunchStep) for name in step.written)
     host_read = {step.buffer for step in flat if isinstance(step, HostReadStep)}
@@ -79,7 +84,7 @@ def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int])
         count = lengths.get(name, buffer.count)
         if count is None:
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
-        buffers[name] = replace(buffer, count=count)
+        buffers[name] = replace(buffer, count=count, size=None)
     copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline.stages))
     result = Module(source=module.source)
     for item in module.order:
@@ -148,9 +153,8 @@ def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
 # --- checks
 
 
-def _check(module: Module, pipeline: Pipeline) -> None:
+def _check(module: Module, pipeline: Pipeline, counts: Mapping[str, int | None]) -> None:
     """Check that every launch has a valid grid, and buffers that fit its program.  Raises BadLaunch."""
-    counts = pipeline.static_lengths
     errors: list[Diagnostic] = []
     for stage in pipeline.walk():
         if isinstance(stage, Launch):
@@ -191,7 +195,11 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
 
 def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
     names = dict.fromkeys(name for extent in stage.grid for name in lengths_of(extent))
-    lengths = ", ".join(f"len(@{name}) is {counts[name]}" for name in names)
+    params = dict.fromkeys(name for extent in stage.grid for name in params_of(extent))
+    lengths = ", ".join(
+        [f"len(@{name}) is {counts[name]}" for name in names]
+        + [f"@{name} is {counts[f'@{name}']}" for name in params]
+    )
     return Diagnostic("error", message + (f" ({lengths})" if lengths else ""), stage.loc, help=help)
 
 
@@ -211,8 +219,7 @@ def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterat
 # --- steps
 
 
-def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyStep]:
-    counts = pipeline.static_lengths
+def _steps(module: Module, counts: Mapping[str, int | None], stages: list[Stage]) -> list[AnyStep]:
     steps: list[AnyStep] = []
     for stage in stages:
         if isinstance(stage, Launch):
@@ -222,7 +229,7 @@ def _steps(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[AnyS
         elif isinstance(stage, HostRead):
             steps.append(HostReadStep(stage))
         elif isinstance(stage, Repeat):
-            inner = _steps(module, pipeline, stage.stages)
+            inner = _steps(module, counts, stage.stages)
             steps += inner if stage.times == 1 else [RepeatStep(stage.times, inner)] if inner else []
     return steps
 

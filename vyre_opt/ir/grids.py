@@ -1,6 +1,8 @@
-"""Grids of launches: numbers, or expressions over the lengths of the pipeline's buffers.
+"""Grids of launches, and sizes of buffers: numbers, or expressions of lengths and params of the pipeline.
 
-    grid(4096)    grid(ceil_div(len(@text), 256))    grid(max(1, div(len(@x), 64)), 8)
+    grid(4096)    grid(ceil_div(len(@text), 256))    grid(max(1, div(@n, 64)), 8)    buffer @y : u8[div(len(@text), 2)]
+
+In a mapping of lengths, the value of the param @n is that of "@n".
 
 Arithmetic is on Python ints, without overflow; the result is checked against the limits where it is used.
 """
@@ -20,6 +22,7 @@ __all__ = [
     "evaluate",
     "fold",
     "lengths_of",
+    "params_of",
     "show_extent",
 ]
 
@@ -33,7 +36,7 @@ class GridError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GridCall:
-    """A function of `FUNCTIONS`, or `len` of the buffer that is its one argument."""
+    """A function of `FUNCTIONS`; `len` of the buffer that is its one argument; or `param`, the value of that param."""
 
     name: str
     args: tuple[Extent | str, ...]
@@ -77,6 +80,11 @@ def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
         if length is None:
             raise GridError(f"the length of @{extent.args[0]} is not known")
         return length
+    if extent.name == "param":
+        value = lengths.get(f"@{extent.args[0]}")
+        if value is None:
+            raise GridError(f"the value of @{extent.args[0]} is not known")
+        return value
     x, y = (evaluate(arg, lengths) for arg in extent.args if not isinstance(arg, str))
     return FUNCTIONS[extent.name](x, y)
 
@@ -94,17 +102,28 @@ def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
 
 def lengths_of(extent: Extent) -> Iterator[str]:
     """The names of the buffers whose length `extent` uses."""
+    return _named(extent, "len")
+
+
+def params_of(extent: Extent) -> Iterator[str]:
+    """The names of the params whose value `extent` uses."""
+    return _named(extent, "param")
+
+
+def _named(extent: Extent, kind: str) -> Iterator[str]:
     if isinstance(extent, GridCall):
         for arg in extent.args:
-            if isinstance(arg, str):
+            if not isinstance(arg, str):
+                yield from _named(arg, kind)
+            elif extent.name == kind:
                 yield arg
-            else:
-                yield from lengths_of(arg)
 
 
 def show_extent(extent: Extent) -> str:
     """The text of `extent`."""
     if isinstance(extent, int):
         return str(extent)
+    if extent.name == "param":
+        return f"@{extent.args[0]}"
     args = (f"@{arg}" if isinstance(arg, str) else show_extent(arg) for arg in extent.args)
     return f"{extent.name}({', '.join(args)})"

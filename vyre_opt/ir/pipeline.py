@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .grids import Grid, evaluate
+from .grids import Extent, Grid, evaluate, fold, lengths_of
 from .literals import Literal
 
 if TYPE_CHECKING:
@@ -99,6 +99,19 @@ class Pipeline:
     params: dict[str, Param] = field(default_factory=dict)
     stages: list[Stage] = field(default_factory=list)
     loc: Location | None = None
+
+    @property
+    def extents(self) -> Iterator[Extent]:
+        """All expressions of grids and sizes."""
+        yield from (buffer.size for buffer in self.buffers.values() if buffer.size is not None)
+        yield from (extent for stage in self.walk() if isinstance(stage, Launch) for extent in stage.grid)
+
+    def fold_sizes(self, lengths: Mapping[str, int | None]) -> None:
+        """Put numbers in place of known lengths in the sizes of buffers."""
+        for buffer in self.buffers.values():
+            if buffer.size is not None and any(name in lengths for name in lengths_of(buffer.size)):
+                size = fold(buffer.size, lengths)
+                buffer.count, buffer.size = (size, None) if isinstance(size, int) else (None, size)
 
     @property
     def static_lengths(self) -> dict[str, int | None]:

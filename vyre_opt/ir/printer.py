@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
-from .grids import Grid, show_extent
+from .grids import Grid, params_of, show_extent
 from .literals import quote, show
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
@@ -116,7 +116,12 @@ class Printer:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
-        self.lines += [_buffer(b) for b in self.declared(pipeline.buffers)]
+        # their sizes speak of those before them
+        has_sizes = any(b.size is not None for b in pipeline.buffers.values())
+        ordered = list(pipeline.buffers.values()) if has_sizes else self.declared(pipeline.buffers)
+        self.lines += [_buffer(b) for b in ordered]
+        if has_sizes or any(name for extent in pipeline.extents for name in params_of(extent)):
+            self.version = max(self.version, 2)
         self.params(pipeline.params)
         if (pipeline.buffers or pipeline.params) and pipeline.stages:
             self.lines.append("\n")
@@ -219,7 +224,9 @@ def _dims(dims: Grid) -> str:
 
 
 def _buffer(buffer: Buffer) -> str:
-    count = "?" if buffer.count is None else buffer.count
+    count = (
+        buffer.count if buffer.count is not None else "?" if buffer.size is None else show_extent(buffer.size)
+    )
     access = f" {buffer.access}" if buffer.access else ""
     binding = "" if buffer.binding is None else f" binding({buffer.binding})"
     live = " live_in" * buffer.live_in + " live_out" * buffer.live_out

@@ -19,6 +19,7 @@ from .types import DTYPE, DataType
 
 if TYPE_CHECKING:
     from .diagnostics import Location, Source
+    from .grids import Extent
     from .ops import OpDef
 
 Dim3 = tuple[int, int, int]
@@ -133,7 +134,8 @@ class Block:
 class Buffer:
     """A buffer of a program or a pipeline.
 
-    `count` is in elements, None for an open size (`?`).  `access` is None only in a
+    `count` is in elements, None for an open size (`?`).  `size`: in a pipeline, the elements of one of open size as an
+    expression of the lengths of buffers before it.  `access` is None only in a
     pipeline, where it may be left out.  A `read_write` buffer with neither live flag
     is transient: undefined on entry, unobservable after.
     """
@@ -146,6 +148,7 @@ class Buffer:
     live_in: bool = False
     live_out: bool = False
     loc: Location | None = field(default=None, compare=False)
+    size: Extent | None = None
 
     @property
     def size_bytes(self) -> int | None:

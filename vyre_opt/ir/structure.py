@@ -169,6 +169,8 @@ class _Checker:
                 value = getattr(buffer, part)
                 is_natural = value is None or (_is_int(value) and value >= 0)
                 self.expect(is_natural, f"the {part} of {what}", "an integer from 0, or None", value)
+            is_size = buffer.size is None or _is_extent(buffer.size)
+            self.expect(is_size, f"the size of {what}", "an integer or a GridCall, or None", buffer.size)
             is_mode = buffer.access is None or isinstance(buffer.access, AccessMode)
             self.expect(is_mode, f"the access of {what}", "an AccessMode or None", buffer.access)
             for part in ("live_in", "live_out"):
@@ -345,7 +347,7 @@ def _is_dims(value: object) -> bool:
 def _is_extent(extent: object) -> bool:
     if not isinstance(extent, GridCall):
         return _is_int(extent)
-    if extent.name == "len":
+    if extent.name in ("len", "param"):
         return len(extent.args) == 1 and isinstance(extent.args[0], str)
     return extent.name in FUNCTIONS and len(extent.args) == 2 and all(map(_is_extent, extent.args))
 

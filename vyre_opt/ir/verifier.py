@@ -33,7 +33,7 @@ from collections.abc import Mapping
 
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
-from .grids import GridError, lengths_of
+from .grids import Extent, GridError, lengths_of, params_of
 from .kernel_rules import check_kernel
 from .literals import LiteralError, encode
 from .ops import NAMED_KERNELS
@@ -150,6 +150,8 @@ class _ModuleChecker:
     def buffer(self, program: Program, buffer: Buffer) -> None:
         where, name = buffer.loc, f"buffer @{buffer.name}"
         self.size(buffer)
+        if buffer.size is not None:
+            self.error(f"{name}: the size of a program's buffer is a number or ?", where, "write [?]")
         if buffer.access is None:
             self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
@@ -243,6 +245,7 @@ class _ModuleChecker:
             if buffer.access is AccessMode.READ and buffer.live_out:
                 self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
         self.params(pipeline.params)
+        self.sizes(pipeline)
         for stage in pipeline.walk():
             if isinstance(stage, Repeat):
                 if stage.times < 1:
@@ -251,6 +254,35 @@ class _ModuleChecker:
                 self.stage(pipeline, stage)
         if self.holes is NO_HOLES:
             check_contents(pipeline, self.module, self.diagnostics)
+
+    def sizes(self, pipeline: Pipeline) -> None:
+        """Sizes are of buffers that are declared before, and of whole numbers among the params."""
+        before: list[str] = []
+        for buffer in pipeline.buffers.values():
+            if buffer.size is not None and not self.holes.is_invalid(buffer):
+                for name in lengths_of(buffer.size):
+                    if name not in before and not self.holes.may_define(pipeline, name):
+                        message = f"the size of @{buffer.name} is of @{name}, which is not declared before it"
+                        at = buffer.loc.find(f"@{name}") if buffer.loc else None
+                        self.error(message, at, suggest(name, before, "@"))
+                self.used_params(pipeline, buffer.size, buffer.loc)
+            before.append(buffer.name)
+
+    def used_params(self, pipeline: Pipeline, extent: Extent, loc: Location | None) -> bool:
+        """Check the params that a grid or a size uses; whether there are any."""
+        names = list(params_of(extent))
+        for name in names:
+            param = pipeline.params.get(name)
+            at = loc.find(f"@{name}") if loc else None
+            if param is None:
+                help = (
+                    f"write len(@{name})" if name in pipeline.buffers else suggest(name, pipeline.params, "@")
+                )
+                self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
+            elif not param.dtype.is_int and not self.holes.is_invalid(param):
+                error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
+                error.note(f"@{name} is declared here", param.loc)
+        return bool(names)
 
     def unknown_name(
         self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
@@ -347,6 +379,8 @@ class _ModuleChecker:
         used = {name for extent in stage.grid for name in lengths_of(extent)}
         for name in sorted(used - pipeline.buffers.keys()):
             self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)
+        if sum(self.used_params(pipeline, extent, stage.loc) for extent in stage.grid):
+            return
         buffers = [pipeline.buffers.get(name) for name in used]
         if any(b is None or b.count is None or self.holes.is_invalid(b) for b in buffers):
             return

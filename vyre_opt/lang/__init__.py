@@ -13,17 +13,20 @@
 
 types                 f32, u8, ...; Read, Write, ReadWrite
 intrinsics            what kernels call by name
-functions             @program and @func; calls on arrays
+functions, pipelines  @program and @func, @pipeline; calls on arrays
+arguments             the order of arguments, and numbers as words
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 emitter               ops, with types that are settled at the end
 expressions, calls, statements, inlining, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
+pipeline_translation  a function as a pipeline
 """
 
 from .functions import Func, Kernel, func, program
 from .intrinsics import INTRINSICS, ceil_div, namespaces, static
+from .pipelines import PipelineFunction, pipeline
 from .types import (
     Array,
     Read,
@@ -48,6 +51,8 @@ globals().update(INTRINSICS)
 globals().update(namespaces())
 
 __all__ = [
+    "PipelineFunction",
+    "pipeline",
     "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Write",
     "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static",
     "u16", "u32", "u64", "u8", *INTRINSICS, *namespaces(),

@@ -347,12 +347,12 @@ def _shared(t: Expressions, node: ast.Call) -> Binding:
 def _buffer(t: Expressions, node: ast.Call) -> Binding:
     raise Unsupported(
         node,
-        "buffers are of pipelines",
+        f"{t.source.text(node.func)} is of pipelines",
         "in a program, write vyre.shared(f32, 256), or take an array argument",
     )
 
 
-_OWN: dict[str, Handler] = {"bitcast": _bitcast, "shared": _shared, "buffer": _buffer}
+_OWN: dict[str, Handler] = {"bitcast": _bitcast, "shared": _shared, "buffer": _buffer, "host_read": _buffer}
 
 
 # --- functions of Python

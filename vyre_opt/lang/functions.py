@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.copies import copy_module
 from ..ir.printer import print_program
-from ..ir.program import Dim3, Module, Param, Program
-from ..ir.types import DataType
+from ..ir.program import Dim3, Module, Program
+from .arguments import Encoder, encoder_of, in_order, target_of
 from .inlining import call_function
 from .program_translation import translate_program
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Func", "Kernel", "Launch", "func", "program"]
 
-Encoder = Callable[[Any], int]
 MAX_GRIDS = 64
 
 
@@ -137,7 +135,7 @@ class Kernel:
         """Run on arguments in the order of the function's."""
         arrays = [args[place] for place in self._array_places]
         words = tuple([encode(args[place]) for place, encode in self._scalars])
-        target = self._target if self._target is not None else _target_of(arrays)
+        target = self._target if self._target is not None else target_of(arrays)
         call = self._calls.get(target)
         if call is None:
             from ..driver.in_place import InPlaceProgram  # with NumPy and LLVM, which only a run needs
@@ -168,16 +166,8 @@ class Kernel:
         """The places of the numbers among the arguments, in the order of their names, and what makes words of them."""
         params = sorted(self._program.params.items())
         return [
-            (self.parameters.index(name), _encoder(self.function.__name__, param)) for name, param in params
+            (self.parameters.index(name), encoder_of(self.function.__name__, param)) for name, param in params
         ]
-
-    def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments in the order of the function's.  Raises TypeError as a call of a function does."""
-        try:
-            bound = inspect.signature(self.function).bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self.function.__name__}(): {error}") from None
-        return tuple(bound.arguments.values())
 
     # --- the program
 
@@ -230,48 +220,5 @@ class Launch:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs or len(args) != self._count:
-            args = self.kernel.in_order(args, kwargs)
+            args = in_order(self.kernel.function, args, kwargs)
         self.kernel.run(self.grid, args)
-
-
-def _target_of(arrays: Sequence[Any]) -> str:
-    """cuda for arrays on a GPU, else cpu."""
-    for array in arrays:
-        if hasattr(array, "__cuda_array_interface__"):
-            return "cuda"
-    return "cpu"
-
-
-_F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
-
-
-def _encoder(kernel: str, param: Param) -> Encoder:
-    """What makes a word of a number.  Raises BadInputs for what the type does not hold."""
-    from ..runtime.arrays import encode_spec
-    from ..runtime.dispatcher import BadInputs
-    from ..runtime.params import word
-
-    dtype = param.dtype
-
-    def general(value: Any) -> int:
-        try:
-            return word(encode_spec(value, dtype), param)
-        except ValueError as error:
-            raise BadInputs(f"{kernel}: {param.name} is {dtype}: {error}") from None
-
-    if dtype is DataType.F32 or dtype is DataType.F64:
-        pack = (_F32 if dtype is DataType.F32 else _F64).pack
-
-        def of_float(value: Any) -> int:
-            if type(value) is float and value == value:
-                try:
-                    return int.from_bytes(pack(value), "little")
-                except OverflowError:  # beyond the largest it is inf
-                    pass
-            return general(value)
-
-        return of_float
-    if dtype.is_int and not dtype.is_signed:
-        limit = 1 << (dtype.bits or 0)
-        return lambda value: value if type(value) is int and 0 <= value < limit else general(value)
-    return general

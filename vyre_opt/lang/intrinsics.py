@@ -82,8 +82,8 @@ def _named(name: str) -> str:
 _OWN = {
     "shared": "shared(f32, 256): memory that the invocations of a workgroup share.",
     "buffer": "buffer(f32, n): a buffer of a pipeline, of n elements.",
+    "host_read": "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
     "bitcast": "bitcast(x, u32): the same bits as another type.",
-    "debug_print": "Print values.",
 }
 
 INTRINSICS: dict[str, Intrinsic] = {

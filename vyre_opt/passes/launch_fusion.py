@@ -285,6 +285,7 @@ def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
     absorbed = {id(node.launch) for group in groups for node in group.nodes[1:]}
     dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
     lengths = {name: pipeline.buffers.pop(name).count for name in dropped}
+    pipeline.fold_sizes(lengths)
 
     def remaining(stages: list[Stage]) -> list[Stage]:
         rest = [stage for stage in stages if id(stage) not in absorbed]

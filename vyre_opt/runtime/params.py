@@ -20,7 +20,16 @@ from ..ir.program import Param, Program
 from .arrays import encode_spec
 from .dispatcher import BadInputs
 
-__all__ = ["NO_PARAMS", "Words", "launch_words", "param_words", "value_of_word", "values_of_words", "word"]
+__all__ = [
+    "NO_PARAMS",
+    "Words",
+    "launch_words",
+    "param_words",
+    "value_as_passed",
+    "value_of_word",
+    "values_of_words",
+    "word",
+]
 
 Words = tuple[int, ...]
 
@@ -40,14 +49,16 @@ def value_of_word(bits: int, param: Param) -> int:
 
 def values_of_words(program: Program, words: Words) -> dict[str, bool | int | float]:
     """The values of a program's runtime scalars, by name, as a caller would pass them."""
-    values: dict[str, bool | int | float] = {}
-    for (name, param), bits in zip(sorted(program.params.items()), words, strict=True):
-        encoded = value_of_word(bits, param)
-        is_float = param.dtype.is_float
-        values[name] = arith.decode_float(encoded, param.dtype) if is_float else encoded
-        if param.dtype.is_bool:
-            values[name] = bool(encoded)
-    return values
+    pairs = zip(sorted(program.params.items()), words, strict=True)
+    return {name: value_as_passed(bits, param) for (name, param), bits in pairs}
+
+
+def value_as_passed(bits: int, param: Param) -> bool | int | float:
+    """The value of a word as a caller passes it."""
+    encoded = value_of_word(bits, param)
+    if param.dtype.is_float:
+        return arith.decode_float(encoded, param.dtype)
+    return bool(encoded) if param.dtype.is_bool else encoded
 
 
 def param_words(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..grids import Extent, GridCall
 from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
 from ..program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
@@ -167,11 +168,14 @@ class ModuleActions(StageActions):
         end: int,
         symbol: Symbol,
         dtype: DataType,
-        count: int | None,
+        count: Extent | None,
         flags: list[tuple[str, Any, int, int]] | None = None,
     ) -> Buffer:
         loc = Location(self.source, place, end)
-        buffer = Buffer(symbol[0], dtype, count, None, loc=loc)
+        size = count if isinstance(count, GridCall) else None
+        buffer = Buffer(
+            symbol[0], dtype, None if isinstance(count, GridCall) else count, None, loc=loc, size=size
+        )
         seen: set[str] = set()
         for flag, argument, at, stop in flags or ():
             if flag in seen:

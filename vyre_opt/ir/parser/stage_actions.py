@@ -62,23 +62,24 @@ class StageActions(GenericActions):
             stage.stages = []
         return stage
 
-    def extent_arg(self, place: int, end: int, symbol: Symbol) -> str:
-        return symbol[0]
+    def extent_param(self, place: int, end: int, symbol: Symbol) -> Extent:
+        return GridCall("param", (symbol[0],))
 
     def extent_call(
-        self, place: int, end: int, name: str, first: Extent | str, rest: list[Extent | str] | None = None
+        self, place: int, end: int, name: str, first: Extent, rest: list[Extent] | None = None
     ) -> Extent:
         args = (first, *(rest or ()))
         if name == "len":
-            if len(args) != 1 or not isinstance(args[0], str):
+            if len(args) != 1 or not isinstance(first, GridCall) or first.name != "param":
                 self.error("len takes a buffer", place, end, help="write len(@buffer)")
                 return 1
-        elif name not in FUNCTIONS:
+            return GridCall("len", first.args)
+        if name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
             help = suggest(name, known) or f"there are {', '.join(known)}"
             self.error(f"a grid has no function {name}", place, end, help=help)
             return 1
-        elif len(args) != 2 or any(isinstance(arg, str) for arg in args):
+        if len(args) != 2:
             self.error(f"{name} takes two numbers", place, end, help=f"write {name}(len(@buffer), 256)")
             return 1
         call = GridCall(name, args)
@@ -86,6 +87,8 @@ class StageActions(GenericActions):
             self.error(f"a grid's calls nest deeper than {MAX_DEPTH}", place, place + len(name))
             return 1
         return call
+
+    count_extent = extent_call
 
     def host_read(self, place: int, end: int, symbol: Symbol) -> HostRead:
         return HostRead(symbol[0], Location(self.source, place, end))

@@ -44,9 +44,12 @@ class CpuRunner(HostRunner):
 
     dispatcher: CpuDispatcher | None = None
 
-    def fast_call(self, inputs: Mapping[str, Operand], results: Mapping[str, Any]) -> CpuPipelineCall | None:
+    def fast_call(
+        self, inputs: Mapping[str, Operand], results: Mapping[str, Any], in_place: bool = False
+    ) -> CpuPipelineCall | None:
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
 
+        `in_place`: without results; what would be one is written to the array that is passed for it.
         None where calls need more: copies of what the host reads in between, arrays that are not used in place.
         """
         plan, dispatcher = self.plan, self.dispatcher
@@ -58,9 +61,9 @@ class CpuRunner(HostRunner):
                 and not is_returned(plan.buffers[step.buffer])
             ):
                 return None
-        if not inputs or not results or not all(map(is_in_place, inputs.values())):
+        if not inputs or not (results or in_place) or not all(map(is_in_place, inputs.values())):
             return None
-        return CpuPipelineCall(self, dispatcher, inputs, results)
+        return CpuPipelineCall(self, dispatcher, inputs, results, in_place)
 
 
 @dataclass(slots=True)
@@ -118,6 +121,7 @@ class CpuPipelineCall:
         dispatcher: CpuDispatcher,
         inputs: Mapping[str, Operand],
         results: Mapping[str, Any],
+        in_place: bool = False,
     ) -> None:
         self.runner, plan = runner, runner.plan
         backend = HostArrays(dispatcher)
@@ -132,7 +136,7 @@ class CpuPipelineCall:
         self._copies: list[tuple[str, int, int]] = []  # target, pointer of the source, bytes
         own: list[str] = []
         for name in plan.buffers:
-            if name in inputs and name not in self._numbers and name not in plan.written:
+            if name in inputs and name not in self._numbers and (in_place or name not in plan.written):
                 self._numbers[name] = names.index(name)
                 continue
             if name not in self._numbers:

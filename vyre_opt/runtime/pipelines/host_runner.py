@@ -70,6 +70,10 @@ class HostRunner:
         """
         return _HostRun(self, inputs, watch, scratch, params).outputs()
 
+    def run_in_place(self, inputs: Mapping[str, Any], params: Mapping[str, int] = NO_PARAMS) -> None:
+        """`run` on the arrays themselves, flat and aligned, which may be written."""
+        _HostRun(self, inputs, Watch(), Scratch(), params, in_place=True).walk()
+
 
 class _HostRun:
     """One run of a plan.
@@ -84,7 +88,9 @@ class _HostRun:
         watch: Watch,
         scratch: Scratch,
         params: Mapping[str, int],
+        in_place: bool = False,
     ) -> None:
+        self.in_place = in_place
         self.runner, self.plan, self.watch, self.params = runner, runner.plan, watch, params
         self.inputs = inputs
         self.read_copies: dict[str, np.ndarray] = {}
@@ -101,7 +107,7 @@ class _HostRun:
         """Storage for a buffer: the caller's own array if no launch writes it."""
         if not isinstance(value, np.ndarray):
             array = self._allocate(buffer, None if is_returned(buffer) else scratch)
-        elif buffer.name in self.plan.written or not value.flags.aligned:
+        elif not self.in_place and (buffer.name in self.plan.written or not value.flags.aligned):
             array = value.copy()
         else:
             array = value
@@ -133,8 +139,12 @@ class _HostRun:
                 )
         return launches
 
-    def outputs(self) -> dict[str, np.ndarray]:
+    def walk(self) -> None:
+        """Run all steps."""
         self._walk(self.plan.steps, ())
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        self.walk()
         return {buffer.name: self._output(buffer) for buffer in self.plan.outputs}
 
     def _output(self, buffer: Buffer) -> np.ndarray:

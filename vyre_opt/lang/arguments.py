@@ -1,0 +1,67 @@
+"""The arguments of a call of a kernel or a pipeline: their order, where the arrays are, numbers as words."""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir.program import Param
+from ..ir.types import DataType
+
+__all__ = ["Encoder", "encoder_of", "in_order", "target_of"]
+
+Encoder = Callable[[Any], int]
+
+
+def in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments in the order of the function's.  Raises TypeError as a call of a function does."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}(): {error}") from None
+    return tuple(bound.arguments.values())
+
+
+def target_of(arrays: Sequence[Any]) -> str:
+    """cuda for arrays on a GPU, else cpu."""
+    for array in arrays:
+        if hasattr(array, "__cuda_array_interface__"):
+            return "cuda"
+    return "cpu"
+
+
+_F32, _F64 = struct.Struct("<f"), struct.Struct("<d")
+
+
+def encoder_of(owner: str, param: Param) -> Encoder:
+    """What makes a word of a number.  Raises BadInputs for what the type does not hold."""
+    from ..runtime.arrays import encode_spec
+    from ..runtime.dispatcher import BadInputs
+    from ..runtime.params import word
+
+    dtype = param.dtype
+
+    def general(value: Any) -> int:
+        try:
+            return word(encode_spec(value, dtype), param)
+        except ValueError as error:
+            raise BadInputs(f"{owner}: {param.name} is {dtype}: {error}") from None
+
+    if dtype is DataType.F32 or dtype is DataType.F64:
+        pack = (_F32 if dtype is DataType.F32 else _F64).pack
+
+        def of_float(value: Any) -> int:
+            if type(value) is float and value == value:
+                try:
+                    return int.from_bytes(pack(value), "little")
+                except OverflowError:  # beyond the largest it is inf
+                    pass
+            return general(value)
+
+        return of_float
+    if dtype.is_int and not dtype.is_signed:
+        limit = 1 << (dtype.bits or 0)
+        return lambda value: value if type(value) is int and 0 <= value < limit else general(value)
+    return general

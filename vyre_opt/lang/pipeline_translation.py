@@ -1,0 +1,552 @@
+"""A Python function as a pipeline: its launches, its buffers, and their sizes as expressions of lengths.
+
+def count(text: Read[u8], lines: Write[u32])               pipeline @count {
+    decoded = vyre.buffer(u8, len(text) // 2)                 buffer @text    : u8[?] read
+    hex_decode[...](text, decoded)                            buffer @decoded : u8[div(len(@text), 2)]
+    count_lines[...](decoded, lines)                          launch @hex_decode grid(...) (@text, @decoded)
+"""
+
+from __future__ import annotations
+
+import ast
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
+from ..ir.grids import Extent, GridCall
+from ..ir.literals import Literal
+from ..ir.ops import NAMED_KERNELS
+from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
+from ..ir.program import AccessMode, Buffer, Module, Param, Program
+from ..ir.types import DataType
+from ..ir.verifier import verify
+from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
+from .python_source import FunctionSource, Unsupported
+from .types import Array, scalar_type
+from .unsupported import EXPRESSIONS, STATEMENTS
+
+__all__ = ["translate_pipeline"]
+
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "div",
+}
+_FUNCTIONS: dict[Any, str] = {ceil_div: "ceil_div", min: "min", max: "max"}
+"""Names of functions of grids (see ir/grids.py)."""
+
+_ONLY_HERE = "a pipeline launches programs, and computes sizes and grids only"
+MAX_CALLS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A whole number that each call computes."""
+
+    extent: GridCall
+
+
+@dataclass(frozen=True, slots=True)
+class _Param:
+    """A number that each call gives."""
+
+    param: Param
+
+
+_Binding = _Constant | _Size | _Param | Buffer | tuple[Any, ...]
+
+
+def translate_pipeline(function: Callable[..., Any]) -> Module:
+    """The module with the pipeline of a function, and the programs that it launches.
+
+    Raises DiagnosticError, located in the files of the functions.
+    """
+    source = FunctionSource(function)
+    pipeline = Pipeline(source.name, loc=source.location(source.tree))
+    module = Module(source=source.source)
+    builder = _Builder(module, pipeline)
+    t = _Translator(source, builder, pipeline.stages)
+    t.declare_arguments()
+    t.block(source.tree.body)
+    if builder.diagnostics:
+        raise DiagnosticError(builder.diagnostics)
+    module.add(pipeline)
+    errors = [d for d in verify(module) if d.severity == "error"]
+    if errors:
+        raise DiagnosticError(errors)
+    return module
+
+
+class _Builder:
+    """The pipeline that is built, and its programs.  `calls`: the functions of pipelines that are being called."""
+
+    def __init__(self, module: Module, pipeline: Pipeline) -> None:
+        self.module, self.pipeline = module, pipeline
+        self.diagnostics: list[Diagnostic] = []
+        self.calls: list[Any] = []
+        self._programs: dict[int, Program] = {}
+
+    def program(self, kernel: Any) -> Program:
+        """The program of a kernel in the module; two kernels of one name get two names."""
+        known = self._programs.get(id(kernel))
+        if known is None:
+            known = kernel.program()
+            base, number = known.name, 1
+            while known.name in self.module.programs or known.name == self.pipeline.name:
+                number += 1
+                known.name = f"{base}_{number}"
+            self._programs[id(kernel)] = known
+            self.module.add(known)
+        return known
+
+    def buffer(self, name: str, dtype: DataType, size: Extent | None, loc: Any) -> Buffer:
+        """A buffer of the pipeline's own."""
+        fresh, number = name, 1
+        while fresh in self.pipeline.buffers:
+            number += 1
+            fresh = f"{name}_{number}"
+        count = size if isinstance(size, int) else None
+        buffer = Buffer(fresh, dtype, count, None, loc=loc, size=None if isinstance(size, int) else size)
+        self.pipeline.buffers[fresh] = buffer
+        return buffer
+
+
+class _Translator:
+    """Translates the statements of one function.  `stages`: where its launches go."""
+
+    def __init__(self, source: FunctionSource, builder: _Builder, stages: list[Stage]) -> None:
+        self.source, self.builder, self.stages = source, builder, stages
+        self.env: dict[str, _Binding] = {}
+
+    # --- arguments
+
+    def declare_arguments(self) -> None:
+        """The arguments of the pipeline as its buffers and params."""
+        arguments = self.source.tree.args
+        for argument in (arguments.vararg, arguments.kwarg):
+            if argument is not None:
+                self.report(
+                    Unsupported(argument, "a pipeline has no * and ** arguments", "name each argument")
+                )
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            try:
+                self.env[argument.arg] = self._declared(argument)
+            except Unsupported as error:
+                self.report(error)
+
+    def _declared(self, argument: ast.arg) -> _Binding:
+        name, loc, pipeline = argument.arg, self.source.location(argument), self.builder.pipeline
+        if argument.annotation is None:
+            help = f"write {name}: Read[f32] for an array that is read, {name}: u32 for a number"
+            raise Unsupported(argument, f"the argument {name} has no type", help)
+        annotation = self.constant(argument.annotation, "the type of an argument")
+        scalar = scalar_type(annotation)
+        if scalar is not None:
+            param = pipeline.params[name] = Param(name, scalar, loc=loc)
+            return _Param(param)
+        origin, elements = typing.get_origin(annotation), typing.get_args(annotation)
+        element = scalar_type(elements[0]) if len(elements) == 1 else None
+        if not (isinstance(origin, type) and issubclass(origin, Array)) or element is None or origin is Array:
+            help = "write Read[f32], Write[f32] or ReadWrite[f32] for an array, u32 for a number"
+            raise Unsupported(argument, "this is no type of an argument of a pipeline", help)
+        live = origin.access is AccessMode.READ_WRITE
+        access = None if live else origin.access
+        is_out = live or origin.access is AccessMode.WRITE
+        buffer = Buffer(name, element, None, access, None, live, is_out, loc)
+        pipeline.buffers[name] = buffer
+        return buffer
+
+    # --- statements
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            try:
+                self.statement(statement)
+            except Unsupported as error:
+                self.report(error)
+
+    def report(self, error: Unsupported) -> None:
+        if not error.message:
+            return
+        diagnostic = Diagnostic("error", error.message, self.source.location(error.node), help=error.help)
+        self.builder.diagnostics.append(diagnostic)
+
+    def statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Pass) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
+            return
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            self._call(node.value)
+        elif isinstance(node, ast.Assign):
+            self._assign(node)
+        elif isinstance(node, ast.For):
+            self._repeat(node)
+        elif isinstance(node, ast.If):
+            test = self.constant(node.test, "the condition of an if in a pipeline")
+            self.block(node.body if test else node.orelse)
+        elif isinstance(node, ast.Return) and node.value is None:
+            raise Unsupported(node, "a pipeline has no return", "write if and else around constants")
+        else:
+            message, help = STATEMENTS.get(type(node), (_ONLY_HERE, None))
+            raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)
+
+    def _assign(self, node: ast.Assign) -> None:
+        binding = self._own_buffer(node) or self.expression(node.value)
+        for target in node.targets:
+            self._bind(target, binding)
+
+    def _bind(self, target: ast.expr, binding: _Binding) -> None:
+        if isinstance(target, ast.Name):
+            self.env[target.id] = binding
+        elif (
+            isinstance(target, ast.Tuple) and isinstance(binding, tuple) and len(binding) == len(target.elts)
+        ):
+            for name, part in zip(target.elts, binding, strict=True):
+                self._bind(name, part)
+        else:
+            raise Unsupported(target, "a pipeline assigns names only", "store in arrays in a program")
+
+    def _own_buffer(self, node: ast.Assign) -> Buffer | None:
+        """`decoded = vyre.buffer(u8, n)`."""
+        call = node.value
+        if not isinstance(call, ast.Call):
+            return None
+        callee = self._maybe_constant(call.func)
+        if callee is not INTRINSICS["buffer"]:
+            return None
+        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            raise Unsupported(node, "a buffer has one name: t = vyre.buffer(f32, n)")
+        if len(call.args) != 2 or call.keywords:
+            raise Unsupported(call, "a buffer has a type and a size: vyre.buffer(f32, n)")
+        dtype = scalar_type(self.constant(call.args[0], "the type of a buffer"))
+        if dtype is None:
+            raise Unsupported(call.args[0], "the elements of a buffer have a type such as f32")
+        return self.builder.buffer(
+            node.targets[0].id, dtype, self.extent(call.args[1]), self.source.location(call)
+        )
+
+    def _repeat(self, node: ast.For) -> None:
+        call = node.iter
+        if isinstance(call, ast.Call) and self._maybe_constant(call.func) is range and len(call.args) == 1:
+            times = self.constant(call.args[0], "the rounds of a repeat")
+            if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+                raise Unsupported(call.args[0], f"a repeat is done 1 or more times, not {times!r}")
+            if any(
+                isinstance(n, ast.Name) and n.id == getattr(node.target, "id", None)
+                for s in node.body
+                for n in ast.walk(s)
+            ):
+                help = "write for k in vyre.static(range(n)), which is unrolled"
+                raise Unsupported(
+                    node.target, "a repeat does the same in each round, so its counter has no use", help
+                )
+            stage = Repeat(times, [], self.source.location(node))
+            outer, before, self.stages = self.stages, dict(self.env), stage.stages
+            self.block(node.body)
+            self.stages = outer
+            changed = next(
+                (n for n, b in before.items() if self.env.get(n) is not b and self.env.get(n) != b), None
+            )
+            if changed is not None:
+                help = (
+                    "write for _ in vyre.static(range(n)), which is unrolled, or launch twice in each round"
+                )
+                raise Unsupported(
+                    node,
+                    f"{changed} is another one after a round, and all rounds of a repeat are the same",
+                    help,
+                )
+            self.stages.append(stage)
+            return
+        try:
+            items = list(self.constant(node.iter, "what a loop of a pipeline goes through"))
+        except TypeError:
+            raise Unsupported(
+                node.iter, "a loop of a pipeline is over range(n) or vyre.static(...)"
+            ) from None
+        for item in items:
+            self._bind(node.target, _Constant(item))
+            self.block(node.body)
+
+    # --- launches
+
+    def _call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Subscript):
+            self._launch(node, node.func)
+            return
+        callee = self.constant(node.func, "what a pipeline calls")
+        if isinstance(callee, NamedKernel):
+            self._named_kernel(node, callee.__name__)
+        elif callee is INTRINSICS["host_read"]:
+            if len(node.args) != 1 or node.keywords:
+                raise Unsupported(node, "host_read takes one buffer")
+            self.stages.append(HostRead(self._buffer(node.args[0]).name, self.source.location(node)))
+        elif hasattr(callee, "__vyre_pipeline__"):
+            self._inline(node, callee.__vyre_pipeline__)
+        elif hasattr(callee, "grid") and hasattr(callee, "module"):
+            if callee.grid is None:
+                name = self.source.text(node.func)
+                raise Unsupported(
+                    node,
+                    f"{name} is launched over a grid",
+                    f"write {name}[vyre.ceil_div(n, {callee.workgroup[0]})](...)",
+                )
+            self._stage(node, callee, callee.grid)
+        else:
+            raise Unsupported(
+                node, _ONLY_HERE, f"put @vyre.program on {self.source.text(node.func)}, and give it a grid"
+            )
+
+    def _launch(self, node: ast.Call, subscript: ast.Subscript) -> None:
+        kernel = self.constant(subscript.value, "what a pipeline launches")
+        if not (hasattr(kernel, "module") and hasattr(kernel, "workgroup")):
+            raise Unsupported(
+                subscript.value,
+                f"{self.source.text(subscript.value)} is no program",
+                "put @vyre.program on it",
+            )
+        parts = subscript.slice.elts if isinstance(subscript.slice, ast.Tuple) else [subscript.slice]
+        if not 1 <= len(parts) <= 3:
+            raise Unsupported(subscript.slice, "a grid has one to three extents")
+        extents = [self.extent(part) for part in parts]
+        if len(parts) == 1 and isinstance(self.expression(parts[0]), tuple):
+            raise Unsupported(subscript.slice, "write the extents of a grid in the brackets: [x, y]")
+        x, y, z = (*extents, 1, 1)[:3]
+        self._stage(node, kernel, (x, y, z))
+
+    def _stage(self, node: ast.Call, kernel: Any, grid: Any) -> None:
+        program = self.builder.program(kernel)
+        keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
+        if len(node.args) > len(kernel.parameters) or any(isinstance(a, ast.Starred) for a in node.args):
+            raise Unsupported(
+                node,
+                f"{program.name} takes {len(kernel.parameters)} arguments",
+                f"it is {program.name}({', '.join(kernel.parameters)})",
+            )
+        given = dict(zip(kernel.parameters, node.args, strict=False))
+        unknown = next((k for k in keywords if k not in kernel.parameters or k in given), None)
+        if unknown is not None:
+            raise Unsupported(
+                node, f"{program.name} takes no {unknown} here", suggest(unknown, kernel.parameters)
+            )
+        given |= keywords
+        missing = [name for name in kernel.parameters if name not in given]
+        if missing:
+            raise Unsupported(
+                node,
+                f"{program.name} needs {', '.join(missing)}",
+                f"it is {program.name}({', '.join(kernel.parameters)})",
+            )
+        buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
+        params = {name: self._param_value(given[name], param) for name, param in program.params.items()}
+        self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
+
+    def _buffer(self, node: ast.expr) -> Buffer:
+        binding = self.expression(node)
+        if not isinstance(binding, Buffer):
+            raise Unsupported(node, f"{self.source.text(node)} is no array")
+        return binding
+
+    def _param_value(self, node: ast.expr, param: Param) -> LaunchParam:
+        binding = self.expression(node)
+        if isinstance(binding, _Param):
+            return binding.param.name
+        if isinstance(binding, _Constant) and isinstance(binding.value, (bool, int, float)):
+            return _literal(binding.value)
+        if isinstance(binding, _Size):
+            raise Unsupported(
+                node,
+                "a launch passes constants and numbers of the pipeline, and this is computed at the call",
+                "compute it in the program, with len",
+            )
+        raise Unsupported(node, f"{param.name} is {param.dtype}, and this is no number")
+
+    def _named_kernel(self, node: ast.Call, name: str) -> None:
+        kernel = NAMED_KERNELS[name]
+        roles = [role.name for role in kernel.roles]
+        if len(node.args) != len(roles):
+            raise Unsupported(node, f"{name} takes {len(roles)} arrays", f"it is {name}({', '.join(roles)})")
+        params = {}
+        for keyword in node.keywords:
+            value = self.constant(keyword.value, f"a parameter of {name}")
+            if keyword.arg is None or not isinstance(value, int):
+                raise Unsupported(keyword, f"the parameters of {name} are whole numbers by name")
+            params[keyword.arg] = int(value)
+        buffers = tuple(self._buffer(argument).name for argument in node.args)
+        self.stages.append(KernelStage(name, buffers, params, self.source.location(node)))
+
+    def _inline(self, node: ast.Call, function: Callable[..., Any]) -> None:
+        """The stages of another pipeline in place of a call of it."""
+        source = FunctionSource(function)
+        calls = self.builder.calls
+        if function in calls or len(calls) >= MAX_CALLS:
+            raise Unsupported(node, f"{source.name} calls itself")
+        arguments = [*source.tree.args.posonlyargs, *source.tree.args.args]
+        if len(node.args) != len(arguments) or node.keywords:
+            raise Unsupported(node, f"{source.name} takes {len(arguments)} arguments in order")
+        inner = _Translator(source, self.builder, self.stages)
+        inner.env = {a.arg: self.expression(given) for a, given in zip(arguments, node.args, strict=True)}
+        calls.append(function)
+        before = len(self.builder.diagnostics)
+        inner.block(source.tree.body)
+        for diagnostic in self.builder.diagnostics[before:]:
+            diagnostic.note(f"{source.name} is called here", self.source.location(node))
+        calls.pop()
+
+    # --- expressions
+
+    def constant(self, node: ast.expr, what: str) -> Any:
+        binding = self.expression(node)
+        plain = _plain(binding)
+        if plain is None:
+            raise Unsupported(node, f"{what} is known before the pipeline runs; this is not")
+        return plain.value
+
+    def _maybe_constant(self, node: ast.expr) -> Any:
+        try:
+            return self.constant(node, "")
+        except Unsupported:
+            return None
+
+    def extent(self, node: ast.expr) -> Extent:
+        """An expression as a size."""
+        return self._as_extent(self.expression(node), node)
+
+    def _as_extent(self, binding: _Binding, node: ast.expr) -> Extent:
+        if isinstance(binding, _Size):
+            return binding.extent
+        if isinstance(binding, _Param):
+            if not binding.param.dtype.is_int:
+                raise Unsupported(
+                    node, f"{binding.param.name} is {binding.param.dtype}, and a size is a whole number"
+                )
+            return GridCall("param", (binding.param.name,))
+        if (
+            isinstance(binding, _Constant)
+            and isinstance(binding.value, int)
+            and not isinstance(binding.value, bool)
+        ):
+            return binding.value
+        raise Unsupported(node, f"{self.source.text(node)} is no whole number")
+
+    def expression(self, node: ast.expr) -> _Binding:
+        if isinstance(node, ast.Constant):
+            return _Constant(node.value)
+        if isinstance(node, ast.Name):
+            return self._name(node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node)
+        if isinstance(node, ast.Tuple):
+            return tuple(self.expression(item) for item in node.elts)
+        if isinstance(node, ast.BinOp):
+            return self._operation(node, _OPERATORS.get(type(node.op), ""), [node.left, node.right])
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            zero = ast.copy_location(ast.Constant(0), node)
+            return self._operation(node, "sub", [zero, node.operand])
+        if isinstance(node, ast.Call):
+            return self._function(node)
+        if isinstance(node, ast.Subscript):
+            return self._item(node)
+        if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.IfExp)):
+            return self._evaluated(node)
+        message, help = EXPRESSIONS.get(type(node), (_ONLY_HERE, None))
+        raise Unsupported(node, message, help)
+
+    def _name(self, node: ast.Name) -> _Binding:
+        if node.id in self.env:
+            return self.env[node.id]
+        if node.id in self.source.names:
+            return _Constant(self.source.names[node.id])
+        hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
+        raise Unsupported(node, f"{node.id} is not defined", hint)
+
+    def _attribute(self, node: ast.Attribute) -> _Binding:
+        base = self.expression(node.value)
+        if isinstance(base, Buffer) and node.attr == "size":
+            return _Size(GridCall("len", (base.name,)))
+        if not isinstance(base, _Constant):
+            raise Unsupported(
+                node, f"{self.source.text(node.value)} has no {node.attr} in a pipeline", "write len(x)"
+            )
+        try:
+            return _Constant(getattr(base.value, node.attr))
+        except AttributeError as error:
+            raise Unsupported(node, str(error), suggest(node.attr, dir(base.value))) from None
+
+    def _item(self, node: ast.Subscript) -> _Binding:
+        base, place = self.expression(node.value), self.constant(node.slice, "this index")
+        items = base if isinstance(base, tuple) else base.value if isinstance(base, _Constant) else None
+        if items is None:
+            raise Unsupported(node, "a pipeline reads no elements", "read them in a program")
+        try:
+            return items[place] if isinstance(base, tuple) else _Constant(items[place])
+        except (TypeError, LookupError) as error:
+            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+    def _operation(self, node: ast.expr, name: str, operands: Sequence[ast.expr]) -> _Binding:
+        bindings = [self.expression(operand) for operand in operands]
+        if all(isinstance(b, _Constant) for b in bindings):
+            return self._evaluated(node)
+        if not name:
+            raise Unsupported(node, "sizes and grids are computed by +, -, *, //, min, max and ceil_div")
+        a, b = (
+            self._as_extent(binding, operand) for binding, operand in zip(bindings, operands, strict=True)
+        )
+        return _Size(GridCall(name, (a, b)))
+
+    def _function(self, node: ast.Call) -> _Binding:
+        callee = self.constant(node.func, "what a pipeline calls")
+        if callee is len and len(node.args) == 1:
+            binding = self.expression(node.args[0])
+            if isinstance(binding, Buffer):
+                return _Size(GridCall("len", (binding.name,)))
+        if callee is static and len(node.args) == 1:
+            return _Constant(self.constant(node.args[0], "what is static"))
+        if len(node.args) == 2 and callee in (min, max, ceil_div):
+            return self._operation(node, _FUNCTIONS[callee], node.args)
+        if callee is INTRINSICS["buffer"]:
+            raise Unsupported(node, "a buffer has a name of its own", "assign it: t = vyre.buffer(f32, n)")
+        return self._evaluated(node)
+
+    def _evaluated(self, node: ast.expr) -> _Constant:
+        """An expression of constants, as Python computes it."""
+        names: dict[str, Any] = {}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name):
+                plain = _plain(self._name(inner))
+                if plain is None:
+                    raise Unsupported(inner, f"{inner.id} is not known before the pipeline runs")
+                names[inner.id] = plain.value
+        try:
+            code = compile(ast.Expression(ast.fix_missing_locations(node)), "<pipeline>", "eval")
+            return _Constant(eval(code, {"__builtins__": {}}, names))
+        except Exception as error:  # of the caller's constants: it may be anything
+            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+
+def _plain(binding: _Binding) -> _Constant | None:
+    """A binding of constants only."""
+    if isinstance(binding, _Constant):
+        return binding
+    if isinstance(binding, tuple):
+        parts = [_plain(part) for part in binding]
+        if all(part is not None for part in parts):
+            return _Constant(tuple(part.value for part in parts if part is not None))
+    return None
+
+
+def _literal(value: bool | int | float) -> Literal:
+    if isinstance(value, bool):
+        return "bool", str(value).lower()
+    if isinstance(value, int):
+        return "int", str(value)
+    return "float", repr(value)

@@ -1,0 +1,106 @@
+"""`@pipeline`: a Python function as a pipeline, which runs on the caller's arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..ir.printer import print_program
+from ..ir.program import Module
+from .arguments import Encoder, encoder_of, in_order, target_of
+from .pipeline_translation import translate_pipeline
+
+if TYPE_CHECKING:
+    from ..driver.in_place import InPlacePipeline
+    from ..driver.pipeline import PipelineExecutable
+    from ..runtime.dispatcher import Dispatcher
+
+__all__ = ["PipelineFunction", "pipeline"]
+
+
+def pipeline(function: Callable[..., Any]) -> PipelineFunction:
+    """A Python function as a pipeline of launches: `@pipeline`, called as `name(arguments)`."""
+    if not inspect.isfunction(function):
+        raise TypeError(f"@pipeline is for a function written with def, not {type(function).__name__}")
+    return PipelineFunction(function)
+
+
+class PipelineFunction:
+    """What `@pipeline` makes: a call runs the stages in order, in place on arrays, which decide where.
+
+    The default passes join launches first, where that is proven to give the same.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._target: str | Dispatcher | None = None
+        self._passes: str | None = "default"
+        self._calls: dict[Any, InPlacePipeline] = {}
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.function.__qualname__}>"
+
+    @property
+    def __vyre_pipeline__(self) -> Callable[..., Any]:
+        """The function, for a pipeline that calls this one."""
+        return self.function
+
+    def options(
+        self, *, target: str | Dispatcher | None = None, passes: str | None = "default"
+    ) -> PipelineFunction:
+        """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
+        other = PipelineFunction(self.function)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
+        other._target, other._passes = target, passes
+        return other
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs or len(args) != len(self.parameters):
+            args = in_order(self.function, args, kwargs)
+        arrays = [args[place] for place in self._array_places]
+        words = {name: encode(args[place]) for name, place, encode in self._scalars}
+        target = self._target if self._target is not None else target_of(arrays)
+        call = self._calls.get(target)
+        if call is None:
+            from ..driver.in_place import InPlacePipeline
+
+            call = self._calls.setdefault(target, InPlacePipeline(self.executable(target)))
+        call(arrays, words)
+
+    def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
+        """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""
+        from ..driver.compile import compile_module
+        from ..driver.pipeline import PipelineExecutable
+
+        executable = compile_module(self.module, self.function.__name__, target, {}, self._passes)
+        assert isinstance(executable, PipelineExecutable)
+        return executable
+
+    @functools.cached_property
+    def module(self) -> Module:
+        """The module of the pipeline, translated now if it was not.  Raises DiagnosticError."""
+        return translate_pipeline(self.function)
+
+    @functools.cached_property
+    def parameters(self) -> list[str]:
+        """The names of the arguments, in order."""
+        return list(inspect.signature(self.function).parameters)
+
+    @functools.cached_property
+    def _array_places(self) -> list[int]:
+        own = self.module.pipelines[self.function.__name__]
+        return [self.parameters.index(name) for name in own.buffers if name in self.parameters]
+
+    @functools.cached_property
+    def _scalars(self) -> list[tuple[str, int, Encoder]]:
+        own = sorted(self.module.pipelines[self.function.__name__].params.items())
+        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
+
+    def text(self, *, passes: str | None = None) -> str:
+        """The .vyre text of the pipeline and its programs, before passes or after those that are named."""
+        if passes is None:
+            return print_program(self.module)
+        return print_program(self.options(passes=passes).executable().module)
