@@ -69,13 +69,18 @@ Binding = Static | Value | BufferView | Unbound | tuple[Any, ...]
 
 def leaves(binding: Binding) -> list[Any]:
     """The parts of a tuple, of its tuples too; anything else is a part itself."""
-    if not isinstance(binding, tuple):
-        return [binding]
-    return [leaf for part in binding for leaf in leaves(part)]
+    parts = _parts(binding)
+    return [binding] if parts is None else [leaf for part in parts for leaf in leaves(part)]
 
 
 def rebuild(like: Binding, parts: list[Any]) -> Any:
     """A binding of the shape of `like` with other leaves, which are taken from `parts`."""
-    if not isinstance(like, tuple):
-        return parts.pop(0)
-    return tuple(rebuild(part, parts) for part in like)
+    shape = _parts(like)
+    return parts.pop(0) if shape is None else tuple(rebuild(part, parts) for part in shape)
+
+
+def _parts(binding: Binding) -> tuple[Any, ...] | None:
+    """What a tuple consists of, one of constants too; None for what is none."""
+    if isinstance(binding, Static) and isinstance(binding.value, tuple):
+        return tuple(map(Static, binding.value))
+    return binding if isinstance(binding, tuple) else None

@@ -17,7 +17,7 @@ from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Value
 from ..ir.types import DataType
 from .bindings import Static
-from .inference import AnyType, Mismatch, OpenType, bind, known, settled
+from .inference import AnyType, OpenType, bind, known, settled, unify
 from .python_source import Unsupported
 
 __all__ = ["Emitter", "check_constant", "element_of", "type_of"]
@@ -107,11 +107,17 @@ class Emitter:
         self._constants.append((op, static, node))
         return op.results[0]
 
+    def blank(self, node: ast.AST) -> Value:
+        """A constant that nothing uses before it is replaced: 0 or false of the type that its uses ask for."""
+        op = self.op("const", (), (OpenType(False, is_any=True),), {"value": 0})
+        self._constants.append((op, Static(0), node))
+        return op.results[0]
+
     def adapted(self, static: Static, dtype: AnyType, node: ast.AST) -> Value:
         """A constant of the type of another operand.  Raises Mismatch, or Unsupported for a number that does not fit."""
         dtype = known(dtype)
-        if isinstance(static.value, bool) and dtype is not DataType.BOOL:
-            raise Mismatch(DataType.BOOL, dtype)
+        if isinstance(static.value, bool):
+            dtype = unify(dtype, DataType.BOOL)
         return self.constant(static, node, dtype)
 
     # --- settling

@@ -11,7 +11,7 @@ from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.types import DataType, TypeNameError
-from .bindings import Binding, BufferView, Static, Unbound, leaves
+from .bindings import Binding, BufferView, Static, Unbound, leaves, rebuild
 from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
@@ -221,8 +221,7 @@ class Expressions:
         raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)
 
     def visit_tuple(self, node: ast.Tuple) -> Binding:
-        parts = tuple(self.expression(item) for item in node.elts)
-        return Static(tuple(p.value for p in parts if isinstance(p, Static))) if _all_static(parts) else parts
+        return tuple(self.expression(item) for item in node.elts)
 
     # --- operators
 
@@ -371,7 +370,11 @@ class Expressions:
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         value = self.as_value(binding, node)
         dtype = type_of(value)
-        if isinstance(dtype, OpenType) or dtype.element is not DataType.BOOL:
+        if isinstance(dtype, DataType) and dtype.is_vec and dtype.element.is_bool:
+            raise Unsupported(
+                node, "a condition is one bool, not one for each lane", "write vyre.select(c, a, b)"
+            )
+        if dtype is not DataType.BOOL:
             text = self.source.text(node)
             raise Unsupported(node, f"a condition is a bool, and {text} is a number", f"write {text} != 0")
         return value
@@ -449,40 +452,38 @@ class Expressions:
         if is_free:  # then both may be computed, which is cheaper than a branch
             for block in blocks:
                 self.emitter.block.ops += block.ops
-        a, b = bindings
-        if isinstance(a, tuple) or isinstance(b, tuple):
-            raise Unsupported(node, "a conditional expression gives one value", "write if and else")
+        a, b = (leaves(binding) for binding in bindings)
+        if len(a) != len(b):
+            raise Unsupported(node, "the two values are tuples of different lengths")
+        places = (self.emitter.block, self.emitter.block) if is_free else blocks
+        pairs = [self._branch_values(node, x, y, places) for x, y in zip(a, b, strict=True)]
         if is_free:
-            x, y, dtype = self._branch_values(node, a, b, None)
-            return self.emitter.value("select", (condition, x, y), dtype)
-        x, y, dtype = self._branch_values(node, a, b, blocks)
-        for block, value in zip(blocks, (x, y), strict=True):
+            chosen = [self.emitter.value("select", (condition, x, y), type_of(x)) for x, y in pairs]
+            return rebuild(bindings[0], chosen)  # type: ignore[no-any-return]
+        for block, values in zip(blocks, zip(*pairs, strict=True), strict=True):
             with self.emitter.at(block):
-                self.emitter.op("yield", (value,))
-        return self.emitter.op("if", (condition,), (dtype,), regions=blocks).results[0]
+                self.emitter.op("yield", values)
+        op = self.emitter.op("if", (condition,), [type_of(x) for x, _ in pairs], regions=blocks)
+        return rebuild(bindings[0], list(op.results))  # type: ignore[no-any-return]
 
     def _branch_values(
-        self, node: ast.IfExp, a: Binding, b: Binding, blocks: tuple[Block, Block] | None
-    ) -> tuple[Value, Value, AnyType]:
+        self, node: ast.IfExp, a: Binding, b: Binding, places: tuple[Block, Block]
+    ) -> tuple[Value, Value]:
         """The values of both branches, of one type; a literal's constant stands in its branch."""
-        first, second = blocks or (self.emitter.block, self.emitter.block)
-        if isinstance(a, Static) and isinstance(b, Static):
-            with self.emitter.at(first):
-                x = self.as_value(a, node.body)
-            with self.emitter.at(second):
-                y = self.as_value(b, node.orelse)
-        elif isinstance(a, Static):
+        first, second = places
+        if isinstance(a, Static) and not isinstance(b, Static):
             y = self.as_value(b, node.orelse)
             with self.emitter.at(first):
-                x = self.as_value(a, node.body, type_of(y))
-        else:
+                return self.as_value(a, node.body, type_of(y)), y
+        with self.emitter.at(first):
             x = self.as_value(a, node.body)
-            with self.emitter.at(second):
-                y = self.as_value(b, node.orelse, type_of(x))
+        with self.emitter.at(second):
+            y = self.as_value(b, node.orelse, type_of(x) if isinstance(b, Static) else None)
         try:
-            return x, y, unify(type_of(x), type_of(y))
+            unify(type_of(x), type_of(y))
         except Mismatch:
             raise self.mixed(node, node.body, node.orelse, type_of(x), type_of(y)) from None
+        return x, y
 
     # --- arrays
 
@@ -604,10 +605,6 @@ def _static_of(obj: Any) -> Static:
 
 def _plain(binding: Binding) -> Any:
     return tuple(map(_plain, binding)) if isinstance(binding, tuple) else binding.value  # type: ignore[union-attr]
-
-
-def _all_static(parts: Sequence[Binding]) -> bool:
-    return all(isinstance(part, Static) for part in parts)
 
 
 def _is_free(block: Block) -> bool:

@@ -13,16 +13,16 @@ __all__ = ["AnyType", "Mismatch", "OpenType", "bind", "flags_of", "known", "sett
 
 
 class OpenType:
-    """A number's type that is not known yet.
+    """A type that is not known yet: of a number, or where it `is_any` of a bool, too.
 
-    `same_as`: what it has turned out to be.  `is_float`: whether a literal with a point has it.  `lanes`: of a vector
-    that literals were spread over, else 1.  `reason`: the place of the value that it took its type from.
+    `same_as`: what it has turned out to be.  `is_float`: whether a literal with a point has it.
+    `reason`: the place of the value that it took its type from.
     """
 
-    __slots__ = ("is_float", "reason", "same_as")
+    __slots__ = ("is_any", "is_float", "reason", "same_as")
 
-    def __init__(self, is_float: bool) -> None:
-        self.is_float = is_float
+    def __init__(self, is_float: bool, is_any: bool = False) -> None:
+        self.is_float, self.is_any = is_float, is_any
         self.same_as: AnyType | None = None
         self.reason: Location | None = None
 
@@ -76,7 +76,10 @@ def bind(open_type: OpenType, dtype: AnyType, reason: Location | None) -> AnyTyp
     """Let an open type be another one.  Raises Mismatch where that is no type of its literals."""
     if isinstance(dtype, OpenType):
         dtype.is_float |= open_type.is_float
-    elif not (dtype.element.is_float or (dtype.element.is_int and not open_type.is_float)):
+        dtype.is_any &= open_type.is_any
+    elif not open_type.is_any and not (
+        dtype.element.is_float or (dtype.element.is_int and not open_type.is_float)
+    ):
         raise Mismatch(open_type, dtype)
     open_type.same_as, open_type.reason = dtype, reason
     return dtype

@@ -53,27 +53,44 @@ def floor_rem(emitter: Emitter, op: Op) -> Value:
 
 
 def float_remainder(emitter: Emitter, op: Op) -> Value:
-    """The remainder of floats, of the sign of the divisor; 0.0 for a multiple has that sign too."""
+    """The remainder of floats, of the sign of the divisor, 0.0 for a multiple too."""
     (a, b), dtype = op.operands, op.results[0].type
-    zero = emitter.number(0.0, dtype)
     remainder = emitter.value("rem", (a, b), dtype)
+    is_rest, is_off = _float_tests(emitter, remainder, b, dtype)
+    moved = emitter.value("select", (is_off, emitter.value("add", (remainder, b), dtype), remainder), dtype)
+    # a zero of the sign of b: 0 * b would be NaN where b is inf
     flag = dtype.with_element(DataType.BOOL)
-    is_off = emitter.value(
-        "ne", (emitter.value("lt", (remainder, zero), flag), emitter.value("lt", (b, zero), flag)), flag
+    is_negative = emitter.value("lt", (b, emitter.number(0.0, dtype)), flag)
+    zero = emitter.value(
+        "select", (is_negative, emitter.number(-0.0, dtype), emitter.number(0.0, dtype)), dtype
     )
-    is_rest = emitter.value("ne", (remainder, zero), flag)
-    more = emitter.value("add", (remainder, b), dtype)
-    moved = emitter.value("select", (emitter.value("and", (is_off, is_rest), flag), more, remainder), dtype)
-    signed_zero = emitter.value("mul", (zero, b), dtype)  # of the sign of b; no remainder is 0 where b is inf
-    return emitter.value("select", (is_rest, moved, signed_zero), dtype)
+    return emitter.value("select", (is_rest, moved, zero), dtype)
 
 
 def float_floor_div(emitter: Emitter, op: Op) -> Value:
-    """The quotient of floats rounded down: (a - a % b) / b, which is nearly whole, to the nearest whole number."""
+    """The quotient of floats rounded down: of a - rem(a, b), which is nearly a multiple; by 0 it is a / b."""
     (a, b), dtype = op.operands, op.results[0].type
-    remainder = float_remainder(emitter, op)
-    multiple = emitter.value("sub", (a, remainder), dtype)
-    return emitter.value("round_even", (emitter.value("div", (multiple, b), dtype),), dtype)
+    flag, emit = dtype.with_element(DataType.BOOL), emitter.value
+    remainder = emit("rem", (a, b), dtype)
+    _, is_off = _float_tests(emitter, remainder, b, dtype)
+    plain = emit("div", (emit("sub", (a, remainder), dtype), b), dtype)
+    one, zero = emitter.number(1.0, dtype), emitter.number(0.0, dtype)
+    quotient = emit("select", (is_off, emit("sub", (plain, one), dtype), plain), dtype)
+    whole = emit("floor", (quotient,), dtype)
+    is_nearer = emit("gt", (emit("sub", (quotient, whole), dtype), emitter.number(0.5, dtype)), flag)
+    nearest = emit("select", (is_nearer, emit("add", (whole, one), dtype), whole), dtype)
+    exact = emit("div", (a, b), dtype)
+    signed_zero = emit("mul", (zero, exact), dtype)
+    result = emit("select", (emit("eq", (quotient, zero), flag), signed_zero, nearest), dtype)
+    return emit("select", (emit("eq", (b, zero), flag), exact, result), dtype)
+
+
+def _float_tests(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) -> tuple[Value, Value]:
+    """Whether a remainder is not 0, and whether it is not 0 and has not the sign of the divisor."""
+    zero, flag, emit = emitter.number(0.0, dtype), dtype.with_element(DataType.BOOL), emitter.value
+    is_rest = emit("ne", (remainder, zero), flag)
+    differs = emit("ne", (emit("lt", (remainder, zero), flag), emit("lt", (b, zero), flag)), flag)
+    return is_rest, emit("and", (is_rest, differs), flag)
 
 
 def _is_off(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) -> Value:

@@ -596,7 +596,7 @@ class Statements(Expressions):
         if _returns(body):
             names.append(RETURN)
             if self.returns:
-                self._begin_result(body)
+                self._begin_result(node, body)
                 names.append(RESULT)
         carried: list[tuple[str, Binding]] = []
         for name in [*extra, *names]:
@@ -616,14 +616,14 @@ class Statements(Expressions):
         value.name = _plain_name(name)
         return value
 
-    def _begin_result(self, body: Sequence[ast.stmt]) -> None:
-        """A function may return in a loop: until then its result is 0."""
+    def _begin_result(self, node: ast.stmt, body: Sequence[ast.stmt]) -> None:
+        """A function may return in a loop: until then its result is anything."""
         if isinstance(self.env.get(RESULT), (Value, tuple)):
             return
         returned = next(n for s in body for n in _walk(s) if isinstance(n, ast.Return))
         count = len(returned.value.elts) if isinstance(returned.value, ast.Tuple) else 1
-        zeros = tuple(Static(0) for _ in range(count))
-        self.env[RESULT] = zeros if isinstance(returned.value, ast.Tuple) else Static(0)
+        blanks = tuple(self.emitter.blank(node) for _ in range(count))
+        self.env[RESULT] = blanks if isinstance(returned.value, ast.Tuple) else blanks[0]
 
     def _bind(self, carried: list[tuple[str, Binding]], values: Sequence[Value]) -> None:
         remaining = list(values)
