@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir import arith
 from ..ir.diagnostics import suggest
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Value
@@ -116,13 +116,7 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
         if isinstance(value, bool):
             value = int(value)
         if isinstance(value, float) and dtype.is_int:
-            if not math.isfinite(value) or value != int(value):
-                raise Unsupported(
-                    argument,
-                    f"{value} is no whole number",
-                    f"write {dtype}({math.floor(value) if math.isfinite(value) else 0})",
-                )
-            value = int(value)
+            value = arith.convert(arith.encode_float(value, DataType.F64), DataType.F64, dtype)
         return t.as_value(Static(value, binding.loc), argument, dtype)
     value = t.as_value(binding, argument)
     source = type_of(value)

@@ -198,7 +198,7 @@ def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
     types |= {builder.linear: "i32", builder.group: "i64"}
     types.update(dict.fromkeys((*builder.group_ids, *builder.extents), "i32"))
     types.update(dict.fromkeys(builder.pointers.values(), "ptr"))
-    types.update(dict.fromkeys(builder.counts.values(), "i64"))
+    types.update(dict.fromkeys((*builder.counts.values(), *builder.params.values()), "i64"))
     if emitter.mask is not None:
         types[emitter.mask] = FLAGS
     for op in ops:

@@ -1,0 +1,61 @@
+"""Random kernels give what CPython gives, on ref and cpu, before passes and after them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.python_kernels import python_kernel
+from support.python_oracle import run_as_python
+
+from vyre_opt.lang import Kernel
+
+SEEDS = range(60)
+MORE = range(60, 2000)
+
+
+def kernel_of(seed: int, folder: Path) -> Kernel:
+    path = folder / f"kernel_{seed}.py"
+    path.write_text(python_kernel(seed))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kernel: Kernel = module.kernel
+    return kernel
+
+
+def arguments(seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    ints = [rng.integers(-50, 50, 24).astype(np.int32) for _ in range(2)]
+    floats = [(rng.integers(-80, 80, 24) / 8).astype(np.float32) for _ in range(2)]
+    return [int(rng.integers(-9, 9)), float(rng.integers(-9, 9)) / 2, ints[0], floats[0], ints[1], floats[1]]
+
+
+def check(seed: int, folder: Path) -> None:
+    kernel = kernel_of(seed, folder)
+    expected = arguments(seed)
+    run_as_python(kernel, (3,), expected)
+    for target in ("ref", "cpu"):
+        for passes in (None, "default"):
+            actual = arguments(seed)
+            kernel.options(target=target, passes=passes)[3](*actual)
+            for want, got in zip(expected[2:], actual[2:], strict=True):
+                same = (want == got) | ((want != want) & (got != got))
+                assert same.all(), (seed, target, passes, np.flatnonzero(~same), want[~same], got[~same])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_kernels(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(MORE.start, MORE.stop, 97))
+def test_more_random_kernels(first: int, tmp_path: Path) -> None:
+    for seed in range(first, min(first + 97, MORE.stop)):
+        check(seed, tmp_path)
