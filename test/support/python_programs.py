@@ -228,4 +228,4 @@ CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
 def same_bits(want: np.ndarray, got: np.ndarray) -> np.ndarray:
     """For each element, whether two arrays have the same bits; any two NaNs are the same."""
     both_nan = np.isnan(want) & np.isnan(got) if want.dtype.kind == "f" else np.zeros(want.shape, bool)
-    return (want.view(f"u{want.itemsize}") == got.view(f"u{got.itemsize}")) | both_nan
+    return np.asarray((want.view(f"u{want.itemsize}") == got.view(f"u{got.itemsize}")) | both_nan)

@@ -6,7 +6,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.copies import copy_module
 from ..ir.printer import print_program
@@ -25,12 +25,22 @@ __all__ = ["Func", "Kernel", "Launch", "func", "program"]
 MAX_GRIDS = 64
 
 
+@overload
+def program(function: Callable[..., Any]) -> Kernel: ...
+
+
+@overload
+def program(
+    *, workgroup: int | Sequence[int] = 256, grid: int | Sequence[int] | None = None
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
 def program(
     function: Callable[..., Any] | None = None,
     *,
     workgroup: int | Sequence[int] = 256,
     grid: int | Sequence[int] | None = None,
-) -> Any:
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
 
     `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.

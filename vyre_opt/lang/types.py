@@ -7,7 +7,7 @@ A scalar type is a class, so that it may stand in an annotation; in a kernel, `f
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, cast
 
 from ..ir.program import AccessMode
 from ..ir.types import DataType
@@ -36,7 +36,13 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Scalar:
+if TYPE_CHECKING:
+    _Number = Any  # a value of a kernel has all operators, of which type checkers know nothing
+else:
+    _Number = object
+
+
+class Scalar(_Number):  # type: ignore[misc]
     """A scalar type.  `dtype`: that of the IR."""
 
     dtype: ClassVar[DataType]
@@ -106,6 +112,13 @@ class Array(Generic[T]):
     """An array argument.  `access`: what the kernel may do with it."""
 
     access: ClassVar[AccessMode]
+
+    if TYPE_CHECKING:  # what kernels do with it
+
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __len__(self) -> int: ...
+        def vec(self, lanes: int) -> Any: ...
 
 
 class Read(Array[T]):
