@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..diagnostics import Location, suggest
+from ..diagnostics import Location
 from ..literals import unquote
 from ..loops import BOUND_NAMES
 from ..ops import NAMED_KERNELS, OPS
@@ -159,7 +159,8 @@ class ControlActions(OpActions):
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""
         if name not in NAMED_KERNELS:
-            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, NAMED_KERNELS))
+            help = self.advice(name, "op", NAMED_KERNELS)
+            self.name_error(f"unknown kernel {name}", place, place + len(name), help)
             return {}
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():

@@ -41,8 +41,8 @@ class Actions(Protocol):
     and then the values of its parts.
     """
 
-    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
-        """`token` does not fit in `state`; `values` were built of the statement it stands in.
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token, start: int) -> None:
+        """`token` does not fit in `state`; `values` were built of the statement it stands in, from `start` on.
 
         `preceding` is the value before those: the list of earlier statements, or something else.
         """
@@ -60,7 +60,8 @@ class Actions(Protocol):
         """Nothing more is read; `values` is the whole stack."""
 
     @property
-    def error_count(self) -> int: ...
+    def distinct_errors(self) -> int:
+        """The errors so far, each mistake once however often the text makes it."""
 
 
 class ParserStack:
@@ -220,8 +221,9 @@ class _Recoverer:
         lists = _list_states(tables)
         depth = max((d for d, s in enumerate(stack.states) if s in lists), default=0)
         sign = self._insertion(token)
-        actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token)
-        if actions.error_count >= MAX_ERRORS or token.terminal == tables.number(END):
+        start = stack.offsets[depth] if depth < len(stack.offsets) else token.start
+        actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token, start)
+        if actions.distinct_errors >= MAX_ERRORS or token.terminal == tables.number(END):
             actions.aborted(stack.values)
             return None
         if sign:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..diagnostics import Location, suggest
+from ..diagnostics import Location
 from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
 from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, Note, Repeat, Stage
 from .generic_actions import GenericActions
@@ -61,7 +61,7 @@ class StageActions(GenericActions):
                 return 1
         elif name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
-            help = suggest(name, known) or f"there are {', '.join(known)}"
+            help = self.advice(name, "extent", known) or f"there are {', '.join(known)}"
             self.error(f"a grid has no function {name}", place, end, help=help)
             return 1
         elif len(args) != 2 or any(isinstance(arg, str) for arg in args):
