@@ -13,6 +13,7 @@ from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
     PAIRS,
+    Choice,
     GroupedCommand,
     checked,
     color_option,
@@ -97,7 +98,7 @@ BUFFERS, RUN = "Buffers", "Run"
     "--target",
     "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
     RUN,
-    type=click.Choice(("ref", "cpu", "cuda")),
+    type=Choice(("ref", "cpu", "cuda"), "run_target"),
     default="cpu",
     show_default=True,
 )

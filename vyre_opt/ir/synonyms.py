@@ -452,7 +452,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("C", "int32_t", "%r = const 1 : i32", "the type stands behind the op"),
         ("C", "bool", "%r = const true : bool", "the type stands behind the op"),
         ("CUDA", "half __half", "%r = const 1.0 : f16", "the type stands behind the op"),
-        ("CUDA", "float4", "%r = splat %a : vec<4 x f32>", "the type stands behind the op"),
+        ("CUDA", "float4", "%r = vector %a, %b : vec<2 x f32>", "the type stands behind the op"),
         ("", "f32", "%r = const 1.0 : f32", "the type stands behind the op"),
         ("", "f16", "%r = const 1.0 : f16", "the type stands behind the op"),
         ("", "i32", "%r = const 1 : i32", "the type stands behind the op"),
@@ -514,7 +514,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("LLVM", "ptr", "u32", "an index; " + _MOVES_NOTHING),
         ("PTX", "b8", "u8"),
         ("PTX", "b16", "u16"),
-        ("PTX", "b32 .b32", "u32"),
+        ("PTX", "b32", "u32"),
         ("PTX", "b64", "u64"),
         ("PTX", "s8", "i8"),
         ("PTX", "s16", "i16"),
@@ -778,6 +778,8 @@ ROWS: tuple[Synonym, ...] = tuple(
 """Each word a row."""
 
 _AXES = tuple(f".{axis}" for axis in AXES)
+_GPU_FILLERS = re.compile(r"nvidia|geforce|tesla|[ _-]|sxm\d?|pcie|nvl|\d+gb$")
+"""What stands around the name of a GPU: `NVIDIA H100-SXM5-80GB`."""
 _PTX_TYPE = re.compile(r"[usbf](?:8|16|32|64)|bf16|pred|f16x2")
 
 
@@ -794,6 +796,8 @@ def lookup(word: str, places: Iterable[str]) -> Synonym | None:
     """The row of a word in the first of `places` that has it, whatever its case."""
     index, lower = _by_word(), word.lower()
     for place in places:
+        if place in ("target", "run_target") and (place, lower) not in index:
+            lower = _GPU_FILLERS.sub("", lower)
         if row := index.get((place, lower)):
             return row._replace(word=word)
         if lower[-2:] in _AXES and (row := index.get((place, f"{lower[:-2]}.x"))):

@@ -102,9 +102,8 @@ def _is_other(first: re.Match[str], statement: Statement) -> bool:
     """Whether the first word of a statement is a word of ours, a name that is assigned to, or a type that is called."""
     word, behind = first["word"], statement.line[first.end("word") :].lstrip()
     if statement.place == "op":
-        is_cast = behind.startswith("(") and (
-            word in DataType.all_names() or lookup(word, ("type",)) is not None
-        )
+        is_type = word in DataType.all_names() or lookup(word, ("type",)) is not None
+        is_cast = is_type and re.match(r"\(\s*%?\w+\s*\)", behind) is not None
         is_assigned = not first[0].startswith("%") and re.match(r"=(?!=)", behind) is not None
         return word in OPS or word in ("buffer", "else", "do") or is_cast or is_assigned
     return statement.place == "stage" and word in ("launch", "host_read", "repeat", "buffer")
@@ -249,7 +248,7 @@ def _copy(statement: Statement) -> Advice | None:
     if match := _NUMBER.match(statement.line):
         number = match["at"]
         dtype = "bool" if number in ("true", "false") else "f32" if "." in number else "u32"
-        help = f"write {match['result']} = const {_as_value(number)} : {dtype}"
+        help = f"write {match['result']} = const {number if dtype == 'bool' else _as_value(number)} : {dtype}"
         return statement.at(*match.span("at"), "expected an op", help)
     return None
 
@@ -280,12 +279,12 @@ def _definition(statement: Statement) -> Advice | None:
 def _right_side(statement: Statement, assigned: re.Match[str]) -> str:
     """What the right side of `name = ...` is here, for the end of a help line; "" if that is not known."""
     line = f"%{assigned['at']} = {statement.line[assigned.end() :]}"
-    operation = _operation(replace(statement, line=line, error=0, error_end=len(line)))
-    if operation is not None:
-        return f": {operation.help.removeprefix('write ')}"
     word = _FIRST_WORD.match(line)
     row = lookup(word["word"], ("op",)) if word is not None else None
-    return f"; {row.help}" if row is not None else ""
+    if row is not None:
+        return f"; {row.help}"
+    operation = _operation(replace(statement, line=line, error=0, error_end=len(line)))
+    return f": {operation.help.removeprefix('write ')}" if operation is not None else ""
 
 
 def _cast(statement: Statement) -> Advice | None:

@@ -88,6 +88,7 @@ def _suggestion(
         else number
     )
     is_fraction = any(c in value for c in ".eE") and value[:2].lower() != "0x"
+    dtype = dtype or ("f32" if is_fraction else "u32")
     if dtype.endswith(("bool", "bool>")) != (value in ("true", "false")):
         dtype = "bool" if value in ("true", "false") else dtype
     name = next(n for n in ("%c", *(f"%c{k}" for k in range(1, len(scope) + 2))) if n not in scope)
@@ -111,7 +112,7 @@ def _suggestion(
 def _type_of(
     op: str, statement: re.Match[str], before: str, scope: Mapping[str, Value], buffers: Mapping[str, Buffer]
 ) -> str:
-    """The type that a number among the operands was meant to have, as text."""
+    """The type that a number among the operands was meant to have, as text; "" if nothing says so."""
     if op in _CONDITIONS or (op == "select" and "," not in before):
         return "bool"
     if op in ("splat", "vector") and statement["type"]:
@@ -128,4 +129,4 @@ def _type_of(
         types.insert(0, buffers[buffer[1]].dtype)
     if types:
         return str(types[0])
-    return "f32" if OPS.get(op) is not None and OPS[op].types == "float" else "u32"
+    return "f32" if op in OPS and OPS[op].types == "float" else ""

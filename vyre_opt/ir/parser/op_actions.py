@@ -133,7 +133,10 @@ class OpActions(Scopes):
         try:
             operands, types, attrs = FORMATS[row.format].parse(row, tail)
         except (Malformed, LiteralError) as error:
-            self.malformed(row, tail, str(error), place, place, end)
+            if self._follows_buffer(place):  # a flag of another language that is an op here
+                self.unknown_word(name, place, is_bare=True)
+            else:
+                self.malformed(row, tail, str(error), place, place, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
 
@@ -152,12 +155,16 @@ class OpActions(Scopes):
             if number is not None:
                 self.error(number.message, number.start, number.end, number.help)
                 return
+        if (
+            tail is _EMPTY_TAIL
+        ):  # what follows the name is none of its parts, and would only be wrong once more
+            line_end = text.find("\n", place)
+            self.reported_until = len(text) if line_end < 0 else line_end
         following = _PARTS_BEHIND.match(text, behind)
         parts = list(_WORD.finditer(text, *following.span())) if following is not None else []
         kinds = [attr.name for attr in row.attrs if attr.kind == "word"]
         for part in parts:
             if synonym := lookup(part.group(), kinds):
-                self.reported_until = part.end()
                 self.error(f"{row.name}: {message}", *part.span(), synonym.help)
                 return
         word = parts[0].group() if parts else ""
@@ -181,8 +188,7 @@ class OpActions(Scopes):
             return
         line_end = text.find("\n", place)
         self.reported_until = len(text) if line_end < 0 else line_end
-        if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
-            # it follows a buffer declaration on the same line
+        if last is not None and self._follows_buffer(place):
             if not self.holes.is_invalid(last):
                 help = self.advice(name, "flag", BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
                 self.error("not a buffer flag", place, place + len(name), help=help)
@@ -192,6 +198,11 @@ class OpActions(Scopes):
             self.name_error(
                 f"unknown op {name[:40]}", place, place + len(name), self.advice(name, "op", known)
             )
+
+    def _follows_buffer(self, place: int) -> bool:
+        """Whether `place` lies behind the declaration of a buffer, on its line."""
+        loc = self.last_buffer.loc if self.last_buffer is not None else None
+        return loc is not None and "\n" not in self.source.text[loc.end : place]
 
     def finish(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..diagnostics import Diagnostic, Location, suggest
+from ..diagnostics import Location, suggest
 from ..ops import OPS
 from ..pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from ..program import Block, Buffer, Func, Op, Program, Spec
@@ -78,9 +78,14 @@ class RecoveringActions(ModuleActions):
             help = suggest(text, expected) or help
         if _VALUE.fullmatch(text) and message.startswith("unexpected"):
             message = f"an `=` is missing behind {text[:40]}, or an op before it"
+        opener = None
+        if not text or text == "else" or message == CLOSING_BRACE:
+            opener = self._opener(token.start)
+        if text == "else" and opener is not None and opener != self.source.text.find("{", self._item_start()):
+            message, help = CLOSING_BRACE, None  # that of the block before, or the else would fit
         error = self.error(message, token.start, max(token.end, token.start + 1), help=help)
-        if not text or message == CLOSING_BRACE:
-            self._name_opener(error, token.start)
+        if opener is not None and (not text or message == CLOSING_BRACE):
+            error.note("opened here", Location(self.source, opener, opener + 1))
 
     def discarded(self, values: list[Any], preceding: Any, start: int, end: int) -> None:
         self.is_incomplete, self.pending = True, None
@@ -150,13 +155,9 @@ class RecoveringActions(ModuleActions):
         from .literal_operands import literal_operand
 
         start, line_end = span
-        owner, last = self.owners[0] if self.owners else None, self.last_buffer
+        owner = self.owners[0] if self.owners else None
         place = "item" if owner is None else "stage" if isinstance(owner, Pipeline) else "op"
-        if (
-            last is not None
-            and last.loc is not None
-            and not self.source.text[last.loc.end : start].strip(" \t")
-        ):
+        if self._follows_buffer(start) and self.source.text[start] != "%":
             place = "flag"
         line = self.source.text[start:line_end].partition("//")[0]
         at, end = (min(max(offset - start, 0), len(line)) for offset in (token.start, token.end))
@@ -165,9 +166,11 @@ class RecoveringActions(ModuleActions):
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
             message = _UNKNOWN.get(row.place) or explain(self.source.text, tables.load(), state, token)[0]
+            if message.startswith("unexpected"):
+                message = "expected a program, a func or a pipeline"
             self.name_error(message.format(name), start + offset, start + offset + len(name), row.help)
-            if row.place == "flag" and last is not None:
-                self.holes.mark_invalid(last)
+            if row.place == "flag" and self.last_buffer is not None:
+                self.holes.mark_invalid(self.last_buffer)
         elif number is not None and number.start <= token.start:
             self.error(number.message, number.start, number.end, number.help)
         elif (advice := foreign_construct(statement)) is not None:
@@ -211,15 +214,16 @@ class RecoveringActions(ModuleActions):
         """Whether the statement with the error begins as a program, func or pipeline does."""
         return bool(values) and values[0] in _ITEMS
 
-    def _name_opener(self, error: Diagnostic, end: int) -> None:
-        """Note on an error at `end` which brace is not closed."""
+    def _opener(self, end: int) -> int | None:
+        """The offset of the brace that is most likely open at `end` by mistake."""
         from .unclosed_braces import unclosed_brace
 
+        return unclosed_brace(self.source.text, self._item_start(), end)
+
+    def _item_start(self) -> int:
+        """The offset of the name of the program, func or pipeline that is being read; 0 between them."""
         owner = self.owners[0] if self.owners else None
-        start = owner.loc.start if owner is not None and owner.loc is not None else 0
-        opener = unclosed_brace(self.source.text, start, end)
-        if opener is not None:
-            error.note("opened here", Location(self.source, opener, opener + 1))
+        return owner.loc.start if owner is not None and owner.loc is not None else 0
 
     def _misspelt(self, values: list[Any], end: int) -> bool:
         """Report the first word of a statement if no statement starts with it.

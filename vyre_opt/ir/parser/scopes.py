@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..diagnostics import Diagnostic, Location, Source
 from ..literals import LiteralError, read_int
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Op, Value
@@ -135,7 +135,7 @@ class Scopes:
         elif name in self.undefined:
             self.undefined[name].add_place(Location(self.source, place, place + len(name)))
         else:
-            help = self._lane_of(name) or suggest(name, self.scope)
+            help = self._lane_of(name) or self.advice(name, "op", self.scope)
             self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
         return Value(name[1:], UNKNOWN)
 

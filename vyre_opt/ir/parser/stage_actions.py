@@ -62,7 +62,7 @@ class StageActions(GenericActions):
         elif name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
             help = self.advice(name, "extent", known) or f"there are {', '.join(known)}"
-            self.error(f"a grid has no function {name}", place, end, help=help)
+            self.name_error(f"a grid has no function {name}", place, place + len(name), help)
             return 1
         elif len(args) != 2 or any(isinstance(arg, str) for arg in args):
             self.error(f"{name} takes two numbers", place, end, help=f"write {name}(len(@buffer), 256)")
