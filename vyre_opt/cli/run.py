@@ -92,7 +92,14 @@ BUFFERS, RUN = "Buffers", "Run"
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True), required=False)
 @option("--in inputs", "The contents of a buffer.", BUFFERS, metavar="NAME=FILE", **PAIRS)
-@option("--out outputs", "Where to write an output; - is stdout, raw.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option(
+    "--out outputs",
+    "Where to write an output; - is stdout, raw. A .npy file has the shape of the .npy inputs that are declared "
+    "with as many elements, if they have one shape.",
+    BUFFERS,
+    metavar="NAME=FILE",
+    **PAIRS,
+)
 @option("--len lengths", "Elements of a buffer of open size.", BUFFERS, metavar="NAME=N", **PAIRS)
 @option(
     "--target",
@@ -200,7 +207,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
         if _has_useless_grid(executable, options):
             return 2
-        arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths)
+        files = run_buffers.read_inputs(executable, options.inputs)
+        arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths)
         clock.lap("prepare")
         if options.autotune:
             from .run_tune import autotune_kernels
@@ -215,9 +223,9 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
         if options.check_against:
             expected = _run_unoptimized(module, executable, arguments, options.check_against, options)
-            run_report.compare(buffers, arrays, expected, options.tolerance)
-            if reads.left_out:
-                errors.write_stderr(f"check: the outputs agree{reads.omission()}\n")
+            lines = run_report.compare(buffers, arrays, expected, options.tolerance)
+            agree = f"check: {target} and {options.check_against} agree{reads.omission()}"
+            errors.write_stderr("\n  ".join([agree, *lines]) + "\n")
             clock.lap("check against ref")
         if options.check:
             _check(module, executable, arguments, buffers, arrays, reads.omission(), options)
@@ -230,7 +238,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         return 1
     except DispatchError as error:
         raise ToolError(str(error)) from None
-    _write_outputs(executable.signature, executable.outputs(outputs), options)
+    _write_outputs(executable.signature, executable.outputs(outputs), files, options)
     clock.lap("write")
     return 0
 
@@ -327,13 +335,22 @@ def _check(
     errors.write_stderr(f"check: {checked_launches}: no fault{agree}\n")
 
 
-def _write_outputs(signature: Signature, outputs: Mapping[str, np.ndarray], options: RunOptions) -> None:
-    """Write each output to its file, or print a summary of it if it has none."""
+def _write_outputs(
+    signature: Signature,
+    outputs: Mapping[str, np.ndarray],
+    inputs: Mapping[str, np.ndarray],
+    options: RunOptions,
+) -> None:
+    """Write each output to its file, or print a summary of it if it has none.
+
+    `inputs`: the arrays of the files that were read, whose shapes outputs may follow.
+    """
     from . import run_buffers, run_report
+    from .output_shapes import output_shape
 
     files = dict(options.outputs)
     for name, path in files.items():
-        run_buffers.write(outputs[name], path)
+        run_buffers.write(outputs[name].reshape(output_shape(signature, name, outputs[name], inputs)), path)
     buffers = {b.name: b for b in signature.outputs}
     for name, array in outputs.items():
         if name not in files:

@@ -14,7 +14,7 @@ from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
-from ..runtime.dispatcher import BadInputs, BadSpecs, OutputAlloc
+from ..runtime.dispatcher import BadInputs, BadSpecs, LocatedBadInputs, OutputAlloc
 
 __all__ = [
     "PYTHON",
@@ -132,12 +132,13 @@ def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) ->
 def set_specs(
     programs: Sequence[Program], values: Mapping[str, Any], title: str, syntax: CallSyntax = PYTHON
 ) -> None:
-    """Set the defaults of specialization constants to `values`, by name.  Raises BadSpecs, located at them.
+    """Set the defaults of specialization constants to `values`, by name.
 
-    Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
+    Raises BadSpecs, located at them, with all that are unknown, unfit or left without a value.  Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
     """
     from ..runtime.arrays import encode_spec
 
+    errors = []
     for name, value in values.items():
         plain = name.removeprefix("@")
         specs = [program.specs[plain] for program in programs if plain in program.specs]
@@ -145,7 +146,7 @@ def set_specs(
             known = list(dict.fromkeys(s for program in programs for s in program.specs))
             listed = ", ".join(f"@{s}" for s in known) or "none"
             message = f"{title} has no spec @{plain}; it has {listed}{_hint(plain, known)}"
-            raise BadSpecs([Diagnostic("error", message, programs[0].loc if programs else None)])
+            errors.append(Diagnostic("error", message, programs[0].loc if programs else None))
         for spec in specs:
             try:
                 if isinstance(value, str):
@@ -153,14 +154,27 @@ def set_specs(
                 else:
                     spec.default = encode_spec(value, spec.dtype)
             except (LiteralError, ValueError) as error:
-                message = f"spec @{plain} is {spec.dtype}: {error}"
-                raise BadSpecs([Diagnostic("error", message, spec.loc)]) from None
+                errors.append(Diagnostic("error", f"spec @{plain} is {spec.dtype}: {error}", spec.loc))
+    errors += _unset_specs(programs, {name.removeprefix("@") for name in values}, syntax)
+    if errors:
+        raise BadSpecs(errors)
+
+
+def _unset_specs(
+    programs: Sequence[Program], passed: Iterable[str], syntax: CallSyntax
+) -> Iterable[Diagnostic]:
+    """An error for each name of a constant without a value that is not `passed`; its other programs are notes."""
+    errors: dict[str, Diagnostic] = {}
     for program in programs:
         for name, spec in program.specs.items():
-            if spec.default is None:
-                advice = syntax.give_spec.format(name=name)
-                message = f"program @{program.name}: spec @{name} has no default; pass {advice}"
-                raise BadSpecs([Diagnostic("error", message, spec.loc)])
+            if spec.default is not None or name in passed:
+                continue
+            advice = syntax.give_spec.format(name=name)
+            message = f"program @{program.name}: spec @{name} has no default; pass {advice}"
+            first = errors.setdefault(name, Diagnostic("error", message, spec.loc))
+            if first.loc is not spec.loc:
+                first.add_place(spec.loc)
+    return errors.values()
 
 
 def check_names(
@@ -211,13 +225,27 @@ def bind(
         option = syntax.length.replace("={value}", "")
         counts = check_names(signature, lengths, signature.buffers, option, noun)
     missing = [b for b in signature.read if b.name not in arrays]
+    errors = []
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
         advice = ", ".join(syntax.give_input.format(name=b.name) for b in missing)
-        raise BadInputs(f"{signature.title} reads {names}, which nothing gives; pass {advice}")
-    return [
+        message = f"{signature.title} reads {names}, which nothing gives; pass {advice}"
+        errors.append(Diagnostic("error", message, missing[0].loc))
+    arguments = [
         _argument(signature, b, arrays.get(b.name), counts.get(b.name), syntax) for b in signature.buffers
     ]
+    for buffer, argument in zip(signature.buffers, arguments, strict=True):
+        if argument is None and buffer not in missing:
+            errors.append(_open_size(signature, buffer, syntax))
+    if errors:
+        raise LocatedBadInputs(errors)
+    return arguments
+
+
+def _open_size(signature: Signature, buffer: Buffer, syntax: CallSyntax) -> Diagnostic:
+    option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
+    advice = option.format(name=buffer.name, value="N")
+    return Diagnostic("error", f"buffer @{buffer.name} has an open size: pass {advice}", buffer.loc)
 
 
 def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -235,16 +263,13 @@ def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> Any:
+    """The array, or OutputAlloc; None for a buffer of open size without a length."""
     if length is not None:
         _check_length(signature, buffer, array, length, syntax)
     if array is not None:
         return array
     count = buffer.count if length is None else int(length)
-    if count is None:
-        option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
-        advice = option.format(name=buffer.name, value="N")
-        raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
-    return OutputAlloc(count)
+    return None if count is None else OutputAlloc(count)
 
 
 def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> None:
