@@ -285,3 +285,21 @@ def test_braces_without_indentation() -> None:
     (note,) = error.notes
     assert note[1] is not None
     assert note[1].start == text.index("{")
+
+
+def test_attributes_are_no_block() -> None:
+    """After an error between the braces of a kernel's parameters, reading goes on behind them."""
+    text = """vyre 1
+program @p workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  math.softmax(@x, @y) {columns = 64; schedule_tile = 0}
+}
+program @q workgroup(1) {
+  %r = neg %zz : f32
+}
+"""
+    assert [(d.loc.line, d.message) for d in errors(text) if d.loc] == [
+        (5, "nothing stands between ops"),
+        (8, "%zz is not defined"),
+    ]

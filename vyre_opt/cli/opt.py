@@ -68,7 +68,7 @@ def check_target(name: str) -> str:
     if name not in TARGETS:
         from ..ir.synonyms import advice
 
-        hint = advice(name, ("target",), TARGETS)
+        hint = advice(name, "target", TARGETS)
         raise ValueError(
             f"unknown target {name!r}; targets are {', '.join(TARGETS)}" + (f"; {hint}" if hint else "")
         )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .diagnostics import suggest
 from .ops import AXES, OPS
 
-__all__ = ["ROWS", "Synonym", "advice", "lookup"]
+__all__ = ["NEIGHBOURS", "ROWS", "Synonym", "advice", "lookup"]
 
 
 class Synonym(NamedTuple):
@@ -783,6 +783,14 @@ _GPU_FILLERS = re.compile(r"nvidia|geforce|tesla|[ _-]|sxm\d?|pcie|nvl|\d+gb$")
 _PTX_TYPE = re.compile(r"[usbf](?:8|16|32|64)|bf16|pred|f16x2")
 
 
+NEIGHBOURS = {
+    "op": ("op", "item", "type"),
+    "item": ("item", "op"),
+    "stage": ("stage", "op", "item"),
+}
+"""Whose words may stand in a place by mistake: a line of another language has other neighbours there."""
+
+
 @cache
 def _by_word() -> dict[tuple[str, str], Synonym]:
     """(place, word in lower case) -> row, the first one of a word."""
@@ -824,7 +832,7 @@ def _dotted_op(word: str) -> Synonym | None:
     return row._replace(word=word, source="") if row and first in OPS else None
 
 
-def advice(word: str, places: Iterable[str], known: Iterable[str], sigil: str = "") -> str | None:
-    """What to do about a name that does not exist: its row, else the nearest of `known`, else None."""
-    row = lookup(word, places)
-    return row.help if row else suggest(word, known, sigil)
+def advice(word: str, place: str, known: Iterable[str]) -> str | None:
+    """What to do about a name that does not exist in a place: its row, else the nearest of `known`, else None."""
+    row = lookup(word, NEIGHBOURS.get(place, (place,)))
+    return row.help if row else suggest(word, known)

@@ -188,7 +188,7 @@ def find_pass(name: str) -> type[Pass]:
     if name not in _registered:
         from ..ir.synonyms import advice
 
-        hint = advice(name, ("pass",), pass_names())
+        hint = advice(name, "pass", pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
 

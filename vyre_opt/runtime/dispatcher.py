@@ -183,7 +183,7 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     if name not in _TARGETS:
         from ..ir.synonyms import advice
 
-        hint = advice(str(name), ("run_target",), _TARGETS)
+        hint = advice(str(name), "run_target", _TARGETS)
         known = ", ".join(_TARGETS)
         raise BadInputs(f"unknown target {name!r}; the targets are {known}" + (f"; {hint}" if hint else ""))
     cls = _dispatcher_class(name)

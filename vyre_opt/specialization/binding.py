@@ -103,7 +103,7 @@ def _read_type(value: Any, spec: Spec) -> DataType:
             known = DataType.all_names()
             from ..ir.synonyms import advice
 
-            hint = None if value in known else advice(value, ("type",), known)
+            hint = None if value in known else advice(value, "type", known)
             raise TypeNameError(f"{error}; {hint}" if hint else str(error)) from None
     if not isinstance(value, DataType):
         raise TypeNameError(f"{value!r} is not a type, such as f16")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..formats import FORMATS
 from ..ops import OPS
 from ..program import Buffer, Value
-from ..synonyms import Synonym, lookup
+from ..synonyms import NEIGHBOURS, Synonym, lookup
 from ..types import DataType
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
@@ -34,8 +34,8 @@ class Advice(NamedTuple):
 class Statement:
     """The line with an error, from the statement it belongs to on: `line` begins at `offset` of the text.
 
-    `error`, `error_end`: where the token is that does not fit, in the line.  `place`: item, op, stage, or flag of a
-    buffer that is declared before it on the line.
+    `error`, `error_end`: where the token is that does not fit, in the line.  `place`: item, op, stage, flag of a
+    buffer that is declared before it on the line, or the first line of the text.
     `scope`, `buffers`: what is declared before it.
     """
 
@@ -66,12 +66,12 @@ _FLAG_WORD = re.compile(r"buffer\s+@[\w.$]+\s*:[^\]]*\]\s*(?P<flags>.*)", re.ASC
 
 def foreign_word(statement: Statement) -> tuple[str, int, Synonym] | None:
     """The word of another language that a statement begins with, or has as a type or a flag, and its place in the line."""
-    pattern = _ITEM_WORD if statement.place == "item" else _FIRST_WORD
+    pattern = _ITEM_WORD if statement.place in ("item", "first line") else _FIRST_WORD
     if statement.place == "flag":
         return _flag(statement.line, 0)
     first = pattern.match(statement.line)
     if first is not None and not _is_other(first, statement):
-        row = lookup(first["word"], (statement.place,))
+        row = lookup(first["word"], NEIGHBOURS.get(statement.place, ("item",)))
         if row is not None:
             return first["word"], first.start("word"), row
     for match in _words_behind(statement):
@@ -230,6 +230,8 @@ def _element_access(statement: Statement) -> Advice | None:
     if match is None:
         return None
     name = match["at"].lstrip("%@")
+    if name in OPS:
+        return None
     dtype = str(statement.buffers[name].dtype) if name in statement.buffers else "f32"
     index = match["i"] if re.fullmatch(r"%[\w.$]+", match["i"]) else "%i"
     if stored is not None:

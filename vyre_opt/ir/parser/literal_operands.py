@@ -93,6 +93,9 @@ def _suggestion(
         dtype = "bool" if value in ("true", "false") else dtype
     name = next(n for n in ("%c", *(f"%c{k}" for k in range(1, len(scope) + 2))) if n not in scope)
     element = dtype.rpartition(" x ")[2].rstrip(">") or dtype
+    if is_fraction and found.re is _INDEX:
+        help = f"an index is an integer: {name} = const 0 : u32, then @{found['buffer']}[{name}]"
+        return LiteralOperand(offset + start, offset + end, message, help)
     if is_fraction and element[:1] in "iu":
         help = (
             f"{value} is a float: write {name} = const {value} : f32, and cast the other operand from {dtype}"

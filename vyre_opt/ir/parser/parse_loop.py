@@ -197,7 +197,11 @@ def _list_states(tables: Tables) -> frozenset[int]:
         state
         for state, row in enumerate(tables.actions)
         if shifts(row, "PROGRAM")
-        or (shifts(row, "RBRACE") and any(shifts(row, start) for start in ("RESULTS", "BUFFER", "LAUNCH")))
+        or (
+            shifts(row, "RBRACE")
+            and any(shifts(row, start) for start in ("RESULTS", "BUFFER", "LAUNCH"))
+            and not shifts(row, "FASTMATH")  # a key of attributes, which are between braces too
+        )
     )
 
 
@@ -319,7 +323,9 @@ class _Recoverer:
             self._begins_line(token.start) or self._closes_list(token, self._sync_depth(token.terminal))
         ):
             return self._resynchronise(token, token.start)
-        nesting = 1 if token.text == "{" else 0  # braces opened since the error
+        nesting = int(token.text == "{") + self._open_attributes(
+            token
+        )  # braces that are open at the next token
         end_of_text = self.tables.number(END)
         for following in self._following():
             if following.terminal == end_of_text:
@@ -335,6 +341,15 @@ class _Recoverer:
             ):
                 return self._resynchronise(following, token.start)
         raise AssertionError("the token pattern ends with the end of the text")
+
+    def _open_attributes(self, token: Token) -> int:
+        """The braces of the unfinished statement that may be closed on the line of `token`: of its attributes."""
+        lists = _list_states(self.tables)
+        depth = max((d for d, s in enumerate(self.stack.states) if s in lists), default=0)
+        end = self.text.find("\n", token.start)
+        rest = self.text[token.start : end if end >= 0 else None]
+        opened = [value for value in self.stack.values[depth:] if value == "{"]
+        return min(len(opened), rest.count("}"))
 
     def _assume_version(self) -> None:
         """If the format version could not be read, go on after it, at the first item."""

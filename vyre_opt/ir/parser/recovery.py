@@ -33,9 +33,11 @@ _UNKNOWN = {
     "op": "unknown op {}",
     "type": "unknown type {}",
     "flag": "not a buffer flag",
+    "item": "expected a program, a func or a pipeline",
+    "first line": "a .vyre text begins with its format version",
     "stage": "expected a buffer, a launch, a host_read or a kernel",
 }
-"""The message about a word of another language, by its place, where that of the syntax error would not say it."""
+"""The message about a word of another language, by its place."""
 MAX_EXPLAINED = 500
 """Characters of a line, before an error and behind it, in which other languages are looked for."""
 
@@ -69,7 +71,8 @@ class RecoveringActions(ModuleActions):
         if (
             self.owners and loaded.number("RBRACE") in loaded.actions[state]
         ):  # all before the token is complete
-            if text in ("", *_ITEMS):
+            begins_line = not self.source.text[: token.start].rpartition("\n")[2].strip()
+            if not text or (text in _ITEMS and begins_line):
                 message, help = CLOSING_BRACE, None
             elif text in ("buffer", "spec") and isinstance(self.owners[0], Program):
                 message, help = DECLARATION, "declare buffers and spec constants before the ops"
@@ -156,7 +159,9 @@ class RecoveringActions(ModuleActions):
 
         start, line_end = span
         owner = self.owners[0] if self.owners else None
-        place = "item" if owner is None else "stage" if isinstance(owner, Pipeline) else "op"
+        place = "stage" if isinstance(owner, Pipeline) else "op"
+        if owner is None:
+            place = "first line" if state == tables.load().start else "item"
         if self._follows_buffer(start) and self.source.text[start] != "%":
             place = "flag"
         line = self.source.text[start:line_end].partition("//")[0]
@@ -165,15 +170,13 @@ class RecoveringActions(ModuleActions):
         number = literal_operand(line, start, self.scope, self.declared) if place == "op" else None
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
-            message = _UNKNOWN.get(row.place) or explain(self.source.text, tables.load(), state, token)[0]
-            if message.startswith("unexpected"):
-                message = "expected a program, a func or a pipeline"
+            message = _UNKNOWN[row.place if row.place in ("type", "flag") else place]
             self.name_error(message.format(name), start + offset, start + offset + len(name), row.help)
             if row.place == "flag" and self.last_buffer is not None:
                 self.holes.mark_invalid(self.last_buffer)
         elif number is not None and number.start <= token.start:
             self.error(number.message, number.start, number.end, number.help)
-        elif (advice := foreign_construct(statement)) is not None:
+        elif place != "flag" and (advice := foreign_construct(statement)) is not None:
             self._withdraw(advice.start)
             self.name_error(advice.message, advice.start, advice.end, advice.help)
         else:

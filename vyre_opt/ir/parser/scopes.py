@@ -75,7 +75,7 @@ class Scopes:
         """What to do about a `word` that does not exist in a `place` (see ir/synonyms.py) where `known` ones do."""
         from ..synonyms import advice
 
-        return advice(word, (place,), known)
+        return advice(word, place, known)
 
     def name_error(self, message: str, place: int, end: int, help: str | None) -> None:
         """Report a mistake that a text may make many times, such as a wrong name: as one error with its places."""

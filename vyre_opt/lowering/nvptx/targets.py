@@ -129,7 +129,7 @@ def gpu(name: str) -> GpuTarget:
     if target is None:
         from ...ir.synonyms import advice
 
-        names, hint = ", ".join(GPUS), advice(name, ("target",), GPUS)
+        names, hint = ", ".join(GPUS), advice(name, "target", GPUS)
         raise TargetError(f"unknown GPU {name!r}; there are {names}" + (f"; {hint}" if hint else ""))
     return target
 
