@@ -57,7 +57,7 @@ def _rendered(error: DiagnosticError) -> str:
         raise Wrong("the messages are too long to read")
     for diagnostic in error.diagnostics:
         loc = diagnostic.loc
-        if loc is None or not 0 <= loc.start <= loc.end <= len(loc.source.text) + 1:
+        if loc is None or not 0 <= loc.start <= loc.end <= len(loc.source.text):
             raise Wrong(f"a message without a place in the text: {shape_of(diagnostic.message)}")
     return f"refused: {shape_of(error.diagnostics[0].message)}"
 

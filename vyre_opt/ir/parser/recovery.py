@@ -86,7 +86,9 @@ class RecoveringActions(ModuleActions):
             opener = self._opener(token.start)
         if text == "else" and opener is not None and opener != self.source.text.find("{", self._item_start()):
             message, help = CLOSING_BRACE, None  # that of the block before, or the else would fit
-        error = self.error(message, token.start, max(token.end, token.start + 1), help=help)
+        error = self.error(
+            message, token.start, min(max(token.end, token.start + 1), len(self.source.text)), help=help
+        )
         if opener is not None and (not text or message == CLOSING_BRACE):
             error.note("opened here", Location(self.source, opener, opener + 1))
 
