@@ -118,7 +118,7 @@ def test_a_line_is_told_how_it_is_written(line: str, blamed: str, right: str) ->
         ("%r = vector 1.0, 2.0 : vec<2 x f32>", "1.0", "const [1.0, 2.0] : vec<2 x f32>"),
         ("total = add %v, %w", "total", "write %total ="),
         ("mask = offs < n", "mask", "%mask = lt %offs, %n : u32"),
-        ("i += 1", "i", "iter(%i = %start : u32)"),
+        ("i += 1", "i", "%c = const 1 : u32, then %i_2 = add %i, %c : u32; a loop carries it by iter(%i = %start"),
         ("i++;", "i++", "for %i = 0 to 256 step 1 {"),
         ("%r : f32 = add %v, %w", ": f32", "behind the op"),
         ("%r = %p ? %v : %w", "?", "select %p, %a, %b : f32"),

@@ -1,8 +1,8 @@
 """Syntax of other languages, recognised where a text goes wrong, and what to write instead.
 
 `foreign_word` finds a word of another language in the statement with the error (see ir/synonyms.py),
-`foreign_construct` an operator, a loop, a call, an assignment.  They look at characters, not at tokens: what is wrong may lie before or after the token that the
-parser stopped at.
+`foreign_construct` an operator, a loop, a call, an assignment.  They look at characters, not at tokens: what is wrong
+may lie before or after the token that the parser stopped at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..formats import FORMATS
 from ..ops import OPS
 from ..program import Buffer, Value
 from ..synonyms import NEIGHBOURS, Synonym, lookup
-from ..types import DataType
+from ..types import UNKNOWN, DataType
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
 
@@ -52,7 +52,8 @@ class Statement:
 
     def type_of(self, *names: str) -> str:
         """The type of the first of some `%names` that is known; u32 if none is."""
-        return next((str(self.scope[n].type) for n in names if n in self.scope), "u32")
+        types = [self.scope[name].type for name in names if name in self.scope]
+        return next((str(dtype) for dtype in types if dtype is not UNKNOWN), "u32")
 
 
 # --- words ------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def foreign_word(statement: Statement) -> tuple[str, int, Synonym] | None:
     if statement.place == "flag":
         return _flag(statement.line, 0)
     first = pattern.match(statement.line)
-    if first is not None and not _is_other(first, statement):
+    if first is not None and not _is_ours(first, statement):
         row = lookup(first["word"], NEIGHBOURS.get(statement.place, ("item",)))
         if row is not None:
             return first["word"], first.start("word"), row
@@ -98,7 +99,7 @@ def _words_behind(statement: Statement) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _is_other(first: re.Match[str], statement: Statement) -> bool:
+def _is_ours(first: re.Match[str], statement: Statement) -> bool:
     """Whether the first word of a statement is a word of ours, a name that is assigned to, or a type that is called."""
     word, behind = first["word"], statement.line[first.end("word") :].lstrip()
     if statement.place == "op":
@@ -114,13 +115,14 @@ def _is_other(first: re.Match[str], statement: Statement) -> bool:
 _INFIX = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr", ">>>": "shr", "&": "and",
     "|": "or", "^": "xor", "&&": "and", "||": "or", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
-    ">=": "ge", "and": "and", "or": "or", "===": "eq", "**": "exp2",
+    ">=": "ge", "and": "and", "or": "or", "===": "eq",
 }  # fmt: skip
+_COMPARISONS = frozenset(name for name, row in OPS.items() if row.format == "compare")
 _PREFIX = {"-": "neg", "!": "not", "~": "not", "not": "not"}
 
 _NAMED = r"[%@]?[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?|%[\w.$]+|\d[\w.]*"
 _OPERATION = re.compile(
-    rf"(?P<a>{_NAMED}|[\])])\s*(?P<at>>>>|<<|>>|&&|\|\||===|[=!<>]=|\*\*|[-+*/&|^<>](?![=])|%(?=\s)|\b(?:and|or)\b)\s*"
+    rf"(?P<a>{_NAMED}|[\])])\s*(?P<at>>>>|<<|>>|&&|\|\||===|[=!<>]=|[-+*/&|^<>](?![=])|%(?=\s)|\b(?:and|or)\b)\s*"
     rf"(?P<b>[-+]?(?:{_NAMED})|\()",
     re.ASCII,
 )
@@ -129,34 +131,36 @@ _RESULT = re.compile(r"\s*(?P<name>%[\w.$]+)\s*=(?!=)\s*", re.ASCII)
 
 def _operation(statement: Statement) -> Advice | None:
     """An operator between two operands, at or behind the token that does not fit."""
-    line = statement.line
-    for match in _OPERATION.finditer(line):
+    for match in _OPERATION.finditer(statement.line):
         if match.end() <= statement.error or match["a"] in OPS or match["a"] in DataType.all_names():
             continue
         if match.start() > statement.error_end or (match["at"] in "<>" and match["a"].startswith("@")):
             return None
-        name = _INFIX[match["at"]]
-        result = _RESULT.match(line)
-        is_compare = name in ("eq", "ne", "lt", "le", "gt", "ge")
-        target = result["name"] if result else "%p" if is_compare else "%r"
-        operands = [_as_value(match[side]) for side in ("a", "b")]
-        dtype = statement.type_of(*operands)
-        constants: list[str] = []
-        uses: list[str] = []
-        for operand in operands:
-            if operand.startswith("%"):
-                uses.append(operand)
-            else:
-                uses.append(f"%c{len(constants) or ''}")
-                constants.append(f"{uses[-1]} = const {_literal(operand, dtype)} : {dtype}")
-        text = ", then ".join([*constants, f"{target} = {name} {', '.join(uses)} : {dtype}"])
-        if not result and re.match(r"\s*if\b", line):
-            text += f", then if {target} {{"
-        elif not result and re.match(r"\s*while\b", line):
-            text = f"while {{ {text.replace(', then', ' ')} condition {target} }} do {{"
         message = f"{match['at']} is no operator here; ops have names"
-        return statement.at(match.start("at"), match.end("at"), message, f"write {text}")
+        return statement.at(*match.span("at"), message, f"write {_as_op(statement, match)}")
     return None
+
+
+def _as_op(statement: Statement, operation: re.Match[str]) -> str:
+    """The op of an operation, after the constants among its operands, and before the `if` or `while` that it is in."""
+    name, result = _INFIX[operation["at"]], _RESULT.match(statement.line)
+    target = result["name"] if result else "%p" if name in _COMPARISONS else "%r"
+    operands = [_as_value(operation[side]) for side in ("a", "b")]
+    dtype = statement.type_of(*operands)
+    lines: list[str] = []
+    uses: list[str] = []
+    for operand in operands:
+        if not operand.startswith("%"):
+            constant = f"%c{len(lines) or ''}"
+            lines.append(f"{constant} = const {_literal(operand, dtype)} : {dtype}")
+            operand = constant
+        uses.append(operand)
+    lines.append(f"{target} = {name} {', '.join(uses)} : {dtype}")
+    if not result and re.match(r"\s*while\b", statement.line):
+        return f"while {{ {'  '.join(lines)}  condition {target} }} do {{"
+    if not result and re.match(r"\s*if\b", statement.line):
+        lines.append(f"if {target} {{")
+    return ", then ".join(lines)
 
 
 def _as_value(operand: str) -> str:
@@ -168,9 +172,9 @@ def _as_value(operand: str) -> str:
 
 
 def _literal(number: str, dtype: str) -> str:
-    return (
-        f"{number}.0" if dtype in ("f16", "bf16", "f32", "f64") and number.lstrip("+-").isdigit() else number
-    )
+    """A number as a constant of a type is written: with a point for floats."""
+    is_float = dtype.partition("f")[2].isdigit()
+    return f"{number}.0" if is_float and number.lstrip("+-").isdigit() else number
 
 
 def _sign(statement: Statement) -> Advice | None:
@@ -190,18 +194,25 @@ def _sign(statement: Statement) -> Advice | None:
     return statement.at(match.start("at"), match.end("at"), message, f"write {text}")
 
 
+_C_LOOP = re.compile(
+    r"\s*for\s*(?P<at>\()(?:[\w:]+\s+)*(?P<i>\w+)\s*=\s*(?P<low>\w+)\s*;\s*\w+\s*<=?\s*(?P<high>[\w.]+)",
+    re.ASCII,
+)
+_PYTHON_LOOP = re.compile(
+    r"\s*for\s+%?(?P<i>\w+)\s+(?P<at>in)\b(?:\s*(?:tl\.)?range\s*\((?:(?P<low>\w+)\s*,\s*)?(?P<high>\w+)\))?",
+    re.ASCII,
+)
+
+
 def _for(statement: Statement) -> Advice | None:
     """A loop of C or of Python."""
-    match = re.match(
-        r"\s*for\s*(?P<at>\()(?:[\w:]+\s+)*(?P<i>\w+)\s*=\s*(?P<low>\w+)\s*;\s*\w+\s*<=?\s*(?P<high>[\w.]+)", statement.line
-    ) or re.match(r"\s*for\s+%?(?P<i>\w+)\s+(?P<at>in)\b(?:\s*(?:range|tl\.range)\s*\((?:(?P<low>\w+)\s*,\s*)?(?P<high>\w+)\))?",
-                  statement.line)  # fmt: skip
+    match = _C_LOOP.match(statement.line) or _PYTHON_LOOP.match(statement.line)
     if match is None:
         return None
     low, high = match["low"] or "0", match["high"] or "256"
     bounds = [b if b.isdigit() else f"%{b.replace('.', '_')}" for b in (low, high)]
     help = f"write for %{match['i']} = {bounds[0]} to {bounds[1]} step 1 {{"
-    return statement.at(match.start("at"), match.end("at"), "a for counts `= LOWER to UPPER step STEP`", help)
+    return statement.at(*match.span("at"), "a for counts `= LOWER to UPPER step STEP`", help)
 
 
 _STORED = re.compile(
@@ -258,8 +269,11 @@ def _copy(statement: Statement) -> Advice | None:
 def _change(statement: Statement) -> Advice | None:
     """`r += 1`, `i++`."""
     if match := _COMPOUND.match(statement.line):
-        name, op, operand = match["at"], _INFIX[match["sign"]], _as_value(match["b"] or "b")
-        help = f"write %{name}_2 = {op} %{name}, {operand} : u32; a loop carries it by iter(%{name} = %start : u32)"
+        name = match["at"].lstrip("%")
+        line = f"%{name}_2 = %{name} {match['sign']} {match['b'] or 'b'}"
+        operation = _OPERATION.search(line)
+        written = _as_op(replace(statement, line=line), operation) if operation else line
+        help = f"write {written}; a loop carries it by iter(%{name} = %start : u32)"
         return statement.at(*match.span("at"), "a value never changes", help)
     if match := _COUNTED.match(statement.line):
         help = f"a loop counts by itself: for %{match['at'] or match['name']} = 0 to 256 step 1 {{"

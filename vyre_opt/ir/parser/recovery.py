@@ -67,30 +67,33 @@ class RecoveringActions(ModuleActions):
         text = self.source.text[token.start : token.end]
         if text in ("buffer", "spec") and isinstance(preceding, list) and not any(preceding):
             return  # the statements before it, none of which could be built, may have been declarations
+        message, help = self._sentence(state, token)
+        end = min(max(token.end, token.start + 1), len(self.source.text))
+        error = self.error(message, token.start, end, help=help)
+        if not text or message == CLOSING_BRACE:
+            opener = self._opener(token.start)
+            if opener is not None:
+                error.note("opened here", Location(self.source, opener, opener + 1))
+
+    def _sentence(self, state: int, token: Token) -> tuple[str, str | None]:
+        """The message for a token that does not fit, and what to do about it."""
+        loaded, text = tables.load(), self.source.text[token.start : token.end]
         message, help = explain(self.source.text, loaded, state, token)
-        if (
-            self.owners and loaded.number("RBRACE") in loaded.actions[state]
-        ):  # all before the token is complete
+        # what stands before the token is complete if a brace could close its block
+        if self.owners and loaded.number("RBRACE") in loaded.actions[state]:
             begins_line = not self.source.text[: token.start].rpartition("\n")[2].strip()
             if not text or (text in _ITEMS and begins_line):
-                message, help = CLOSING_BRACE, None
-            elif text in ("buffer", "spec") and isinstance(self.owners[0], Program):
-                message, help = DECLARATION, "declare buffers and spec constants before the ops"
+                return CLOSING_BRACE, None
+            if text in ("buffer", "spec") and isinstance(self.owners[0], Program):
+                return DECLARATION, "declare buffers and spec constants before the ops"
+        if text == "else" and self._opener(token.start) not in (None, self._first_brace()):
+            return CLOSING_BRACE, None  # that of the block before, or the else would fit
         if _NAME.fullmatch(text):
             expected = (w for w, number in loaded.keywords.items() if number in loaded.actions[state])
             help = suggest(text, expected) or help
         if _VALUE.fullmatch(text) and message.startswith("unexpected"):
             message = f"an `=` is missing behind {text[:40]}, or an op before it"
-        opener = None
-        if not text or text == "else" or message == CLOSING_BRACE:
-            opener = self._opener(token.start)
-        if text == "else" and opener is not None and opener != self.source.text.find("{", self._item_start()):
-            message, help = CLOSING_BRACE, None  # that of the block before, or the else would fit
-        error = self.error(
-            message, token.start, min(max(token.end, token.start + 1), len(self.source.text)), help=help
-        )
-        if opener is not None and (not text or message == CLOSING_BRACE):
-            error.note("opened here", Location(self.source, opener, opener + 1))
+        return message, help
 
     def discarded(self, values: list[Any], preceding: Any, start: int, end: int) -> None:
         self.is_incomplete, self.pending = True, None
@@ -224,6 +227,10 @@ class RecoveringActions(ModuleActions):
         from .unclosed_braces import unclosed_brace
 
         return unclosed_brace(self.source.text, self._item_start(), end)
+
+    def _first_brace(self) -> int:
+        """The offset of the brace that the body of the item begins with."""
+        return self.source.text.find("{", self._item_start())
 
     def _item_start(self) -> int:
         """The offset of the name of the program, func or pipeline that is being read; 0 between them."""
