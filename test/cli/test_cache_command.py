@@ -115,6 +115,13 @@ def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: 
         assert total in run_cache("info", env=environment).stdout
 
 
+def test_a_size_that_is_none(run_cache: Callable, environment: dict) -> None:
+    """It is not taken, and says so."""
+    ran = run_cache("info", env={**environment, "VYRE_CACHE_SIZE": "abc"})
+    assert ran.stderr == "warning: VYRE_CACHE_SIZE: 'abc' is not a size, such as 512M; the limit is 512M\n"
+    assert ran.returncode == 0
+
+
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links, FIFOs")
 
 

@@ -92,6 +92,105 @@ def test_comparison_shows_the_first_difference():
     compare(outputs, [got], [expected], 0.5)
 
 
+def test_comparison_says_what_it_compared():
+    """Names, how many values, by bits or within a tolerance, and the largest difference; reads of a buffer together."""
+    from vyre_opt import parse
+    from vyre_opt.cli.errors import ToolError
+    from vyre_opt.cli.run_report import compare
+
+    y, n = (parse(PROGRAM.format(dtype)).programs["copy"].buffers["y"] for dtype in ("f32", "u64"))
+    n.name = "n"
+    same, near = np.array([1, 2, np.nan, 4], "f4"), np.array([1, 2.5, np.nan, 4.25], "f4")
+    whole, other = np.array([1, 2**63, 3, 4], "u8"), np.array([1, 2**63, 9, 4], "u8")
+    assert compare([y, n], [same, whole], [same, whole], 0.0) == [
+        "@y : f32, 4 values: equal in every bit",
+        "@n : u64, 4 values: equal in every bit",
+    ]
+    assert compare([y, y], [same, near], [same, same], 0.5) == [
+        "@y : f32, 8 values in 2 reads: within the relative tolerance 0.5; largest difference 0.5, relative 0.25"
+    ]
+    with pytest.raises(ToolError) as caught:
+        compare([y, n], [same, whole], [same, other], 0.0)
+    assert str(caught.value) == (
+        "the outputs differ\n"
+        "  @n: 1 of 4 values differ, first [2]: 3 here, 9 there; largest difference 6, relative 0.667\n"
+        "  @y : f32, 4 values: equal in every bit"
+    )
+
+
+def test_check_against_says_that_all_is_equal(run_run, tmp_path):
+    np.arange(4, dtype="f4").tofile(tmp_path / "x.bin")
+    text = PROGRAM.format("f32")
+    ran = run_run("-", "--in", f"x={tmp_path}/x.bin", "--check-against=ref", text=text)
+    assert ran.stderr == "check: cpu and ref agree\n  @y : f32, 4 values: equal in every bit\n"
+
+
+SEVERAL = """vyre 1
+program @p workgroup(4) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  buffer @z : f32[?] write binding(2)
+  spec @k : u32
+  spec @scale : f32
+}
+program @q workgroup(4) {
+  spec @k : u32
+  spec @flag : bool
+}
+pipeline @main {
+  buffer @x : f32[?] read
+  buffer @y : f32[?] write
+  buffer @z : f32[?] write
+  launch @p grid(1) (@x, @y, @z)
+  launch @q grid(1) ()
+}
+"""
+
+
+def places(stderr):
+    """Line and message of each error."""
+    heads = [line.split(": ", 2) for line in stderr.splitlines() if ": error: " in line]
+    return [(int(place.split(":")[1]), message) for place, _, message in heads]
+
+
+def test_all_that_is_missing_is_said_in_one_run(run_run, run_opt):
+    """Constants of all programs, then inputs and lengths; a name that several programs have is one error."""
+    ran = run_run("-", text=SEVERAL)
+    assert places(ran.stderr) == [
+        (6, "program @p: spec @k has no default; pass --spec k=VALUE"),
+        (7, "program @p: spec @scale has no default; pass --spec scale=VALUE"),
+        (11, "program @q: spec @flag has no default; pass --spec flag=VALUE"),
+    ]
+    assert "<stdin>:10:8: note: and here" in ran.stderr
+    ran = run_run("-", "--spec=k=1", "--spec=scale=x", "--spec=other=1", text=SEVERAL)
+    assert [line for line, _ in places(ran.stderr)] == [7, 2, 11]
+    ran = run_run("-", "--spec=k=1", "--spec=scale=2", "--spec=flag=true", "--len=y=4", text=SEVERAL)
+    assert places(ran.stderr) == [
+        (14, "pipeline @main reads @x : f32[?], which nothing gives; pass --in x=FILE"),
+        (16, "buffer @z has an open size: pass --len z=N, or its contents with --in"),
+    ]
+    for form in ("--emit=ptx", "--emit=llvm", "--emit=asm"):
+        ran = run_opt(form, text=SEVERAL)
+        assert [line for line, _ in places(ran.stderr)] == [6, 7, 10, 11]
+        assert "help: give it one with --spec flag=VALUE, or a default" in ran.stderr
+
+
+def test_all_that_is_missing_is_said_in_python():
+    import vyre_opt
+    from vyre_opt.runtime.dispatcher import LocatedBadInputs
+
+    with pytest.raises(LocatedBadInputs) as caught:
+        vyre_opt.compile(SEVERAL)
+    assert [d.loc.line for d in caught.value.diagnostics] == [6, 7, 11]
+    specs = {"k": 1, "scale": 2.0, "flag": True}
+    with pytest.raises(LocatedBadInputs, match=r"lengths=\{.z.: n\}") as caught:
+        vyre_opt.run(SEVERAL, {}, specs=specs, lengths={"y": 4})
+    assert [d.loc.line for d in caught.value.diagnostics] == [14, 16]
+    program = vyre_opt.parse(SEVERAL).programs["p"]
+    with pytest.raises(vyre_opt.BadInputs, match="spec @k, @scale have no default; pass specs="):
+        vyre_opt.dispatcher("ref").dispatch(program, [np.zeros(4, "f4")] * 3, 1)
+
+
 class Terminal(io.StringIO):
     """A stderr that is a terminal, until it is closed."""
 

@@ -13,6 +13,8 @@ HEAVY = (
     "importlib.metadata",
     "traceback",
     "subprocess",
+    "vyre_opt.ir.synonyms",
+    "vyre_opt.ir.parser.foreign_syntax",
     "vyre_opt.runtime",
     "vyre_opt.cli.emit_json",
     "vyre_opt.cli.reproducer",

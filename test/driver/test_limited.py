@@ -214,10 +214,13 @@ def test_a_pipeline_and_its_host_reads() -> None:
     quick(
         [
             (SCALE.replace("mul", "mull").replace("load @x", "load @z"), {}),
+            (SCALE.rstrip().removesuffix("}"), {}),  # an error at the very end
+            (SCALE.replace("f32", "float"), {}),
             (SCALE, {"specs": {"kk": 1}}),
             (SCALE, {"passes": "no_such_pass"}),
             (SCALE, {"entry": "skale"}),
-        ]
+        ],
+        keep=3,
     ),
 )
 def test_mistakes_of_compile_are_as_without_limits(source: str, options: dict[str, Any]) -> None:

@@ -211,7 +211,7 @@ def test_a_text_without_its_version_is_read() -> None:
 
 def test_the_limit_holds_for_both_together() -> None:
     """Twenty errors, of the parser's stage and of the verifier's by their places; the rest is counted."""
-    lines = "".join(f"  %a{k} = ad %i, %i : u32\n  store %i, @b{k}[%i] : u32\n" for k in range(15))
+    lines = "".join(f"  %a{k} = ad{k} %i, %i : u32\n  store %i, @b{k}[%i] : u32\n" for k in range(15))
     with pytest.raises(DiagnosticError) as caught:
         parse(f"vyre 1\nprogram @p workgroup(64) {{\n  %i = global_id x\n{lines}}}\n")
     diagnostics = caught.value.diagnostics

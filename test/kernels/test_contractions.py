@@ -136,3 +136,7 @@ def test_embedding_of_wrong_arrays(rng: np.random.Generator, target: str) -> Non
     with pytest.raises(BadInputs, match=r"core 1 has shape \(3, 1, 2, 5\), not \[p, 5, q, r\]"):
         kernels.tt_embedding([cores[0], cores[0]], [0], dispatcher=target)
     assert kernels.tt_embedding(cores, np.zeros((2, 0), np.uint32), dispatcher=target).shape == (2, 0, 6)
+    assert kernels.tt_embedding(cores, [], dispatcher=target).shape == (0, 6)
+    for mask in (np.zeros(0, bool), np.zeros(3, bool)):
+        with pytest.raises(BadInputs, match="indices holds bool, not integers"):
+            kernels.TTTable(cores, dispatcher=target)(mask)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -248,13 +249,18 @@ def test_survey_and_check(store: Store) -> None:
 
 
 def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What VYRE_CACHE_SIZE may say; nonsense is as if it were not set."""
+    """What VYRE_CACHE_SIZE may say; nonsense is as if it were not set, with a warning."""
     sizes = {"0": 0, "100": 100, "64K": 65536, "64kb": 65536, "512M": 512 << 20, " 2G ": 2 << 30}
     assert {text: read_size(text) for text in sizes} == sizes
     for text in ("", "M", "-1", "1T", "1.5G", "٣", "9" * 20):
         with pytest.raises(ValueError, match="is not a size"):
             read_size(text)
-        assert limit_of(text) == DEFAULT_LIMIT
+        with (
+            pytest.warns(match="VYRE_CACHE_SIZE: .* is not a size, such as 512M; the limit is 512M")
+            if text
+            else nullcontext()
+        ):
+            assert limit_of(text) == DEFAULT_LIMIT
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("VYRE_CACHE_SIZE", "16M")
     assert (default_store().folder.parent, default_store().limit) == (tmp_path, 16 << 20)

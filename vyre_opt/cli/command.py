@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from .time_limit import set_time_limit
 
 __all__ = [
     "PAIRS",
+    "Choice",
     "GroupedCommand",
     "GroupedOption",
     "checked",
@@ -32,8 +33,32 @@ ARGUMENTS = "vyre_opt.arguments"
 """The key in a context of what was parsed, with the values of bare options."""
 SHELLS = ("bash", "zsh", "fish")
 
+if TYPE_CHECKING:
+    _Words = click.Choice[str]
+else:
+    _Words = click.Choice  # before click 8.2 it took no type
+
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 """What click decorates: a function, or the command that was made of one."""
+
+
+class Choice(_Words):
+    """One of some words.  `place`: where `ir/synonyms.py` lists what other tools call them."""
+
+    def __init__(self, choices: Sequence[str], place: str) -> None:
+        super().__init__(choices)
+        self.place = place
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            from ..ir.synonyms import lookup
+
+            synonym = lookup(str(value), (self.place,))
+            if synonym is None:
+                raise
+            raise click.BadParameter(f"{error.message} {synonym.help}.", ctx, param) from None
 
 
 class GroupedOption(click.Option):

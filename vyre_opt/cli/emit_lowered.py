@@ -7,12 +7,12 @@ asm    the target's assembly: PTX for a GPU, this machine's for the cpu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..ir.program import Module, Program
+from ..ir.program import Module
 from ..lowering.common.llvm_passes import run_passes
 from ..lowering.common.native_calls import interruptible
+from ..lowering.common.spec_values import check_specs, spec_values
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 
@@ -47,6 +47,7 @@ def lowered(module: Module, options: CompileOptions) -> str:
     if not module.programs:
         raise ToolError("there is no program here to compile")
     target = options.target or (DEFAULT_GPU if options.emit == "ptx" else "cpu")
+    check_specs(module.programs.values(), {})  # of all programs at once
     try:
         return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
     except ModuleNotFoundError as missing:
@@ -83,19 +84,13 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
     parts = []
     for program in module.programs.values():
         try:
-            text = host_code(program, module, _specs(program), host).text
+            text = host_code(program, module, spec_values(program, {}), host).text
         except BackendError as error:
             raise ToolError(str(error)) from None
         parts.append(text if options.emit == "llvm" else _assembly(text, host))
     comment = ";" if options.emit == "llvm" else "#"
     heads = (f"{comment} program @{name}\n" for name in module.programs)
     return "\n".join(head + part for head, part in zip(heads, parts, strict=True))
-
-
-def _specs(program: Program) -> Mapping[str, Any]:
-    from ..lowering.common.spec_values import spec_values
-
-    return spec_values(program, {})
 
 
 def _assembly(text: str, host: Host) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..ir.diagnostics import suggest
 from ..lowering.nvptx.targets import GPUS, parse_version
 from . import errors
 from .command import (
     PAIRS,
+    Choice,
     GroupedCommand,
     checked,
     color_option,
@@ -66,7 +66,9 @@ TARGETS = ("ref", "cpu", *GPUS)
 def check_target(name: str) -> str:
     """`name`, if a target has it.  Raises ValueError that lists the targets."""
     if name not in TARGETS:
-        hint = suggest(name, TARGETS)
+        from ..ir.synonyms import advice
+
+        hint = advice(name, "target", TARGETS)
         raise ValueError(
             f"unknown target {name!r}; targets are {', '.join(TARGETS)}" + (f"; {hint}" if hint else "")
         )
@@ -123,7 +125,7 @@ def check_target(name: str) -> str:
     default="none",
 )
 @option("-o --output", "Write here; a failed run leaves the old file.", OUTPUT, metavar="FILE", type=PATH)
-@option("--emit", "The form of the output.", OUTPUT, type=click.Choice(EMIT_FORMATS), default="vyre")
+@option("--emit", "The form of the output.", OUTPUT, type=Choice(EMIT_FORMATS, "emit"), default="vyre")
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)

@@ -13,6 +13,7 @@ from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
     PAIRS,
+    Choice,
     GroupedCommand,
     checked,
     color_option,
@@ -92,13 +93,20 @@ BUFFERS, RUN = "Buffers", "Run"
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True), required=False)
 @option("--in inputs", "The contents of a buffer.", BUFFERS, metavar="NAME=FILE", **PAIRS)
-@option("--out outputs", "Where to write an output; - is stdout, raw.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@option(
+    "--out outputs",
+    "Where to write an output; - is stdout, raw. A .npy file has the shape of the .npy inputs that are declared "
+    "with as many elements, if they have one shape.",
+    BUFFERS,
+    metavar="NAME=FILE",
+    **PAIRS,
+)
 @option("--len lengths", "Elements of a buffer of open size.", BUFFERS, metavar="NAME=N", **PAIRS)
 @option(
     "--target",
     "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",
     RUN,
-    type=click.Choice(("ref", "cpu", "cuda")),
+    type=Choice(("ref", "cpu", "cuda"), "run_target"),
     default="cpu",
     show_default=True,
 )
@@ -202,7 +210,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         if _has_useless_grid(executable, options):
             return 2
         words = executable.param_words(dict(options.param))
-        arguments = run_buffers.arguments(executable, options.inputs, options.outputs, options.lengths, words)
+        files = run_buffers.read_inputs(executable, options.inputs)
+        arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
         clock.lap("prepare")
         if options.autotune:
             from .run_tune import autotune_kernels
@@ -217,9 +226,9 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
         if options.check_against:
             expected = _run_unoptimized(module, executable, arguments, options.check_against, options)
-            run_report.compare(buffers, arrays, expected, options.tolerance)
-            if reads.left_out:
-                errors.write_stderr(f"check: the outputs agree{reads.omission()}\n")
+            lines = run_report.compare(buffers, arrays, expected, options.tolerance)
+            agree = f"check: {target} and {options.check_against} agree{reads.omission()}"
+            errors.write_stderr("\n  ".join([agree, *lines]) + "\n")
             clock.lap("check against ref")
         if options.check:
             _check(module, executable, arguments, buffers, arrays, reads.omission(), options)
@@ -232,7 +241,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         return 1
     except DispatchError as error:
         raise ToolError(str(error)) from None
-    _write_outputs(executable.signature, executable.outputs(outputs), options)
+    _write_outputs(executable.signature, executable.outputs(outputs), files, options)
     clock.lap("write")
     return 0
 
@@ -330,13 +339,22 @@ def _check(
     errors.write_stderr(f"check: {checked_launches}: no fault{agree}\n")
 
 
-def _write_outputs(signature: Signature, outputs: Mapping[str, np.ndarray], options: RunOptions) -> None:
-    """Write each output to its file, or print a summary of it if it has none."""
+def _write_outputs(
+    signature: Signature,
+    outputs: Mapping[str, np.ndarray],
+    inputs: Mapping[str, np.ndarray],
+    options: RunOptions,
+) -> None:
+    """Write each output to its file, or print a summary of it if it has none.
+
+    `inputs`: the arrays of the files that were read, whose shapes outputs may follow.
+    """
     from . import run_buffers, run_report
+    from .output_shapes import output_shape
 
     files = dict(options.outputs)
     for name, path in files.items():
-        run_buffers.write(outputs[name], path)
+        run_buffers.write(outputs[name].reshape(output_shape(signature, name, outputs[name], inputs)), path)
     buffers = {b.name: b for b in signature.outputs}
     for name, array in outputs.items():
         if name not in files:

@@ -23,7 +23,16 @@ from ..runtime.params import NO_PARAMS
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
-__all__ = ["SHELL", "AnyExecutable", "arguments", "compile_entry", "disable_cache", "rebind", "write"]
+__all__ = [
+    "SHELL",
+    "AnyExecutable",
+    "arguments",
+    "compile_entry",
+    "disable_cache",
+    "read_inputs",
+    "rebind",
+    "write",
+]
 
 Pairs = Sequence[tuple[str, str]]
 AnyExecutable = ProgramExecutable | PipelineExecutable
@@ -58,24 +67,38 @@ def compile_entry(
         return compile_module(module, entry, target, dict(specs), passes, SHELL)
 
 
+def read_inputs(executable: AnyExecutable, inputs: Pairs) -> dict[str, np.ndarray]:
+    """The arrays of the files of --in by the names of buffers, in the shapes that the files give them.
+
+    Raises ToolError and BadInputs for a name that is no buffer, and a file that does not fit it.
+    """
+    signature = executable.signature
+    files = check_names(signature, _once(inputs, "--in"), signature.parameters, SHELL.input, signature.noun)
+    buffers = {b.name: b for b in signature.parameters}
+    return {name: _read(buffers[name], path) for name, path in files.items()}
+
+
 def arguments(
     executable: AnyExecutable,
-    inputs: Pairs,
+    files: Mapping[str, np.ndarray],
     outputs: Pairs,
     lengths: Pairs,
     params: Mapping[str, int] = NO_PARAMS,
 ) -> list[Any]:
     """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for one inside a pipeline.
 
-    `params`: the words of the runtime scalars.
+    `files`: from `read_inputs`.  `params`: the words of the runtime scalars.
+    The arrays are of shape (count,) or (count, lanes).
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
     signature = executable.signature
     check_names(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
-    files = check_names(signature, _once(inputs, "--in"), signature.parameters, SHELL.input, signature.noun)
     counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
     buffers = {b.name: b for b in signature.parameters}
-    arrays = {name: _read(buffers[name], path) for name, path in files.items()}
+    arrays = {}
+    for name, array in files.items():
+        lanes = buffers[name].dtype.lanes
+        arrays[name] = array.reshape(-1, lanes) if lanes > 1 else array.reshape(-1)
     bound = executable.arguments(arrays, counts, params)
     return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
 
@@ -143,7 +166,7 @@ def _stored(buffer: Buffer) -> np.dtype:
 
 
 def _read(buffer: Buffer, path: str) -> np.ndarray:
-    """The contents of a buffer, of shape (count,) or (count, lanes).  Raises ToolError."""
+    """The contents of a buffer, C-contiguous, in the shape of the file, flat if it gives none.  Raises ToolError."""
     stored = _stored(buffer)
     raw = read_bytes(path)
     lanes = buffer.dtype.lanes
@@ -156,10 +179,11 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
             raise ToolError(
                 f"--in {buffer.name}: {path} holds {loaded.dtype}, @{buffer.name} is {buffer.dtype}{_stored_as(buffer, stored)}"
             )
-        flat = np.ascontiguousarray(loaded, dtype=stored).reshape(-1)
-        if flat.size % lanes:
+        # not `ascontiguousarray`, which makes an array of no dimensions one of one
+        array = np.asarray(loaded, dtype=stored, order="C")
+        if array.size % lanes:
             raise ToolError(
-                f"--in {buffer.name}: {path} has {flat.size} scalars, which no count of {buffer.dtype} has"
+                f"--in {buffer.name}: {path} has {array.size} scalars, which no count of {buffer.dtype} has"
             )
     else:
         size = stored.itemsize * lanes
@@ -169,9 +193,9 @@ def _read(buffer: Buffer, path: str) -> np.ndarray:
             )
         # any byte but zero is true; a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         is_bool = stored == np.bool_
-        flat = np.frombuffer(raw, np.uint8) != 0 if is_bool else np.frombuffer(raw, stored.newbyteorder("<"))
-        flat = flat.astype(stored, copy=False)
-    return flat.reshape(-1, lanes) if lanes > 1 else flat
+        array = np.frombuffer(raw, np.uint8) != 0 if is_bool else np.frombuffer(raw, stored.newbyteorder("<"))
+        array = array.astype(stored, copy=False)
+    return array
 
 
 MOST_SAID = 200  # characters of a shape in a message

@@ -111,33 +111,96 @@ def launch_table(times: Times) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+@dataclass(slots=True)
+class Comparison:
+    """What was compared of a buffer: how many arrays and scalars, how many of these differ, and by how much at most.
+
+    `unequal`: scalars of other bits, `different`: those beyond the tolerance.  `first` says where the first of these is.
+    `largest`, `relative`: the largest difference of two numbers, and that relative to the expected one.
+    """
+
+    buffer: Buffer
+    arrays: int = 0
+    scalars: int = 0
+    unequal: int = 0
+    different: int = 0
+    first: str = ""
+    largest: float = 0.0
+    relative: float = 0.0
+
+    def add(
+        self, output: np.ndarray, reference: np.ndarray, tolerance: float, sides: tuple[str, str]
+    ) -> None:
+        dtype = self.buffer.dtype.element
+        output, reference = output.reshape(-1), reference.reshape(-1)
+        bits = bits_type(dtype)
+        unequal = np.flatnonzero(output.view(bits) != reference.view(bits))
+        self.arrays += 1
+        self.scalars += output.size
+        self.unequal += unequal.size
+        if not unequal.size:
+            return
+        a, b = output[unequal], reference[unequal]
+        self._measure(a, b)
+        different = np.flatnonzero(_differ(a, b, dtype, tolerance))
+        self.different += different.size
+        if different.size and not self.first:
+            at = int(different[0])
+            element, lane = divmod(int(unequal[at]), self.buffer.dtype.lanes)
+            place = f"[{element}]" + (f"[{lane}]" if self.buffer.dtype.is_vec else "")
+            self.first = f"{place}: {_text(a[at], dtype)} {sides[0]}, {_text(b[at], dtype)} {sides[1]}"
+
+    def _measure(self, output: np.ndarray, reference: np.ndarray) -> None:
+        """Note the largest differences of numbers; what is no number, or infinite, has none."""
+        dtype = self.buffer.dtype.element
+        if dtype.kind == "float":
+            a, b = as_float(output, dtype.name), as_float(reference, dtype.name)
+        elif dtype.is_int:
+            a, b = output.astype(np.float64), reference.astype(np.float64)
+        else:
+            return
+        with np.errstate(all="ignore"):
+            difference = np.abs(a - b)
+            relative = difference / np.abs(b)
+        for name, values in (("largest", difference), ("relative", relative)):
+            finite = values[np.isfinite(values)]
+            setattr(self, name, max(getattr(self, name), float(finite.max(initial=0.0))))
+
+    def text(self, tolerance: float) -> str:
+        """A line about it."""
+        buffer, several = self.buffer, f" in {self.arrays} reads" if self.arrays > 1 else ""
+        head = f"@{buffer.name} : {buffer.dtype}, "
+        extent = f"{self.scalars} values{several}"
+        most = f"largest difference {self.largest:.6g}, relative {self.relative:.3g}"
+        if self.different:
+            return f"@{buffer.name}: {self.different} of {extent} differ, first {self.first}; {most}"
+        if not self.unequal:
+            return f"{head}{extent}: equal in every bit"
+        if not tolerance or self.buffer.dtype.element.kind != "float":
+            return f"{head}{extent}: equal in every bit but those of NaNs"
+        return f"{head}{extent}: within the relative tolerance {tolerance:g}; {most}"
+
+
 def compare(
     buffers: Sequence[Buffer],
     outputs: Sequence[np.ndarray],
     expected: Sequence[np.ndarray],
     tolerance: float,
     sides: tuple[str, str] = ("here", "there"),
-) -> None:
-    """Raises ToolError that shows the first difference of each output beyond the tolerance.
+) -> list[str]:
+    """A line for each buffer that says what was compared, and how far the contents differ.
 
-    `sides`: where `outputs` and `expected` are from.
+    `sides`: where `outputs` and `expected` are from.  Raises ToolError that shows the first difference of each buffer
+    beyond the tolerance.
     """
-    differences = []
+    comparisons: dict[str, Comparison] = {}
     for buffer, output, reference in zip(buffers, outputs, expected, strict=True):
-        different = np.flatnonzero(
-            _differ(output.reshape(-1), reference.reshape(-1), buffer.dtype.element, tolerance)
-        )
-        if different.size:
-            first = int(different[0])
-            element, lane = divmod(first, buffer.dtype.lanes)
-            place = f"[{element}]" + (f"[{lane}]" if buffer.dtype.is_vec else "")
-            scalars = [_text(a.reshape(-1)[first], buffer.dtype.element) for a in (output, reference)]
-            differences.append(
-                f"@{buffer.name}: {different.size} of {output.size} values differ, first {place}: "
-                f"{scalars[0]} {sides[0]}, {scalars[1]} {sides[1]}"
-            )
-    if differences:
-        raise ToolError("the outputs differ\n  " + "\n  ".join(differences))
+        comparison = comparisons.setdefault(buffer.name, Comparison(buffer))
+        comparison.add(output, reference, tolerance, sides)
+    if any(comparison.different for comparison in comparisons.values()):
+        lines = [c.text(tolerance) for c in sorted(comparisons.values(), key=lambda c: not c.different)]
+        raise ToolError("the outputs differ\n  " + "\n  ".join(lines))
+    return [comparison.text(tolerance) for comparison in comparisons.values()]
 
 
 def _differ(output: np.ndarray, reference: np.ndarray, dtype: DataType, tolerance: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..ir.grids import Extent, GridError, evaluate, lengths_of, show_extent
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
-from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, OutputAlloc
+from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
 from ..runtime.params import NO_PARAMS
 
 __all__ = [
@@ -138,12 +138,13 @@ def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) ->
 def set_specs(
     programs: Sequence[Program], values: Mapping[str, Any], title: str, syntax: CallSyntax = PYTHON
 ) -> None:
-    """Set the defaults of specialization constants to `values`, by name.  Raises BadSpecs, located at them.
+    """Set the defaults of specialization constants to `values`, by name.
 
-    Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
+    Raises BadSpecs, located at them, with all that are unknown, unfit or left without a value.  Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
     """
     from ..runtime.arrays import encode_spec
 
+    errors = []
     for name, value in values.items():
         plain = name.removeprefix("@")
         specs = [program.specs[plain] for program in programs if plain in program.specs]
@@ -151,7 +152,7 @@ def set_specs(
             known = list(dict.fromkeys(s for program in programs for s in program.specs))
             listed = ", ".join(f"@{s}" for s in known) or "none"
             message = f"{title} has no spec @{plain}; it has {listed}{_hint(plain, known)}"
-            raise BadSpecs([Diagnostic("error", message, programs[0].loc if programs else None)])
+            errors.append(Diagnostic("error", message, programs[0].loc if programs else None))
         for spec in specs:
             try:
                 if isinstance(value, str):
@@ -159,14 +160,27 @@ def set_specs(
                 else:
                     spec.default = encode_spec(value, spec.dtype)
             except (LiteralError, ValueError) as error:
-                message = f"spec @{plain} is {spec.dtype}: {error}"
-                raise BadSpecs([Diagnostic("error", message, spec.loc)]) from None
+                errors.append(Diagnostic("error", f"spec @{plain} is {spec.dtype}: {error}", spec.loc))
+    errors += _unset_specs(programs, {name.removeprefix("@") for name in values}, syntax)
+    if errors:
+        raise BadSpecs(errors)
+
+
+def _unset_specs(
+    programs: Sequence[Program], passed: Iterable[str], syntax: CallSyntax
+) -> Iterable[Diagnostic]:
+    """An error for each name of a constant without a value that is not `passed`; its other programs are notes."""
+    errors: dict[str, Diagnostic] = {}
     for program in programs:
         for name, spec in program.specs.items():
-            if spec.default is None:
-                advice = syntax.give_spec.format(name=name)
-                message = f"program @{program.name}: spec @{name} has no default; pass {advice}"
-                raise BadSpecs([Diagnostic("error", message, spec.loc)])
+            if spec.default is not None or name in passed:
+                continue
+            advice = syntax.give_spec.format(name=name)
+            message = f"program @{program.name}: spec @{name} has no default; pass {advice}"
+            first = errors.setdefault(name, Diagnostic("error", message, spec.loc))
+            if first.loc is not spec.loc:
+                first.add_place(spec.loc)
+    return errors.values()
 
 
 def check_names(
@@ -205,10 +219,8 @@ def bind(
 ) -> list[Any]:
     """An argument for each buffer, in order: the array that was passed, or `OutputAlloc`.
 
-    `params`: what sizes of buffers may use, "@n" with its value.
-
     `inputs`: arrays by name, or a sequence of an array for each buffer of `signature.read`, or for each of
-    `signature.parameters`.  Raises BadInputs for a name that is no buffer, and for one that is missing.
+    `signature.parameters`.  `params`: what sizes of buffers may use, "@n" with its value.  Raises BadInputs for a name that is no buffer, and for one that is missing.
     """
     if isinstance(inputs, Mapping):
         arrays = check_names(signature, inputs, signature.parameters, syntax.input, signature.noun)
@@ -220,10 +232,12 @@ def bind(
         option = syntax.length.replace("={value}", "")
         counts = check_names(signature, lengths, signature.buffers, option, noun)
     missing = [b for b in signature.read if b.name not in arrays]
+    errors = []
     if missing:
         names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
         advice = ", ".join(syntax.give_input.format(name=b.name) for b in missing)
-        raise BadInputs(f"{signature.title} reads {names}, which nothing gives; pass {advice}")
+        message = f"{signature.title} reads {names}, which nothing gives; pass {advice}"
+        errors.append(Diagnostic("error", message, missing[0].loc))
     known = dict[str, int | None](params)
     arguments = []
     for buffer in signature.buffers:
@@ -232,6 +246,8 @@ def bind(
         if array is None and length is None:
             length = size
         argument = _argument(signature, buffer, array, length, syntax)
+        if argument is None and buffer not in missing and not _follows_missing(buffer, known):
+            errors.append(_open_size(signature, buffer, syntax))
         count = argument.count if isinstance(argument, OutputAlloc) else _elements(array, buffer)
         if size is not None and count not in (None, size):
             raise BadInputs(
@@ -240,11 +256,24 @@ def bind(
             )
         known[buffer.name] = count
         arguments.append(argument)
+    if errors:
+        raise LocatedBadInputs(errors)
     return arguments
 
 
+def _follows_missing(buffer: Buffer, known: Mapping[str, int | None]) -> bool:
+    """Whether its size is that of buffers whose lengths are not known either."""
+    return buffer.size is not None and any(known.get(name) is None for name in lengths_of(buffer.size))
+
+
+def _open_size(signature: Signature, buffer: Buffer, syntax: CallSyntax) -> Diagnostic:
+    option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
+    advice = option.format(name=buffer.name, value="N")
+    return Diagnostic("error", f"buffer @{buffer.name} has an open size: pass {advice}", buffer.loc)
+
+
 def _size(signature: Signature, buffer: Buffer, size: Extent, known: Mapping[str, int | None]) -> int | None:
-    """The elements that the size of a buffer comes to; None where a length is not known, as that of bytes.
+    """The elements that the size of a buffer comes to; None where a length is not known, as that of lists.
 
     Raises BadLaunch, located at the buffer, for one without a value or below 0.
     """
@@ -277,16 +306,13 @@ def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> Any:
+    """The array, or OutputAlloc; None for a buffer of open size without a length."""
     if length is not None:
         _check_length(signature, buffer, array, length, syntax)
     if array is not None:
         return array
     count = buffer.count if length is None else int(length)
-    if count is None:
-        option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
-        advice = option.format(name=buffer.name, value="N")
-        raise BadInputs(f"buffer @{buffer.name} has an open size: pass {advice}")
-    return OutputAlloc(count)
+    return None if count is None else OutputAlloc(count)
 
 
 def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> None:

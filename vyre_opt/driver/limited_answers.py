@@ -133,6 +133,7 @@ def _write_diagnostic(diagnostic: Diagnostic, sources: list[Source]) -> dict[str
         "loc": write(diagnostic.loc),
         "notes": [[message, write(loc)] for message, loc in diagnostic.notes],
         "help": diagnostic.help,
+        "places": diagnostic.places,
     }
 
 
@@ -170,6 +171,7 @@ def _read_diagnostic(item: Any, sources: list[Source]) -> Diagnostic:
         _read_location(item.get("loc"), sources),
         [(text(message), _read_location(loc, sources)) for message, loc in notes],
         None if item.get("help") is None else text(item["help"]),
+        _number(item.get("places")),
     )
 
 

@@ -95,8 +95,8 @@ def as_u32(
 
 
 def check_integers(operand: Operand, name: str) -> None:
-    """Raises BadInputs for elements that are no integers."""
-    if operand.count and operand.kind not in _INTEGERS:
+    """Raises BadInputs for elements that are no integers; no elements may be of NumPy's default type, as of []."""
+    if operand.kind not in _INTEGERS and (operand.count or operand.kind == "bool"):
         raise BadInputs(f"{name} holds {operand.kind}, not integers")
 
 

@@ -92,21 +92,25 @@ _ANOTHER_PLACE = "and here"
 
 @dataclass(slots=True)
 class Diagnostic:
-    """One message.  `severity` is error, warning, remark or note."""
+    """One message.  `severity` is error, warning, remark or note; `places`: how often the same mistake came again."""
 
     severity: str
     message: str
     loc: Location | None = None
     notes: list[tuple[str, Location | None]] = field(default_factory=list)
     help: str | None = None
+    places: int = 0
 
     def note(self, message: str, loc: Location | None = None) -> Diagnostic:
         self.notes.append((message, loc))
         return self
 
     def add_place(self, loc: Location | None) -> None:
-        """Add a note for another place of the same mistake, up to MAX_PLACES of them."""
-        if loc is not None and sum(message == _ANOTHER_PLACE for message, _ in self.notes) < MAX_PLACES:
+        """Add a note for another place of the same mistake; those after the first MAX_PLACES are counted."""
+        if loc is None:
+            return
+        self.places += 1
+        if self.places <= MAX_PLACES:
             self.note(_ANOTHER_PLACE, loc)
 
 
@@ -153,6 +157,9 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
     lines = _headed(diagnostic.severity, diagnostic.message, diagnostic.loc, color)
     for message, loc in diagnostic.notes:
         lines += _headed("note", message, loc, color)
+    if diagnostic.places > MAX_PLACES:
+        more = diagnostic.places - MAX_PLACES
+        lines += _headed("note", f"and in {more} more place{'s' * (more > 1)}", None, color)
     if diagnostic.help:
         lines.append(f"{_paint('help', 'help', color)}: {_printable(diagnostic.help)}")
     return "\n".join(lines)

@@ -186,7 +186,9 @@ def find_pass(name: str) -> type[Pass]:
                     if isinstance(loaded, type) and issubclass(loaded, Pass):
                         register(loaded)
     if name not in _registered:
-        hint = suggest(name, pass_names())
+        from ..ir.synonyms import advice
+
+        hint = advice(name, "pass", pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
 

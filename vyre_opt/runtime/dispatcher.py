@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..ir.diagnostics import Diagnostic, render, suggest
+from ..ir.diagnostics import Diagnostic, render
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,7 +183,9 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     BackendError for a target that this build or this machine does not have.
     """
     if name not in _TARGETS:
-        hint = suggest(str(name), _TARGETS)
+        from ..ir.synonyms import advice
+
+        hint = advice(str(name), "run_target", _TARGETS)
         known = ", ".join(_TARGETS)
         raise BadInputs(f"unknown target {name!r}; the targets are {known}" + (f"; {hint}" if hint else ""))
     cls = _dispatcher_class(name)

@@ -286,13 +286,12 @@ def _check_specs(program: Program, specs: Mapping[str, Any]) -> dict[str, Any]:
             values[plain] = encode_spec(value, spec.dtype)
         except ValueError as error:
             raise BadInputs(f"program @{program.name}: spec @{plain}: {error}") from None
-    for name, spec in program.specs.items():
-        if name not in values and spec.default is None:
-            raise BadInputs(
-                f"program @{program.name}: spec @{name} has no default; pass specs={{{name!r}: ...}}"
-            )
-        values.setdefault(name, spec.default)
-    return values
+    unset = [name for name, spec in program.specs.items() if name not in values and spec.default is None]
+    if unset:
+        names, verb = ", ".join(f"@{name}" for name in unset), "has" if len(unset) == 1 else "have"
+        advice = ", ".join(f"{name!r}: ..." for name in unset)
+        raise BadInputs(f"program @{program.name}: spec {names} {verb} no default; pass specs={{{advice}}}")
+    return {name: values.get(name, spec.default) for name, spec in program.specs.items()}
 
 
 def _check_calls(program: Program, module: Module | None) -> None:

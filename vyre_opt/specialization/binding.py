@@ -101,7 +101,9 @@ def _read_type(value: Any, spec: Spec) -> DataType:
             value = DataType.of(value.strip())
         except TypeNameError as error:
             known = DataType.all_names()
-            hint = None if value in known else suggest(value, known)
+            from ..ir.synonyms import advice
+
+            hint = None if value in known else advice(value, "type", known)
             raise TypeNameError(f"{error}; {hint}" if hint else str(error)) from None
     if not isinstance(value, DataType):
         raise TypeNameError(f"{value!r} is not a type, such as f16")

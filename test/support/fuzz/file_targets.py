@@ -92,7 +92,8 @@ def _run_npy(case: bytes) -> str:
     for executable in _readers():
         (buffer,) = executable.signature.parameters
         try:
-            (array,) = run_buffers.arguments(executable, [("x", str(path))], (), ())
+            files = run_buffers.read_inputs(executable, [("x", str(path))])
+            (array,) = run_buffers.arguments(executable, files, (), ())
         except (ToolError, BadInputs) as error:
             answers.append(shape_of(str(error)))
             continue

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.synonyms import ROWS
 
-__all__ = ["SMALL_EDITS", "WELL_TYPED", "MAX_CHARACTERS", "TOKEN", "ALL_EDITS", "mutate"]
+__all__ = ["SMALL_EDITS", "WELL_TYPED", "MAX_CHARACTERS", "TOKEN", "ALL_EDITS", "OTHER_LANGUAGES", "mutate"]
 
 TOKEN = re.compile(r'\s+|//[^\n]*|"[^"\n]*"|[%@]?[\w.$]+|.', re.DOTALL)
 
@@ -24,6 +25,40 @@ NUMBER = re.compile(r"-?\d[\w.]*")
 TYPE = re.compile(r"bool|[uif]\d+|bf16")
 NAME = re.compile(r"[%@]\w+")
 WORD = re.compile(r"[A-Za-z_][\w.]*")
+
+VALUE = re.compile(r"%\w+")
+OPERATION = re.compile("|".join(name for name in OPS if "." not in name))
+FLAG = re.compile(r"read|write|read_write|workgroup|live_in|live_out|binding")
+ITEM = re.compile(r"program|func|pipeline|launch|buffer|spec")
+COMMA, BRACE = re.compile(","), re.compile(r"[{}]")
+
+FOREIGN_LINES = """
+int i = blockIdx.x * blockDim.x + threadIdx.x;
+if (i < n) { y[i] = a * x[i] + y[i]; }
+for (int k = 0; k < 16; ++k) {
+__syncthreads();
+__global__ void f(float* x, int n) {
+%0 = arith.addf %a, %b : f32
+memref.store %v, %m[%i] : memref<?xf32>
+scf.for %k = %c0 to %n step %c1 iter_args(%s = %z) -> (f32) {
+func.func @f(%a : f32, %m : memref<?xf32>) -> f32 {
+^bb0(%a : i32):
+#map = affine_map<(d0) -> (d0)>
+let i = global_id.x;
+var<workgroup> tile : array<f32, 64>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id : vec3<u32>) {
+pid = tl.program_id(axis=0)
+x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+@triton.jit
+def f(x_ptr, n, BLOCK: tl.constexpr):
+ld.global.f32 %f1, [%rd4+8];
+@%p1 bra $L__BB0_2;
+%5 = load float, ptr %4, align 4
+return x;
+} else if (x > 0) {
+#pragma unroll 4
+/* a comment
+""".strip().split("\n")
 
 TYPES = "bool u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64".split()
 EXTREMES = (
@@ -272,6 +307,47 @@ def whole_items(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
         items.insert(at + 1, rng.choice(_items(others)))
     return _joined(items)
 
+
+# --- what people write who come from other languages
+
+
+def foreign_word(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
+    """An op, a type, a flag or the head of an item becomes a word of another language."""
+    word, kinds = rng.choice(ROWS).word, (TYPE, FLAG, ITEM, OPERATION)
+    return _replaced(tokens, _place(tokens, rng, rng.choice(kinds)), word)
+
+
+def foreign_operator(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
+    """The comma between two operands, or an op, becomes an operator."""
+    signs = "+ - * / % << >> & | ^ && || ! ~ == != < <= > >= = += ++ ? : ; -> => :: .".split()
+    return _replaced(tokens, _place(tokens, rng, rng.choice((COMMA, OPERATION))), rng.choice(signs))
+
+
+def foreign_line(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
+    """A line of another language among the others."""
+    lines = _lines(tokens)
+    lines.insert(rng.randrange(len(lines) + 1), TOKEN.findall(f"  {rng.choice(FOREIGN_LINES)}\n"))
+    return _joined(lines)
+
+
+def number_operand(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
+    return _replaced(
+        tokens, _place(tokens, rng, VALUE), rng.choice(("0", "1", "-1", "2.0", "1e-5f", "0xff", "true"))
+    )
+
+
+def drop_brace(tokens: Tokens, others: Tokens, rng: random.Random) -> Tokens:
+    return _replaced(tokens, _place(tokens, rng, BRACE), "")
+
+
+OTHER_LANGUAGES: tuple[Mutation, ...] = (
+    foreign_word,
+    foreign_word,
+    foreign_operator,
+    foreign_line,
+    number_operand,
+    drop_brace,
+)
 
 WELL_TYPED: tuple[Mutation, ...] = (
     another_op,

@@ -17,7 +17,7 @@ from ..properties import random_pipeline
 from .header import UNTIMED_PASSES, bytes_of, mutate_with_header, split_header, text_of, with_header
 from .seed_texts import any_texts
 from .target import Target, Wrong, shape_of
-from .text_mutations import ALL_EDITS, SMALL_EDITS, mutate
+from .text_mutations import ALL_EDITS, OTHER_LANGUAGES, SMALL_EDITS, mutate
 
 __all__ = ["PASSES", "PASS_TEXT", "TEXT"]
 
@@ -32,9 +32,8 @@ def _text_seeds() -> list[bytes]:
 
 
 def _mutate_text(case: bytes, other: bytes, rng: random.Random) -> bytes:
-    return bytes_of(
-        mutate(text_of(case), text_of(other), rng, ALL_EDITS if rng.random() < 0.7 else SMALL_EDITS)
-    )
+    mutations = rng.choice((ALL_EDITS, ALL_EDITS, SMALL_EDITS, OTHER_LANGUAGES))
+    return bytes_of(mutate(text_of(case), text_of(other), rng, mutations))
 
 
 def _run_text(case: bytes) -> str:
@@ -56,6 +55,10 @@ def _run_text(case: bytes) -> str:
 def _rendered(error: DiagnosticError) -> str:
     if sum(map(len, render_all(error.diagnostics))) > LONGEST_MESSAGES:
         raise Wrong("the messages are too long to read")
+    for diagnostic in error.diagnostics:
+        loc = diagnostic.loc
+        if loc is None or not 0 <= loc.start <= loc.end <= len(loc.source.text):
+            raise Wrong(f"a message without a place in the text: {shape_of(diagnostic.message)}")
     return f"refused: {shape_of(error.diagnostics[0].message)}"
 
 

@@ -8,7 +8,7 @@ from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
 from .parse_loop import MAX_ERRORS, run
-from .recovery import RecoveringActions
+from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
 __all__ = ["parse", "parse_file", "parse_source"]
@@ -35,7 +35,7 @@ def parse_source(source: Source) -> Module:
         raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
     try:
         run(source.text, loaded, actions, starters)
-    except TooDeep:
+    except (TooDeep, OtherLanguage):
         actions.aborted([])
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
@@ -47,7 +47,8 @@ def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
     """Those of the parser and of the verifier in the order of the text, at most MAX_ERRORS."""
     from ..verifier import verify
 
-    errors = actions.diagnostics + [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
+    errors = actions.distinct_diagnostics()
+    errors += [d for d in verify(actions.module, actions.holes) if d.severity == "error"]
     errors.sort(key=lambda d: d.loc.start if d.loc else 0)
     if len(errors) > MAX_ERRORS:
         errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")

@@ -185,7 +185,7 @@ class ModuleActions(StageActions):
             setattr(buffer, flag, argument)
         if self.has_error(place, end):
             self.holes.mark_invalid(buffer)
-        self.last_buffer = buffer
+        self.last_buffer = self.declared[symbol[0]] = buffer
         return buffer
 
     def count(self, place: int, end: int, text: str) -> int:
@@ -276,7 +276,8 @@ class ModuleActions(StageActions):
             return DataType.of(name, *params)
         except TypeNameError as error:
             known = DataType.all_names()
-            self.error(str(error), place, end, help=None if name in known else suggest(name, known))
+            help = None if name in known else self.advice(name, "type", known)
+            self.name_error(str(error), place, end, help)
             return UNKNOWN
 
     def type_parameter(self, place: int, end: int, token: str) -> DataType:

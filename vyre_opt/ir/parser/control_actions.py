@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..diagnostics import Location, suggest
+from ..diagnostics import Location
 from ..literals import unquote
 from ..loops import BOUND_NAMES
 from ..ops import NAMED_KERNELS, OPS
+from ..pipeline import Pipeline
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
@@ -159,7 +160,9 @@ class ControlActions(OpActions):
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""
         if name not in NAMED_KERNELS:
-            self.error(f"unknown kernel {name}", place, place + len(name), suggest(name, NAMED_KERNELS))
+            in_pipeline = bool(self.owners) and isinstance(self.owners[0], Pipeline)
+            help = self.advice(name, "stage" if in_pipeline else "op", NAMED_KERNELS)
+            self.name_error(f"unknown kernel {name}", place, place + len(name), help)
             return {}
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():

@@ -14,6 +14,9 @@ from typing import Any
 from .parse_loop import Token, run
 from .tables import END, Tables, load
 
+DECLARATION = "a declaration after the first op"
+CLOSING_BRACE = "the closing brace is missing"
+
 _P = "vyre 1 program @p workgroup(1) { "
 
 # (message, help, wrong texts)
@@ -40,7 +43,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      [_P + "buffer @b : u32[x", _P + "buffer @b : u32[]", _P + "buffer @b : u32[%n", _P + "buffer @b : u32[foo"]),
     ("not a buffer flag", "the flags are read, write, read_write, workgroup, live_in, live_out and binding(N)",
      [_P + "buffer @b : u32[4] x", _P + "buffer @b : u32[4] grid", _P + "buffer @b : u32[4] ,"]),
-    ("a declaration after the first op", "declare buffers and spec constants before the ops",
+    (DECLARATION, "declare buffers and spec constants before the ops",
      [_P + "%x = lane_id buffer", _P + "%x = lane_id spec", _P + "barrier workgroup buffer"]),
     ("expected an op", None, [_P + "%x = 3", _P + "%x = @b", _P + "%x = %y", _P + "%x = {", _P + "%x = }"]),
     ("an op is missing after `=`", None, [_P + "%x = %y ="]),
@@ -70,7 +73,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      ["vyre 1 pipeline @m { launch @p (", "vyre 1 pipeline @m { launch @p grid 4"]),
     ("expected a buffer, a launch, a host_read or a kernel", None,
      ["vyre 1 pipeline @m { foo", "vyre 1 pipeline @m { %x =", "vyre 1 pipeline @m { store"]),
-    ("the closing brace is missing", None,
+    (CLOSING_BRACE, None,
      [_P, _P + "%x = lane_id", _P + "if %c {", "vyre 1 pipeline @m {",
       "vyre 1 func @f() { yield %x", _P + "%x = lane_id program", _P + "%x = lane_id pipeline",
       _P + "%x = lane_id func", _P + "%x = add %a, %b : u32 program", _P + "%x = add %a, %b : u32 pipeline",
@@ -93,13 +96,13 @@ class _Stop(Exception):
 class _FirstError:
     """Actions that build nothing and stop at the first syntax error, which is then `at` a state and token."""
 
-    error_count = 0
+    distinct_errors = 0
     at: tuple[int, int] = (-1, -1)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *parts: None
 
-    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token, start: int) -> None:
         self.at = (state, token.terminal)
         raise _Stop
 

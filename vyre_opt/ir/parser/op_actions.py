@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ..diagnostics import Location, suggest
+from ..diagnostics import Location
 from ..formats import FORMATS, Malformed, Tail
 from ..literals import Literal, LiteralError
 from ..ops import OPS, OpDef
@@ -13,6 +14,8 @@ from ..types import UNKNOWN, DataType
 from .scopes import Scopes, Symbol, result_names
 
 _EMPTY_TAIL = Tail()
+_PARTS_BEHIND = re.compile(r"[ \t]*(?:<[^>\n]*>|\w+)", re.ASCII)
+_WORD = re.compile(r"\w+", re.ASCII)
 
 BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out", "binding")
 
@@ -102,7 +105,8 @@ class OpActions(Scopes):
             try:
                 operands, types, attrs = FORMATS[row.format].parse(row, tail)
             except (Malformed, LiteralError) as error:
-                self.error(f"{name}: {error}", self.source.text.find(name, place + len(results)), end)
+                at = self.source.text.find(name, place + len(results))
+                self.malformed(row, tail, str(error), place, at, end)
             else:
                 if "," not in results and len(types) == 1:  # the common case, in line for speed
                     token = results[:-1].rstrip()
@@ -129,9 +133,44 @@ class OpActions(Scopes):
         try:
             operands, types, attrs = FORMATS[row.format].parse(row, tail)
         except (Malformed, LiteralError) as error:
-            self.error(f"{name}: {error}", place, end)
+            if self._follows_buffer(place):  # a flag of another language that is an op here
+                self.unknown_word(name, place, is_bare=True)
+            else:
+                self.malformed(row, tail, str(error), place, place, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
+
+    def malformed(self, row: OpDef, tail: Tail, message: str, start: int, place: int, end: int) -> None:
+        """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
+
+        `start`: of the statement; `place`: of the op's name.
+        """
+        from ..synonyms import lookup
+        from .literal_operands import literal_operand
+
+        text, behind = self.source.text, place + len(row.name)
+        is_literal = tail.access is not None and tail.access[0] in ("literal", "literals")
+        if is_literal and row.format != "id":
+            number = literal_operand(text[start:end], start, self.scope, self.declared)
+            if number is not None:
+                self.error(number.message, number.start, number.end, number.help)
+                return
+        if (
+            tail is _EMPTY_TAIL
+        ):  # what follows the name is none of its parts, and would only be wrong once more
+            line_end = text.find("\n", place)
+            self.reported_until = len(text) if line_end < 0 else line_end
+        following = _PARTS_BEHIND.match(text, behind)
+        parts = list(_WORD.finditer(text, *following.span())) if following is not None else []
+        kinds = [attr.name for attr in row.attrs if attr.kind == "word"]
+        for part in parts:
+            if synonym := lookup(part.group(), kinds):
+                self.error(f"{row.name}: {message}", *part.span(), synonym.help)
+                return
+        word = parts[0].group() if parts else ""
+        is_type = word in DataType.all_names() and FORMATS[row.format].has_type
+        help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
+        self.error(f"{row.name}: {message}", place, end, help)
 
     def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
@@ -151,19 +190,25 @@ class OpActions(Scopes):
         Without a result (`is_bare`) the word may belong to an error earlier on its line, which is enough.
         """
         text, last = self.source.text, self.last_buffer
-        if is_bare and self.has_error(text.rfind("\n", 0, place) + 1, place):
+        if is_bare and (place < self.reported_until or self.has_error(text.rfind("\n", 0, place) + 1, place)):
             return
         line_end = text.find("\n", place)
         self.reported_until = len(text) if line_end < 0 else line_end
-        if last is not None and last.loc is not None and "\n" not in text[last.loc.end : place]:
-            # it follows a buffer declaration on the same line
+        if last is not None and self._follows_buffer(place):
             if not self.holes.is_invalid(last):
-                help = suggest(name, BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
+                help = self.advice(name, "flag", BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
                 self.error("not a buffer flag", place, place + len(name), help=help)
                 self.holes.mark_invalid(last)
         else:
             known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec", "param")
-            self.error(f"unknown op {name[:40]}", place, place + len(name), help=suggest(name, known))
+            self.name_error(
+                f"unknown op {name[:40]}", place, place + len(name), self.advice(name, "op", known)
+            )
+
+    def _follows_buffer(self, place: int) -> bool:
+        """Whether `place` lies behind the declaration of a buffer, on its line."""
+        loc = self.last_buffer.loc if self.last_buffer is not None else None
+        return loc is not None and "\n" not in self.source.text[loc.end : place]
 
     def finish(
         self,

@@ -41,8 +41,8 @@ class Actions(Protocol):
     and then the values of its parts.
     """
 
-    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token) -> None:
-        """`token` does not fit in `state`; `values` were built of the statement it stands in.
+    def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token, start: int) -> None:
+        """`token` does not fit in `state`; `values` were built of the statement it stands in, from `start` on.
 
         `preceding` is the value before those: the list of earlier statements, or something else.
         """
@@ -60,7 +60,8 @@ class Actions(Protocol):
         """Nothing more is read; `values` is the whole stack."""
 
     @property
-    def error_count(self) -> int: ...
+    def distinct_errors(self) -> int:
+        """The errors so far, each mistake once however often the text makes it."""
 
 
 class ParserStack:
@@ -196,7 +197,11 @@ def _list_states(tables: Tables) -> frozenset[int]:
         state
         for state, row in enumerate(tables.actions)
         if shifts(row, "PROGRAM")
-        or (shifts(row, "RBRACE") and any(shifts(row, start) for start in ("RESULTS", "BUFFER", "LAUNCH")))
+        or (
+            shifts(row, "RBRACE")
+            and any(shifts(row, start) for start in ("RESULTS", "BUFFER", "LAUNCH"))
+            and not shifts(row, "FASTMATH")  # a key of attributes, which are between braces too
+        )
     )
 
 
@@ -220,8 +225,9 @@ class _Recoverer:
         lists = _list_states(tables)
         depth = max((d for d, s in enumerate(stack.states) if s in lists), default=0)
         sign = self._insertion(token)
-        actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token)
-        if actions.error_count >= MAX_ERRORS or token.terminal == tables.number(END):
+        start = stack.offsets[depth] if depth < len(stack.offsets) else token.start
+        actions.syntax_error(stack.values[depth:], stack.value_below(depth), stack.states[-1], token, start)
+        if actions.distinct_errors >= MAX_ERRORS or token.terminal == tables.number(END):
             actions.aborted(stack.values)
             return None
         if sign:
@@ -317,7 +323,9 @@ class _Recoverer:
             self._begins_line(token.start) or self._closes_list(token, self._sync_depth(token.terminal))
         ):
             return self._resynchronise(token, token.start)
-        nesting = 1 if token.text == "{" else 0  # braces opened since the error
+        nesting = int(token.text == "{") + self._open_attributes(
+            token
+        )  # braces that are open at the next token
         end_of_text = self.tables.number(END)
         for following in self._following():
             if following.terminal == end_of_text:
@@ -333,6 +341,15 @@ class _Recoverer:
             ):
                 return self._resynchronise(following, token.start)
         raise AssertionError("the token pattern ends with the end of the text")
+
+    def _open_attributes(self, token: Token) -> int:
+        """The braces of the unfinished statement that may be closed on the line of `token`: of its attributes."""
+        lists = _list_states(self.tables)
+        depth = max((d for d, s in enumerate(self.stack.states) if s in lists), default=0)
+        end = self.text.find("\n", token.start)
+        rest = self.text[token.start : end if end >= 0 else None]
+        opened = [value for value in self.stack.values[depth:] if value == "{"]
+        return min(len(opened), rest.count("}"))
 
     def _assume_version(self) -> None:
         """If the format version could not be read, go on after it, at the first item."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..diagnostics import Diagnostic, Location, Source
 from ..literals import LiteralError, read_int
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Op, Value
@@ -13,6 +13,9 @@ from ..types import UNKNOWN, DataType
 
 Symbol = tuple[str, Location]
 """The name of a `@name` and its place."""
+
+
+_LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
 
 
 class TooDeep(Exception):
@@ -30,6 +33,9 @@ class Scopes:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.diagnostics: list[Diagnostic] = []
+        # by message and text: the first of those that a text may make again and again
+        self.first_errors: dict[tuple[str, str], Diagnostic] = {}
+        self.repeated: set[int] = set()  # id() of the errors that are such a mistake made again
         self.scope: dict[str, Value] = {}  # the visible values by `%name`
         self.scopes: list[list[str]] = []  # innermost last: the names that leave `scope` at its end
         self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
@@ -38,6 +44,7 @@ class Scopes:
         # by id of the owner: statements that an error cut off from it
         self.salvaged: dict[int, list[Any]] = {}
         self.last_buffer: Buffer | None = None
+        self.declared: dict[str, Buffer] = {}  # the buffers of the item that is being read, for suggestions
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
         # Of the item that is being read:
         self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
@@ -51,10 +58,32 @@ class Scopes:
     def error_count(self) -> int:
         return len(self.diagnostics)
 
+    @property
+    def distinct_errors(self) -> int:
+        return len(self.diagnostics) - len(self.repeated)
+
+    def distinct_diagnostics(self) -> list[Diagnostic]:
+        """The errors without those that are a mistake made again, which are notes of the first."""
+        return [error for error in self.diagnostics if id(error) not in self.repeated]
+
     def error(self, message: str, place: int, end: int, help: str | None = None) -> Diagnostic:
         diagnostic = Diagnostic("error", message, Location(self.source, place, end), help=help)
         self.diagnostics.append(diagnostic)
         return diagnostic
+
+    def advice(self, word: str, place: str, known: Iterable[str]) -> str | None:
+        """What to do about a `word` that does not exist in a `place` (see ir/synonyms.py) where `known` ones do."""
+        from ..synonyms import advice
+
+        return advice(word, place, known)
+
+    def name_error(self, message: str, place: int, end: int, help: str | None) -> None:
+        """Report a mistake that a text may make many times, such as a wrong name: as one error with its places."""
+        error = self.error(message, place, end, help)
+        first = self.first_errors.setdefault((message, self.source.text[place:end]), error)
+        if first is not error:
+            first.add_place(error.loc)
+            self.repeated.add(id(error))
 
     def has_error(self, start: int, end: int) -> bool:
         """Whether an error lies between two offsets; the text from `start` on must be what was read last."""
@@ -68,6 +97,7 @@ class Scopes:
     def open_scope(self, owner: Any) -> None:
         if not self.scopes:
             self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
+            self.declared = {}
         self.scopes.append([])
         self.owners.append(owner)
 
@@ -105,9 +135,17 @@ class Scopes:
         elif name in self.undefined:
             self.undefined[name].add_place(Location(self.source, place, place + len(name)))
         else:
-            help = suggest(name, self.scope)
+            help = self._lane_of(name) or self.advice(name, "op", self.scope)
             self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
         return Value(name[1:], UNKNOWN)
+
+    def _lane_of(self, name: str) -> str | None:
+        """What `%v.x` is here, if `%v` is a vector: other languages name lanes so."""
+        vector, _, lane = name.rpartition(".")
+        value = self.scope.get(vector)
+        if value is None or not value.type.is_vec or lane not in _LANES:
+            return None
+        return f"a lane is extracted: extract {vector}[{_LANES[lane]}] : {value.type}"
 
     def written_types(
         self, name: str, operands: Sequence[Value], types: Sequence[DataType], loc: Location

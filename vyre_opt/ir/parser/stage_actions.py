@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..diagnostics import Location, suggest
+from ..diagnostics import Location
 from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
 from ..literals import Literal
 from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, LaunchParam, Note, Repeat, Stage
@@ -76,8 +76,8 @@ class StageActions(GenericActions):
             return GridCall("len", first.args)
         if name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
-            help = suggest(name, known) or f"there are {', '.join(known)}"
-            self.error(f"a grid has no function {name}", place, end, help=help)
+            help = self.advice(name, "extent", known) or f"there are {', '.join(known)}"
+            self.name_error(f"a grid has no function {name}", place, place + len(name), help)
             return 1
         if len(args) != 2:
             self.error(f"{name} takes two numbers", place, end, help=f"write {name}(len(@buffer), 256)")

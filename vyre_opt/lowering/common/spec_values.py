@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Program
 
-__all__ = ["spec_values"]
+__all__ = ["check_specs", "spec_values"]
 
 
 def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -16,6 +16,19 @@ def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises DiagnosticError for a spec without either, and for a type parameter.
     """
+    check_specs([program], values)
+    return {name: values.get(name, spec.default) for name, spec in program.specs.items()}
+
+
+def check_specs(programs: Iterable[Program], values: Mapping[str, Any]) -> None:
+    """Raises DiagnosticError with all specs of `programs` without a value, and all type parameters."""
+    errors = [error for program in programs for error in _errors(program, values)]
+    if errors:
+        raise DiagnosticError(errors)
+
+
+def _errors(program: Program, values: Mapping[str, Any]) -> list[Diagnostic]:
+    """What keeps a program from being compiled with `values`."""
     errors = [
         Diagnostic(
             "error",
@@ -25,7 +38,7 @@ def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
         )
         for spec in program.type_parameters
     ]
-    errors = errors or [
+    return errors + [
         Diagnostic(
             "error",
             f"program @{program.name}: spec @{spec.name} has no value to compile with",
@@ -35,6 +48,3 @@ def spec_values(program: Program, values: Mapping[str, Any]) -> dict[str, Any]:
         for spec in program.specs.values()
         if spec.name not in values and spec.default is None
     ]
-    if errors:
-        raise DiagnosticError(errors)
-    return {name: values.get(name, spec.default) for name, spec in program.specs.items()}

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...ir.diagnostics import suggest
-
 __all__ = [
     "GPUS",
     "GpuTarget",
@@ -129,7 +127,9 @@ def gpu(name: str) -> GpuTarget:
     """The architecture called `name`.  Raises TargetError, listing all, if there is none."""
     target = GPUS.get(name)
     if target is None:
-        names, hint = ", ".join(GPUS), suggest(name, GPUS)
+        from ...ir.synonyms import advice
+
+        names, hint = ", ".join(GPUS), advice(name, "target", GPUS)
         raise TargetError(f"unknown GPU {name!r}; there are {names}" + (f"; {hint}" if hint else ""))
     return target
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -221,10 +222,13 @@ def default_store() -> Store:
 
 
 def limit_of(text: str | None) -> int:
-    """A limit from the environment; the default for text that is no size."""
+    """A limit from the environment; the default, with a warning, for text that is no size."""
+    if not text:
+        return DEFAULT_LIMIT
     try:
-        return read_size(text or "")
-    except ValueError:
+        return read_size(text)
+    except ValueError as error:
+        warnings.warn(f"{LIMIT_VARIABLE}: {error}; the limit is {DEFAULT_LIMIT >> 20}M", stacklevel=2)
         return DEFAULT_LIMIT
 
 

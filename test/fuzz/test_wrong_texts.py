@@ -1,0 +1,71 @@
+"""Wrong texts, made of the right ones of the repository by slips and by habits from other languages.
+
+Each gets an error at a place in the text, through the tool as a user calls it: no internal error, no traceback.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from support.fuzz.header import bytes_of
+from support.fuzz.text_mutations import ALL_EDITS, OTHER_LANGUAGES, mutate
+
+from vyre_opt import DiagnosticError, parse
+from vyre_opt.cli.opt import command
+
+ROOT = Path(__file__).parents[2]
+COUNT, GROUPS = 300, 10
+HEAD = re.compile(r"(?P<name>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:error|warning): (?P<message>.+)")
+
+
+def is_right(text: str) -> bool:
+    try:
+        parse(text)
+    except DiagnosticError:
+        return False
+    return True
+
+
+@cache
+def right_texts() -> tuple[str, ...]:
+    """The examples, and the texts of the lit tests, which go through every part of the language."""
+    paths = sorted([*ROOT.glob("examples/**/*.vyre"), *ROOT.glob("test/lit/**/*.vyre")])
+    parts = [part for path in paths for part in path.read_text("utf-8").split("// -----\n")]
+    return tuple(part for part in parts if len(part) < 4000 and is_right(part))
+
+
+def wrong_texts(group: int) -> Iterator[str]:
+    """Texts with errors, the same ones in each run; half of them have habits of other languages."""
+    rng = random.Random(group)
+    while True:
+        mutations = (ALL_EDITS, OTHER_LANGUAGES)[rng.random() < 0.5]
+        text = mutate(rng.choice(right_texts()), rng.choice(right_texts()), rng, mutations)
+        if not is_right(text):
+            yield text
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_a_wrong_text_gets_an_error_with_a_place(
+    group: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.vyre"
+    for text in islice(wrong_texts(group), COUNT // GROUPS):
+        path.write_bytes(bytes_of(text))
+        code = command.main([str(path)], standalone_mode=False)
+        shown = capsys.readouterr()
+        heads = [match for line in shown.err.split("\n") if (match := HEAD.match(line))]
+        lines = [*path.read_bytes().decode("utf-8", "replace").split("\n")]
+        assert code == 1, text
+        assert shown.out == ""
+        assert heads, f"{text}\n{shown.err}"
+        assert "internal error" not in shown.err
+        assert "Traceback" not in shown.err
+        for head in heads:
+            assert head["name"] == str(path)
+            assert int(head["column"]) <= len(lines[int(head["line"]) - 1]) + 1, head.group()
