@@ -105,8 +105,11 @@ def interpolated(row: Row, terms: int, format: Format) -> tuple[float, ...]:
 def error(row: Row, coefficients: tuple[float, ...]) -> Any:
     """The largest weighted error on a grid."""
     grid = (row.low + (row.high - row.low) * (mp.mpf(2 * k + 1) / 802) for k in range(401))
-    exact = [mp.mpf(c) for c in coefficients]
-    return max(abs(row.weight(x) * (mp.polyval(exact[::-1], x) - row.function(x))) for x in grid)
+    return max(abs(row.weight(x) * (_value(coefficients, x) - row.function(x))) for x in grid)
+
+
+def _value(coefficients: tuple[float, ...], x: Any) -> Any:
+    return mp.fsum(c * x**k for k, c in enumerate(coefficients))
 
 
 def fitted(row: Row, format: Format) -> tuple[tuple[float, ...], float]:
@@ -137,7 +140,7 @@ def lines() -> Iterator[str]:
     yield ""
     yield "from __future__ import annotations"
     yield ""
-    yield f"__all__ = [{', '.join(f'{chr(34)}{row.name}{chr(34)}' for row in ROWS)}]"
+    yield from ("__all__ = [", *(f'    "{row.name}",' for row in ROWS), "]")
     yield ""
     yield "# fmt: off"
     for row in ROWS:

@@ -32,6 +32,7 @@ __all__ = [
     "polynomial",
     "rarely",
     "select",
+    "select_bits",
 ]
 
 

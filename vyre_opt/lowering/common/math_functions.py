@@ -1,7 +1,7 @@
 """The functions of vyre_opt/math_functions as LLVM text, for float and double: a rule for each kind of node.
 
-On the host a long function is one of the module, of as many lanes as a register holds, and is called for each
-register of a longer vector.  On nvptx the nodes are written in place, but for what is rarely needed: that is called.
+On the host a long function is one of the module, of as many lanes as two registers hold, so that their chains of
+operations overlap; it is called for each such part of a longer vector.  On nvptx the nodes are written in place, but for what is rarely needed: that is called.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ...math_functions.functions import graph
 from .lane_shape import LaneShape, float_literal
 from .llvm_text import Writer
 
-__all__ = ["IN_PLACE", "apply"]
+__all__ = ["apply"]
 
-IN_PLACE = frozenset({"exp2", "rcp", "rsqrt"})
+_IN_PLACE = frozenset({"exp2", "rcp", "rsqrt"})
 """Functions so short that they are written where they are used, on the host too."""
 
 _FORMATS = {"float": F32, "double": F64}
@@ -44,13 +44,11 @@ def apply(
 
     `flushes`: exp2 and rcp may take subnormals for zero, in operand and result.
     """
-    if target == "nvptx":
-        if flushes and element == "float" and name in _HARDWARE:
-            return w.call(_HARDWARE[name], element, [(element, operands[0])])
+    if target == "nvptx" and flushes and element == "float" and name in _HARDWARE:
+        return w.call(_HARDWARE[name], element, [(element, operands[0])])
+    if target == "nvptx" or name in _IN_PLACE:
         return _Body(w, shape, element, target).write(graph(name, _FORMATS[element]), operands)
-    if name in IN_PLACE:
-        return _Body(w, shape, element, target).write(graph(name, _FORMATS[element]), operands)
-    lanes = (64 if target == "avx512" else 32) * 8 // _FORMATS[element].bits
+    lanes = (1024 if target == "avx512" else 512) // _FORMATS[element].bits
     if shape.lanes <= lanes or shape.lanes % lanes:
         return _call(w, shape, element, target, name, operands)
     piece = LaneShape(lanes)
@@ -128,7 +126,6 @@ class _Body:
         return names[code.result]
 
     def integer(self, value: int) -> str:
-        # LLVM takes a constant of the type's width, signed or not
         return self.shape.integer(f"i{self.format.bits}", value)
 
     def const(self, node: Node) -> str:
