@@ -15,7 +15,6 @@ from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
 
 __all__ = [
-    "BINARY",
     "FUNCTIONS",
     "UNARY",
     "arguments",
@@ -37,7 +36,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "atan2": mp.atan2, "sinh": mp.sinh, "cosh": mp.cosh, "tanh": mp.tanh, "erf": mp.erf, "erfc": mp.erfc,
 }  # fmt: skip
 UNARY = tuple(name for name in FUNCTIONS if OPS[name].format == "unary")
-BINARY = tuple(name for name in FUNCTIONS if OPS[name].format == "binary")
 
 PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 LEAST = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074}
