@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules campaign certify fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules maths campaign certify fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ rules: export PYTHONPATH := test
 rules: install  ## Prove rewrite rules, folds and lowered ops by z3, and write docs/rules.md (half an hour)
 	$(BIN)/python -m support.rules --json docs/rules.json
 	$(BIN)/python docs/rules_page.py > docs/rules.md
+
+maths: export PYTHONPATH := test
+maths: install  ## Errors of the mathematical functions on all numbers of 16 bits and many others (ten minutes)
+	$(BIN)/python -m support.math_campaign --json docs/math_functions.json
+	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1
@@ -70,6 +75,7 @@ docs: install  ## Make the generated pages of docs/
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python docs/rules_page.py > docs/rules.md
+	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
 	$(BIN)/python bench/report.py
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed

@@ -46,8 +46,8 @@ all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md
 
 An elementwise op also takes a vector of what it takes.  **Notes** name what a pass
 may use: `commutative`; `folds` (constants are computed at compile time); `not pure`
-with the effects.  An approximate op names its error bound in units in the last place
-(ulp) of an f32 result.
+with the effects.  A mathematical function names its error bound in units in the last place
+(ulp) of the result.
 
 Any op but a named kernel also has a generic form, which `--print-generic` prints:
 `%r = "add"(%a, %b) : (u32, u32) -> (u32)`.

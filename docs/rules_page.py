@@ -65,8 +65,8 @@ constants, or makes new ones of any, is proved for all of them at once.""",
 result of the term.  A row holds for both lowerings: scalars of a GPU, with and without an instruction that rounds to
 bf16, and a lane of the CPU's vectors, or its scalars.  Functions with loops (`rem` of floats) are not read.  Of `bitcast`
 from f16 it is proved that a NaN, whose bits the language keeps, stays one: LLVM promises no more for the f32 that
-carries it.  Its optimiser does keep the bits, as a test sees for all of them on the CPU.  exp, exp2,
-log, log2, rsqrt, rcp and tanh have an error bound, no exact result; `test/lowering` tests it.""",
+carries it.  Its optimiser does keep the bits, as a test sees for all of them on the CPU.  The
+mathematical functions have an error bound, no exact result; `test/math_functions` tests it.""",
     ),
     "guard": (
         "Guards that are left out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import math_functions_page
 import ops_page
 import passes_page
 import pytest
@@ -42,6 +43,22 @@ def test_rules_page_has_every_rule_and_nothing_wrong() -> None:
     lowered = {line["rule"].partition(",")[0] for line in lines if line["section"] == "lowering"}
     formats = ("unary", "binary", "ternary", "compare", "select", "convert")
     assert lowered == {row.name for row in OPS.values() if row.format in formats and not row.ulp}
+
+
+def test_math_functions_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/math_functions.md").read_text(encoding="utf-8")
+    expected = math_functions_page.page(math_functions_page.results())
+    assert written == expected, "run: python docs/math_functions_page.py > docs/math_functions.md"
+
+
+def test_math_functions_page_has_every_function_within_its_bound() -> None:
+    """Guards against a function that is added, or whose bound is made smaller, without `make maths`."""
+    rows = math_functions_page.results()["rows"]
+    assert {row["function"]: row["bound"] for row in rows} == {
+        row.name: row.ulp for row in OPS.values() if row.ulp
+    }
+    assert [row for row in rows if row["error"] > row["bound"] or row["differences"]] == []
+    assert all(row["arguments"] >= 10**7 for row in rows if row["dtype"] == "f32")
 
 
 def test_benchmarks_page_is_up_to_date(root: Path) -> None:

@@ -22,6 +22,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.common import conversions, elementwise
 from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer
+from vyre_opt.runtime.ref.elementwise import compute
 
 INTS = [DataType.of(name) for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64")]
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
@@ -98,7 +99,7 @@ def run(
     """The encoded results of a body on columns of encoded inputs."""
     address = jit(kernel(shape, sources, target, body))
     count = len(columns[0])
-    padded = -(-count // 8) * 8
+    padded = -(-count // 32) * 32  # a multiple of every shape
     arrays = []
     for dtype, column in zip(sources, columns, strict=True):
         bits = [arith.to_bits(v, dtype) for v in column] + [0] * (padded - count)
@@ -258,27 +259,6 @@ def test_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) ->
         assert same(result, expected, target), (value, result, expected)
 
 
-def ulps(got: float, expected: float, dtype: DataType) -> float:
-    """The distance in units in the last place of the type at the expected value."""
-    if math.isnan(got) or math.isnan(expected):
-        return 0.0 if math.isnan(got) and math.isnan(expected) else math.inf
-    if got == expected:
-        return 0.0
-    if math.isinf(got) or math.isinf(expected):
-        return math.inf
-    precision, least = {"f16": (11, -24), "bf16": (8, -133), "f32": (24, -149), "f64": (53, -1074)}[
-        dtype.name
-    ]
-    unit = max(math.frexp(expected)[1] - precision, least)
-    return abs(got - expected) / 2.0**unit
-
-
-REFERENCE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "tanh": np.tanh,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x,
-}  # fmt: skip
-
-
 def has_avx512() -> bool:
     import llvmlite.binding as llvm
 
@@ -294,35 +274,36 @@ WAYS = [
 ]
 
 
+FUNCTIONS = [row for row in OPS.values() if row.ulp]
+
+
 @pytest.mark.parametrize(("shape", "target"), WAYS)
-@pytest.mark.parametrize("dtype", quick(FLOATS[::-1], keep=2), ids=str)  # half precision rounds slips away
-@pytest.mark.parametrize("name", REFERENCE)
-def test_approximate_ops_keep_their_bound(
-    jit: Any, name: str, dtype: DataType, shape: LaneShape, target: str
-) -> None:
-    """Guards against an error above the op table's, at the type's edges, infinities and NaN too."""
-    values = edges(dtype)
-    spread = [*RNG.normal(size=1500), *(RNG.normal(size=1500) * 30), *(1 + RNG.normal(size=1000) * 1e-3),
-              *(RNG.normal(size=500) * 1e-6), *(RNG.uniform(-104, 89, 1000)), *(RNG.uniform(-745, 710, 500))]  # fmt: skip
-    values += [arith.encode_float(float(v), dtype) for v in spread]
+@pytest.mark.parametrize(
+    "dtype", quick(FLOATS[::-1], keep=2), ids=str
+)  # half precision is f32 and a rounding
+@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.name)
+def test_mathematical_functions(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape, target: str) -> None:
+    """The interpreter's bits, in every shape and by each target's instructions; test/math_functions has their errors."""
+    arity = 2 if row.format == "binary" else 1
+    words = f"u{(dtype.bits or 8) // 8}"
+    random = RNG.integers(0, (1 << (dtype.bits or 8)) - 1, 800, np.uint64, endpoint=True)
+    near = [*RNG.normal(size=400), *(RNG.normal(size=400) * 30), *(1 + RNG.normal(size=200) * 1e-3)]
+    encoded = [*edges(dtype), *map(int, random), *(arith.encode_float(float(v), dtype) for v in near)]
+    columns = [[int(v) for v in RNG.permutation(np.array(encoded, np.uint64))] for _ in range(arity)]
     got = run(
-        jit, shape, [dtype], dtype, lambda w, a: elementwise.apply(w, shape, name, dtype, a, target), [values]
-    )
-    exact = np.longdouble([arith.decode_float(v, dtype) for v in values])
+        jit, shape, [dtype] * arity, dtype,
+        lambda w, a: elementwise.apply(w, shape, row.name, dtype, a, target), columns,
+    )  # fmt: skip
+    stored = [np.array(column, np.uint64).astype(words) for column in columns]
+    if dtype is DataType.BF16:
+        operands = [(column.astype(np.uint32) << 16).view(np.float32) for column in stored]
+    else:
+        operands = [column.view(words.replace("u", "f")) for column in stored]
     with np.errstate(all="ignore"):
-        expected = REFERENCE[name](exact)
-    bound = OPS[name].ulp
-    for value, result, reference in zip(exact, got, expected, strict=True):
-        rounded = arith.decode_float(arith.encode_float(float(reference), dtype), dtype)
-        distance = ulps(arith.decode_float(result, dtype), rounded, dtype)
-        assert distance <= bound, (
-            name,
-            dtype.name,
-            float(value),
-            arith.decode_float(result, dtype),
-            rounded,
-            distance,
-        )
+        expected = compute(row.name, operands, dtype)
+    for place, (bits, value) in enumerate(zip(got, expected, strict=True)):
+        arguments = [arith.decode_float(column[place], dtype) for column in columns]
+        assert same(bits, arith.encode_float(float(value), dtype), dtype), (row.name, arguments, bits, value)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["scalar", "vector"])

@@ -6,6 +6,8 @@ from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
+ACCURACY = "test/math_functions/test_accuracy.py"
+SPECIAL = "test/math_functions/test_special_values.py"
 ELEMENTWISE = "test/lowering/test_elementwise.py"
 CPU_GROUPS = "test/runtime/cpu/test_groups.py"
 
@@ -144,38 +146,66 @@ MUTANTS = (
         f"{ELEMENTWISE}::test_cast",
     ),
     Mutant(
-        "exp of f64 has four terms less",
-        "vyre_opt/lowering/common/math_functions.py",
-        "exp_terms=14",
-        "exp_terms=10",
-        f"{ELEMENTWISE}::test_approximate_ops_keep_their_bound",
-    ),
-    Mutant(
-        "the second half of a power of two has the wrong sign",
-        "vyre_opt/lowering/common/math_functions.py",
-        'self.iop("sub", exponent, half)',
-        'self.iop("sub", half, exponent)',
-        f"{ELEMENTWISE}::test_approximate_ops_keep_their_bound",
-    ),
-    Mutant(
         "fmod leaves a remainder equal to its divisor",
-        "vyre_opt/lowering/common/math_functions.py",
+        "vyre_opt/lowering/common/fmod.py",
         "icmp uge {i} %m, {my}",
         "icmp ugt {i} %m, {my}",
         f"{ELEMENTWISE}::test_exact_ops",
     ),
     Mutant(
-        "the exponent of a subnormal is off by one in log",
+        "the second half of a power of two has the wrong sign",
         "vyre_opt/lowering/common/math_functions.py",
-        "adjustment = self.ichoose(tiny, self.whole(shift)",
-        "adjustment = self.ichoose(tiny, self.whole(shift - 1)",
-        f"{ELEMENTWISE}::test_approximate_ops_keep_their_bound",
+        'w.emit(f"sub {self.ints} {whole}, {half}")',
+        'w.emit(f"sub {self.ints} {half}, {whole}")',
+        f"{ELEMENTWISE}::test_mathematical_functions",
+    ),
+    Mutant(
+        "the rare part of a function is taken where no lane needs it, and not where one does",
+        "vyre_opt/lowering/common/math_functions.py",
+        "icmp ne {lanes}",
+        "icmp eq {lanes}",
+        f"{ELEMENTWISE}::test_mathematical_functions",
+    ),
+    Mutant(
+        "exp reduces its argument by one word of ln 2",
+        "vyre_opt/math_functions/exponentials.py",
+        "    high = fma(-n, second, rough)\n    return n",
+        "    high = rough\n    return n",
+        f"{ACCURACY}::test_bound",
+    ),
+    Mutant(
+        "the exponent of a subnormal is off by one in log",
+        "vyre_opt/math_functions/logarithms.py",
+        "select(tiny, float(format.precision), 0.0)",
+        "select(tiny, float(format.precision - 1), 0.0)",
+        f"{ACCURACY}::test_bound",
     ),
     Mutant(
         "tanh takes its sign from nowhere",
-        "vyre_opt/lowering/common/math_functions.py",
-        'self.call("copysign", self.op("fsub", self.const(1.0), quotient), x)',
-        'self.op("fsub", self.const(1.0), quotient)',
-        f"{ELEMENTWISE}::test_approximate_ops_keep_their_bound",
+        "vyre_opt/math_functions/exponentials.py",
+        "select(abs(x) < 0.55, near, far).with_sign_of(x)",
+        "select(abs(x) < 0.55, near, far)",
+        f"{ACCURACY}::test_bound",
+    ),
+    Mutant(
+        "the third word of 2 / pi is taken for the second",
+        "vyre_opt/math_functions/pi_reduction.py",
+        "_sum(m * a[1], m.multiply_high(a[2]))",
+        "_sum(m * a[1], m.multiply_high(a[1]))",
+        f"{ACCURACY}::test_bound",
+    ),
+    Mutant(
+        "pow takes every integer for an odd one",
+        "vyre_opt/math_functions/power.py",
+        "select(is_integer & is_odd,",
+        "select(is_integer,",
+        f"{SPECIAL}::test_pow",
+    ),
+    Mutant(
+        "atan2 does not see the sign of a zero",
+        "vyre_opt/math_functions/inverse_trigonometry.py",
+        "x.constant(1.0).with_sign_of(x) < 0.0",
+        "x < 0.0",
+        f"{SPECIAL}::test_atan2",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,6 +177,14 @@ def test_two_versions_side_by_side(cpu: Any, monkeypatch: pytest.MonkeyPatch) ->
         assert call(cpu())[1] is False
     assert call(cpu())[1] is True
     assert sum(1 for _ in cpu().store.entries()) == 3
+
+
+def test_the_version_changes_with_all_that_lowering_imports() -> None:
+    """Guards against old code that is found after a change to a package from which code is made."""
+    package = Path(keys.__file__).parents[2]
+    lines = [line for path in (package / "lowering").rglob("*.py") for line in path.read_text().splitlines()]
+    imported = {match[1] for line in lines if (match := re.match(r"\s*from \.\.\.(\w+)", line))}
+    assert {"ir", "analysis"} <= imported <= set(keys._SOURCES)
 
 
 def test_another_build_of_llvm_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from .sample import Sample, open_count, random_bits
 
 __all__ = ["bound_pipeline"]
 
-SETTINGS = Settings(statements=5, exact=True)
+SETTINGS = Settings(statements=5)
 SHARED = 0.75
 """The probability of binding a buffer that other launches use, where one fits."""
 

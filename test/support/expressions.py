@@ -27,8 +27,7 @@ class Settings:
     """What to generate.  `statements` is the length of a program, `depth` how deep its blocks nest.
 
     `bitcast_nan` lets the bits of a NaN, which may differ between backends, become an integer;
-    `fastmath` puts flags on float ops, which allow passes to change results; `exact` leaves out ops whose
-    result may differ by some ulp between backends.  `workgroup` and `grid` are random where they are None,
+    `fastmath` puts flags on float ops, which allow passes and targets to change results.  `workgroup` and `grid` are random where they are None,
     the element types of buffers where `elements` is empty.
     """
 
@@ -38,7 +37,6 @@ class Settings:
     sync: bool = True
     bitcast_nan: bool = False
     fastmath: bool = False
-    exact: bool = False
     workgroup: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
     elements: tuple[DataType, ...] = ()
@@ -104,8 +102,6 @@ class Expressions:
 
     def available(self, row: OpDef, dtype: DataType) -> bool:
         format = row.format
-        if row.ulp and self.settings.exact:
-            return False
         if format == "call":
             return any(dtype in func.results for func in self.b.module.funcs.values())
         if format in ("id", "size"):

@@ -11,7 +11,7 @@ generated programs with buffers bound at random (`bound_pipeline`); or all of th
 The passes are `default`, or drawn anew for each pipeline.
 
 Compared are the outputs and what the host reads on the way, bit by bit but for NaNs: no program
-here has an approximate op.
+here has fast maths.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Obser
     """A pipeline before and after the default passes on a target, with `plain_inputs`.
 
     The two agree bit by bit, since no pass may change what an op gives.  With ref before they agree
-    bit by bit too, or to 1 in 10^5 where some op is approximate: a few ulp, summed over a row.
+    bit by bit too, or to 1 in 10^5 where an op has fast maths: a few ulp, summed over a row.
     Raises AssertionError.
     """
     inputs = plain_inputs(text, seed)
@@ -227,7 +227,7 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Obser
         raise AssertionError(f"after {PASSES}, {what}")
     reference = observe(text, "ref", inputs)
     ops = (op for program in parse(text).programs.values() for op in program.walk())
-    if any(op.definition.ulp for op in ops):
+    if any(op.attrs.get("fastmath") for op in ops):
         for (name, _, a), (_, _, b) in zip(reference.arrays, after.arrays, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6, err_msg=name)
     elif what := difference(reference, after):

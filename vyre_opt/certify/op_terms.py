@@ -32,7 +32,7 @@ Term: TypeAlias = z3.ExprRef
 
 
 class NoTerm(LookupError):
-    """An op, or an op on a type, that has no term: approximate ops, vectors, and what is not pure."""
+    """An op, or an op on a type, that has no term: mathematical functions, vectors, and what is not pure."""
 
 
 # --- sorts, variables and constants

@@ -43,14 +43,14 @@ MAX_STEPS = 500_000
 workgroup outside of the sample would never end."""
 
 APPROXIMATE = {"f64": 1e-12, "f32": 1e-5, "f16": 1e-2, "bf16": 5e-2}
-"""How far two targets may differ where an op is approximate, relative to the largest value of the buffer."""
+"""How far two targets may differ where an op has fast maths, or adds floats atomically, relative to the largest value of the buffer."""
 
 
 class SpotCheck:
     """A dispatcher that dispatches to `target` and checks each launch on the interpreter.
 
     `tolerance`: relative error that is allowed for floats.  `checked`: by program, a text that says what was
-    checked of its last launch, and what was left out.  `is_approximate`: whether a launch had approximate
+    checked of its last launch, and what was left out.  `is_approximate`: whether a launch had such
     ops.  `is_ordered`: whether the outputs of all launches are independent of the order of workgroups.
 
     A launch raises ProgramError for a fault that the interpreter finds, ToolError for outputs that differ.
@@ -230,9 +230,9 @@ class SpotCheck:
 
 
 def _is_approximate(program: Program) -> bool:
-    """Whether two correct targets may differ: by ulps, or by the order of float additions."""
+    """Whether two correct targets may differ: by fast maths, or by the order of float additions."""
     return any(
-        op.definition.ulp or ("atomic" in op.definition.effects and op.results[0].type.is_float)
+        op.attrs.get("fastmath") or ("atomic" in op.definition.effects and op.results[0].type.is_float)
         for op in program.walk()
     )
 

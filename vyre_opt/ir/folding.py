@@ -1,7 +1,7 @@
 """Constant folding of one op: exact or not at all.
 
 Integers fold by the op table, wrapped to their type; floats where IEEE fixes the
-result, which it does for all but the approximate ops.  An op whose result is a NaN
+result, which it does for all but the mathematical functions.  An op whose result is a NaN
 is not folded: IEEE does not fix the bits of that NaN, and a program may look at them.
 """
 
@@ -106,7 +106,7 @@ def _float_lane(row: OpDef, lanes: list[int], dtype: DataType) -> Lane:
     numbers = [arith.decode_float(lane, dtype) for lane in lanes]
     if row.name == "fma":
         return _unless_nan(arith.float_fma(numbers[0], numbers[1], numbers[2], dtype), dtype)
-    if row.fold_float is None or row.ulp:  # an approximate op differs from backend to backend
+    if row.fold_float is None:
         return None
     result = row.fold_float(*numbers)
     if row.format == "compare":

@@ -77,7 +77,7 @@ class OpDef:
 
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
     `effects`: of read, write, atomic, sync, subgroup, trap, control; none means pure.
-    `ulp`: the error bound of an approximate op in units in the last place of f32.
+    `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
     """
 
@@ -188,13 +188,29 @@ _row("floor", "unary", "Largest integral value not above a.", _flt, fold_float=a
 _row("ceil", "unary", "Smallest integral value not below a.", _flt, fold_float=arith.integral(math.ceil))
 _row("trunc", "unary", "a without its fraction.", _flt, fold_float=arith.integral(math.trunc))
 _row("round_even", "unary", "Nearest integral value, ties to even.", _flt, fold_float=arith.round_even)
-_row("exp", "unary", "e to the a.", _flt, ulp=4.0)
-_row("exp2", "unary", "2 to the a.", _flt, ulp=2.0)
-_row("log", "unary", "Natural logarithm.", _flt, ulp=4.0)
-_row("log2", "unary", "Logarithm to base 2.", _flt, ulp=4.0)
-_row("rsqrt", "unary", "1 / sqrt(a).", _flt, ulp=2.0)
+_row("rsqrt", "unary", "1 / sqrt(a).", _flt, ulp=1.5)
 _row("rcp", "unary", "1 / a.", _flt, ulp=1.0)
-_row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=8.0)
+_row("cbrt", "unary", "Cube root.", _flt, ulp=1.0, since=2)
+_row("exp", "unary", "e to the a.", _flt, ulp=1.0)
+_row("exp2", "unary", "2 to the a.", _flt, ulp=2.0)
+_row("exp10", "unary", "10 to the a.", _flt, ulp=1.0, since=2)
+_row("expm1", "unary", "e to the a, less 1; accurate where a is small, too.", _flt, ulp=1.5, since=2)
+_row("log", "unary", "Natural logarithm.", _flt, ulp=1.0)
+_row("log2", "unary", "Logarithm to base 2.", _flt, ulp=1.0)
+_row("log1p", "unary", "log(1 + a); accurate where a is small, too.", _flt, ulp=1.0, since=2)
+_row("pow", "binary", "a to the b; a negative a takes integral b; 1 for b = 0 or a = 1, even beside NaN.", _flt, ulp=1.0, since=2)
+_row("sin", "unary", "Sine of a in radians, of any size.", _flt, ulp=1.0, since=2)
+_row("cos", "unary", "Cosine of a in radians, of any size.", _flt, ulp=1.0, since=2)
+_row("tan", "unary", "Tangent of a in radians, of any size.", _flt, ulp=1.0, since=2)
+_row("asin", "unary", "Arcsine, from -pi/2 to pi/2.", _flt, ulp=1.0, since=2)
+_row("acos", "unary", "Arccosine, from 0 to pi.", _flt, ulp=1.0, since=2)
+_row("atan", "unary", "Arctangent, from -pi/2 to pi/2.", _flt, ulp=1.0, since=2)
+_row("atan2", "binary", "The angle of the point (b, a), from -pi to pi: atan(a / b) where b > 0.", _flt, ulp=1.0, since=2)
+_row("sinh", "unary", "Hyperbolic sine.", _flt, ulp=2.0, since=2)
+_row("cosh", "unary", "Hyperbolic cosine.", _flt, ulp=1.5, since=2)
+_row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=2.0)
+_row("erf", "unary", "Error function.", _flt, ulp=1.5, since=2)
+_row("erfc", "unary", "1 - erf(a), down to the smallest results.", _flt, ulp=4.0, since=2)
 
 # --- compare, select, convert ---------------------------------------------------------
 _row("eq", "compare", "a == b; false with NaN.", "any", commutative=True, fold_int=lambda a, b, t: a == b,

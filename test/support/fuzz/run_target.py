@@ -186,7 +186,7 @@ def _compile(module: Module, item: Program | Pipeline, cpu: CpuDispatcher, passe
 
 
 def _is_exact(module: Module) -> bool:
-    """Whether no op is approximate, sees the bits of a NaN, or an order that the target chooses."""
+    """Whether no op is a kernel, has fast maths, sees the bits of a NaN, or an order that the target chooses."""
     bodies = [item for item in module.order if isinstance(item, Program | Func)]
     ops = [op for body in bodies for op in body.walk()]
     stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
@@ -199,8 +199,7 @@ def _is_exact(module: Module) -> bool:
 
 def _is_inexact(op: Op) -> bool:
     return bool(
-        op.definition.ulp
-        or op.definition.format == "kernel"
+        op.definition.format == "kernel"
         or op.attrs.get("fastmath")
         or (op.name == "bitcast" and op.operands[0].type.element.is_float)
     )

@@ -25,7 +25,7 @@ LONGEST = 3000
 """Characters of a seed: a mutation of a short text is fast, and more likely to matter."""
 
 SMALL = Settings(statements=2, depth=2, expression_depth=1, fastmath=True)
-EXACT = Settings(statements=1, depth=1, expression_depth=1, exact=True)
+EXACT = Settings(statements=1, depth=1, expression_depth=1)
 
 
 @cache

@@ -1,8 +1,8 @@
 """A small program for every op of the table at every type it takes.
 
 Backends compile and run these one by one: what random programs find by chance, these
-find by name.  Every program is sound and gives the same on every target, up to the
-rounding that `ulp` allows.
+find by name.  Every program is sound and gives the same on every target, up to which
+NaN it is.
 """
 
 from __future__ import annotations

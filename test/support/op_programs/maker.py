@@ -14,7 +14,7 @@ from vyre_opt.ir.types import DataType
 
 from ..sample import random_inputs
 
-__all__ = ["FLOATS", "INTS", "LANES", "SCALARS", "WORDS", "Maker", "OpProgram"]
+__all__ = ["FLOATS", "INTS", "LANES", "SCALARS", "WORDS", "Maker", "OpProgram", "differs"]
 
 INTS = tuple(DataType.of(n) for n in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"))
 FLOATS = (DataType.F16, DataType.BF16, DataType.F32, DataType.F64)
@@ -27,46 +27,36 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class OpProgram:
-    """`name`: the op and its types, such as `div i32`.  `ulp`: the error allowed in a float result."""
+    """`name`: the op and its types, such as `div i32`."""
 
     name: str
     program: Program
     module: Module
     grid: Dim3
-    ulp: float = 0.0
 
     def inputs(self, seed: int = 0) -> list[Array]:
         return random_inputs(self.program, self.grid, seed)
 
     def mismatch(self, expected: Sequence[Array], actual: Sequence[Array]) -> str:
-        """Where two runs differ by more than the program's bound, in words; "" if nowhere."""
+        """Where two runs differ in more than the bits of a NaN, in words; "" if nowhere."""
         buffers = [b for b in self.program.bound_buffers if b.is_output]
         for buffer, want, got in zip(buffers, expected, actual, strict=True):
             if want.shape != got.shape:
                 return f"@{buffer.name} has shape {got.shape}, not {want.shape}"
-            wrong = np.argwhere(_distance(want, got, buffer.dtype.element) > self.ulp)
+            wrong = np.argwhere(differs(want, got, buffer.dtype.element))
             if len(wrong):
                 at = tuple(int(i) for i in wrong[0])
                 return f"@{buffer.name}{list(at)} is {got[at]}, not {want[at]} ({len(wrong)} of {want.size} differ)"
         return ""
 
 
-def _distance(a: Array, b: Array, dtype: DataType) -> Array:
-    """Elementwise distance in units in the last place; 1 where integers differ, 0 between any two NaNs."""
+def differs(a: Array, b: Array, dtype: DataType) -> Array:
+    """Where bits differ, but for those of two NaNs."""
     if not dtype.is_float:
-        return np.asarray(a != b, np.float64)
-    bits = dtype.bits or 0
-    half = 1 << (bits - 1)
-    ordered = []  # integers in the order of the floats: negative ones count down from -1
-    for array in (a, b):
-        raw = array.view(np.dtype(f"u{bits // 8}")).astype(np.uint64)
-        sign = raw >= half
-        ordered.append(np.where(sign, -(raw - half).astype(np.float64) - 1, raw.astype(np.float64)))
-    nan = [_is_nan(array, dtype) for array in (a, b)]
-    apart = np.abs(ordered[0] - ordered[1])
-    exact = a.view(np.dtype(f"u{bits // 8}")) == b.view(np.dtype(f"u{bits // 8}"))
-    apart = np.where(exact, 0.0, np.maximum(apart, 1.0))
-    return np.where(nan[0] | nan[1], np.where(nan[0] & nan[1], 0.0, np.inf), apart)
+        return np.asarray(a != b)
+    words = np.dtype(f"u{(dtype.bits or 8) // 8}")
+    unequal: Array = a.view(words) != b.view(words)
+    return unequal & ~(_is_nan(a, dtype) & _is_nan(b, dtype))
 
 
 def _is_nan(array: Array, dtype: DataType) -> Array:
@@ -97,5 +87,5 @@ class Maker:
         self.bindings += 1
         self.b.store(value, name, self.b.global_id("x") if index is None else index)
 
-    def finish(self, grid: Dim3 = (1, 1, 1), ulp: float = 0.0) -> OpProgram:
-        return OpProgram(self.name, self.b.finish(), self.b.module, grid, ulp)
+    def finish(self, grid: Dim3 = (1, 1, 1)) -> OpProgram:
+        return OpProgram(self.name, self.b.finish(), self.b.module, grid)

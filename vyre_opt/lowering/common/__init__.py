@@ -4,7 +4,8 @@ llvm_text        writes the text of a module: declarations, functions, blocks, i
 intrinsics       the LLVM intrinsics that may be called, and no others
 lane_shape       the LLVM types of a value: a scalar, or a vector of lanes
 elementwise      arithmetic and comparison, exactly as the language defines them
-math_functions   exp, log, tanh, fmod and the like
+math_functions   exp, sin, pow and the like, from vyre_opt/math_functions
+fmod             the remainder of floats
 conversions      casts, rounding to f16 and bf16, bits, and the types in memory
 guards           which divisions and shifts need guards against undefined results
 atomics          which atomics only read

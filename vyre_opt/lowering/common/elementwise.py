@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...ir import arith
 from ...ir.types import DataType
-from . import math_functions
+from . import fmod, math_functions
 from .conversions import round_to_half, through_odd
 from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
@@ -148,9 +148,9 @@ class Elementwise:
             difference = self.emit(f"fsub {kind} {args[0]}, {args[1]}")
             result = self.call("fabs", [difference])
         elif name == "rem":
-            result = math_functions.fmod(w, shape, self.element, args[0], args[1], self.target)
+            result = fmod.fmod(w, shape, self.element, args[0], args[1])
         else:
-            result = math_functions.apply(w, shape, name, self.element, args[0], self.target, self.flushes)
+            result = math_functions.apply(w, shape, name, self.element, args, self.target, self.flushes)
         return self.rounded(result)
 
     def rounded(self, value: str) -> str:

@@ -34,7 +34,7 @@ nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
 nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
 nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
 nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
-nvvm.ex2.approx.f nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.exit
+nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.exit
 """.split()
 
 _ALLOWED = {*_ANY_TARGET, *_HOST, *_NVPTX}

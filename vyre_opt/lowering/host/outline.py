@@ -32,7 +32,7 @@ CHECKED, LANES = 16, 8
 HEAVY = 16
 """The weight of one element of an op that is long code: a function, or one that vector units lack."""
 
-_FUNCTIONS = frozenset({"exp", "exp2", "log", "log2", "tanh"})
+_SHORT_FUNCTIONS = frozenset({"rcp", "rsqrt"})
 _LONG_ON_INTEGERS = frozenset({"div", "rem", "mul_hi", "mul_sat"})
 
 PART = 32 * CHECKED
@@ -58,7 +58,7 @@ def is_heavy(op: Op) -> bool:
     """Whether an op is long code for each element."""
     if op.name in _LONG_ON_INTEGERS:
         return op.results[0].type.element.is_int or op.name == "rem"
-    return op.name in _FUNCTIONS
+    return op.definition.ulp > 0 and op.name not in _SHORT_FUNCTIONS
 
 
 def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:

@@ -24,7 +24,7 @@ from ...specialization.digest import Entry, constant_entry, digest_of
 __all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_SOURCES = ("ir", "analysis", "lowering", "runtime/cpu", "cuda")
+_SOURCES = ("ir", "analysis", "math_functions", "lowering", "runtime/cpu", "cuda")
 
 
 def compile_key(

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...ir.ops import OPS
 from ...ir.types import DataType
+from ...math_functions.expression import F32, F64
 from .fma import fma
+from .math_functions import evaluate
 from .rounding import narrow, widen
 
 Array = np.ndarray
@@ -25,11 +28,16 @@ def rounded(compute: Callable[..., Array]) -> FloatOp:
     return run
 
 
-def approximate(compute: Callable[[Array], Array]) -> FloatOp:
-    """An op computed in f64, so that the result is within an ulp of the exact value."""
+def function(name: str) -> FloatOp:
+    """A mathematical function: f16 and bf16 are computed in f32 and rounded once more, as on every target."""
 
-    def run(a: Array, t: DataType) -> Array:
-        return narrow(compute(a.astype(np.float64)), t)
+    def run(*arguments: Array | DataType) -> Array:
+        *operands, t = arguments
+        assert isinstance(t, DataType)
+        format = F64 if t.name == "f64" else F32
+        wide = np.float64 if format is F64 else np.float32
+        arrays = np.broadcast_arrays(*(a.astype(wide) for a in operands))  # type: ignore[union-attr]
+        return narrow(evaluate(name, format, arrays), t)
 
     return run
 
@@ -71,11 +79,5 @@ FLOAT_OPS: dict[str, FloatOp] = {
     "ceil": exact(np.ceil),
     "trunc": exact(np.trunc),
     "round_even": exact(np.rint),
-    "exp": approximate(np.exp),
-    "exp2": approximate(np.exp2),
-    "log": approximate(np.log),
-    "log2": approximate(np.log2),
-    "rsqrt": approximate(lambda a: 1.0 / np.sqrt(a)),
-    "rcp": approximate(lambda a: 1.0 / a),
-    "tanh": approximate(np.tanh),
+    **{row.name: function(row.name) for row in OPS.values() if row.ulp},
 }

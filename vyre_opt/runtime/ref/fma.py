@@ -72,8 +72,13 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
         & (np.abs(z) < _LARGE)
         & ((np.abs(z) > _SMALL) | (z == 0.0))
     )
-    if not simple.all():
-        places = np.nonzero(~simple)
+    # the product is exact, or some operand is no number: one addition is right, but for x * y that overflows
+    plain = (x == 0.0) | (y == 0.0) | ~np.isfinite(x) | ~np.isfinite(y) | ~np.isfinite(z)
+    is_product_finite = np.isfinite(x) & np.isfinite(y)
+    result = np.where(plain, np.where(is_product_finite & ~np.isfinite(z), z, product + z), result)
+    rest = ~(simple | plain)
+    if rest.any():
+        places = np.nonzero(rest)
         result[places] = [
             _exactly(float(p), float(q), float(r))
             for p, q, r in zip(x[places], y[places], z[places], strict=True)
@@ -82,11 +87,7 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
 
 
 def _exactly(x: float, y: float, z: float) -> float:
-    """x * y + z by rationals: converting a Fraction to float rounds correctly."""
-    if math.isfinite(x) and math.isfinite(y) and not math.isfinite(z):
-        return z  # the product is finite, even if x * y overflows
-    if not all(map(math.isfinite, (x, y, z))):
-        return x * y + z
+    """x * y + z of finite numbers by rationals: converting a Fraction to float rounds correctly."""
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
         return x * y + z  # the sign of zero
