@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound
+from .flow import always_leaves, returned_values
 from .python_source import FunctionSource, Unsupported
 from .types import scalar_type
 
@@ -27,7 +28,7 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
     bindings = _arguments(t, node, function)
     inner = type(t)(source, t.emitter, t.program, t.module, t.diagnostics)
     inner.calls = (*t.calls, function)
-    inner.returns = any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(source.tree))
+    inner.returns = bool(returned_values(source.tree.body))
     before = len(t.diagnostics)
     loc = t.emitter.loc
     for argument in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs):
@@ -44,22 +45,15 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
         return Unbound("")
     if result is None or isinstance(result, Unbound) or not (isinstance(returned, Static) and returned.value):
         is_whole = (
-            result is not None and not isinstance(result, Unbound) and _always_returns(source.tree.body)
+            result is not None
+            and not isinstance(result, Unbound)
+            and always_leaves(source.tree.body, (ast.Return,))
         )
         if not is_whole:
             raise Unsupported(
                 node, f"{source.name} ends without a return on some way through it", "return a value on each"
             )
     return _checked_result(inner, source, result)
-
-
-def _always_returns(statements: list[ast.stmt]) -> bool:
-    if not statements:
-        return False
-    last = statements[-1]
-    if isinstance(last, ast.Return):
-        return True
-    return isinstance(last, ast.If) and _always_returns(last.body) and _always_returns(last.orelse)
 
 
 def _arguments(

@@ -24,6 +24,16 @@ from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Stat
 from .calls import call
 from .emitter import type_of
 from .expressions import Expressions
+from .flow import (
+    always_leaves,
+    assigned,
+    breaks,
+    leaves_block,
+    leaves_loop,
+    returned_values,
+    returns,
+    updated,
+)
 from .inference import AnyType, Mismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
@@ -54,7 +64,7 @@ class Statements(Expressions):
                     return
             except Unsupported as error:
                 self.report(error)
-                for name in _assigned([statement]):
+                for name in assigned([statement]):
                     self.env[name] = Unbound("")
             if any(isinstance(flag, Static) and flag.value for flag in self._flags()):
                 return
@@ -271,13 +281,13 @@ class Statements(Expressions):
         if isinstance(condition, Static):
             self.block(node.body if condition.value else node.orelse)
             return self._rest_unless_left(node, rest)
-        if not _leaves(node):
+        if not leaves_block(node):
             self._branches(node, condition, node.body, node.orelse)
             return False
-        if _always_leaves(node.body):
+        if always_leaves(node.body):
             self._branches(node, condition, node.body, [*node.orelse, *rest])
             return True
-        if node.orelse and _always_leaves(node.orelse):
+        if node.orelse and always_leaves(node.orelse):
             self._branches(node, condition, [*node.body, *rest], node.orelse)
             return True
         self._branches(node, condition, node.body, node.orelse)
@@ -414,7 +424,7 @@ class Statements(Expressions):
         outer_break = self.env.pop(BREAK, None)
         assert isinstance(node.iter, ast.Call)
         span = loop_range(self, node.iter)
-        if _leaves_loop(node.body):
+        if leaves_loop(node.body):
             self._counted_while(node, span)
         else:
             self._for(node, span)
@@ -430,7 +440,7 @@ class Statements(Expressions):
         self.env.pop(BREAK, None)
         if outer_break is not None:
             self.env[BREAK] = outer_break
-        for name in _assigned(node.body):
+        for name in assigned(node.body):
             if name not in self.env:
                 reason = (
                     f"{name} gets its value in a loop, which may run no round; give it one before the loop"
@@ -588,12 +598,12 @@ class Statements(Expressions):
         self, node: ast.stmt, body: Sequence[ast.stmt], extra: Sequence[str] = ()
     ) -> list[tuple[str, Binding]]:
         """The names that a loop carries from round to round, each with the values that it begins with."""
-        names = [name for name in _assigned(body) if name in self.env]
-        names += [n for n in _updated(body) if isinstance(self.env.get(n), Value) and n not in names]
-        if _breaks(body):
+        names = [name for name in assigned(body) if name in self.env]
+        names += [n for n in updated(body) if isinstance(self.env.get(n), Value) and n not in names]
+        if breaks(body):
             self.env[BREAK] = Static(False)
             names.append(BREAK)
-        if _returns(body):
+        if returns(body):
             names.append(RETURN)
             if self.returns:
                 self._begin_result(node, body)
@@ -620,10 +630,10 @@ class Statements(Expressions):
         """A function may return in a loop: until then its result is anything."""
         if isinstance(self.env.get(RESULT), (Value, tuple)):
             return
-        returned = next(n for s in body for n in _walk(s) if isinstance(n, ast.Return))
-        count = len(returned.value.elts) if isinstance(returned.value, ast.Tuple) else 1
+        returned = returned_values(body)[0]
+        count = len(returned.elts) if isinstance(returned, ast.Tuple) else 1
         blanks = tuple(self.emitter.blank(node) for _ in range(count))
-        self.env[RESULT] = blanks if isinstance(returned.value, ast.Tuple) else blanks[0]
+        self.env[RESULT] = blanks if isinstance(returned, ast.Tuple) else blanks[0]
 
     def _bind(self, carried: list[tuple[str, Binding]], values: Sequence[Value]) -> None:
         remaining = list(values)
@@ -680,70 +690,3 @@ def _is_constant(part: Any) -> bool:
 def _plain_name(name: str) -> str:
     """A name for the text: flags have their word."""
     return name.strip("()")
-
-
-# --- what statements assign, and whether they leave
-
-
-def _walk(node: ast.AST) -> Iterable[ast.AST]:
-    """All nodes, without those of nested functions."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
-            yield from _walk(child)
-
-
-def _assigned(statements: Sequence[ast.stmt]) -> list[str]:
-    """The names that statements assign, in order."""
-    nodes = (node for statement in statements for node in _walk(statement))
-    return list(
-        dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    )
-
-
-def _updated(statements: Sequence[ast.stmt]) -> list[str]:
-    """The names of what statements assign elements or lanes of."""
-    names: dict[str, None] = {}
-    for node in (node for statement in statements for node in _walk(statement)):
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-        ):
-            names[node.value.id] = None
-    return list(names)
-
-
-def _leaves(node: ast.stmt) -> bool:
-    """Whether a statement may leave its block: by a return, or by a break or continue of a loop around it."""
-    if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
-        return True
-    if isinstance(node, (ast.For, ast.While)):
-        return _returns([node])
-    return isinstance(node, ast.If) and any(map(_leaves, [*node.body, *node.orelse]))
-
-
-def _breaks(body: Sequence[ast.stmt]) -> bool:
-    """Whether the body of a loop has a break of its own."""
-    return any(
-        isinstance(s, ast.Break) or (isinstance(s, ast.If) and (_breaks(s.body) or _breaks(s.orelse)))
-        for s in body
-    )
-
-
-def _returns(body: Sequence[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.Return) for statement in body for node in _walk(statement))
-
-
-def _leaves_loop(body: Sequence[ast.stmt]) -> bool:
-    """Whether the body of a loop may leave it."""
-    return _breaks(body) or _returns(body)
-
-
-def _always_leaves(statements: Sequence[ast.stmt]) -> bool:
-    if not statements:
-        return False
-    last = statements[-1]
-    if isinstance(last, (ast.Return, ast.Break, ast.Continue)):
-        return True
-    return isinstance(last, ast.If) and _always_leaves(last.body) and _always_leaves(last.orelse)
