@@ -27,6 +27,7 @@ _EXPORTS = {
     "verify": "ir.verifier",
     "fingerprint": "ir.fingerprint",
     "Builder": "ir.builder",
+    "PipelineBuilder": "ir.pipeline_builder",
     "DataType": "ir.types",
     "DiagnosticError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",

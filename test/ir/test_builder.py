@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vyre_opt import Builder, DataType, DiagnosticError, parse, print_program
+import vyre_opt
+from vyre_opt import Builder, DataType, DiagnosticError, ProgramError, parse, print_program
 from vyre_opt.ir.diagnostics import Location, Source
 
 U32, I8, F32, F16 = DataType.U32, DataType.I8, DataType.F32, DataType.F16
@@ -125,3 +126,57 @@ def test_while_condition_and_body_have_values_of_their_own() -> None:
         loop.yield_(b.add(loop.args[0], 1))
     assert loop.result.type is U32
     b.finish()
+
+
+# --- operators, names of types, locations
+
+
+def test_values_have_the_operators_of_python() -> None:
+    b = Builder("p", workgroup=32)
+    x = b.buffer("x", "f32", 32, "read", 0)
+    b.buffer("y", "f32", 32, "write", 1)
+    i = b.local_id()
+    v = b.load(x, i)
+    w = -(2 - v * 3.0 + 1 / (v + 1.5)) / 2
+    j = ~((i << 1) ^ (i >> 1) & 7 | 1)
+    inside = (i < 16) & (j >= 3) | (1 > i)
+    b.store(b.select(inside, w, 0.0), "y", i)
+    names = [op.name for op in b.finish().walk()]
+    assert [n for n in names if n not in ("const", "local_id", "load", "store")] == [
+        *("mul", "sub", "add", "div", "add", "neg", "div"),
+        *("shl", "shr", "and", "xor", "or", "not", "lt", "ge", "and", "lt", "or", "select"),
+    ]
+
+
+def test_a_value_has_no_truth() -> None:
+    b = Builder("p", workgroup=32)
+    i = b.local_id()
+    with pytest.raises(TypeError, match="has its value when the program runs"):
+        bool(i < 4)
+    with pytest.raises(TypeError, match=r"b\.div"):
+        i // 2
+    with pytest.raises(TypeError, match=r"b\.rem"):
+        i % 2
+    with pytest.raises(TypeError, match="/ is for floats"):
+        i / 2
+
+
+def test_types_may_be_given_by_name() -> None:
+    b = Builder("p", workgroup=32)
+    b.buffer("y", "bf16", 32, "write", 0)
+    b.store(b.cast(b.const(3, "i16"), "bf16"), "y", b.local_id())
+    assert b.finish().buffers["y"].dtype is DataType.BF16
+    for wrong, error in (("f23", ValueError), (32, TypeError)):
+        with pytest.raises(error):
+            b.const(1, wrong)  # type: ignore[arg-type]
+
+
+def test_ops_are_located_at_the_lines_that_build_them() -> None:
+    b = Builder("p", workgroup=32)
+    b.buffer("y", "u32", 4, "write", 0)
+    b.store(7, "y", b.local_id())
+    program = b.finish()
+    with pytest.raises(ProgramError) as caught:
+        vyre_opt.run(program, grid=1, lengths={"y": 4})
+    assert str(caught.value).startswith(f"{__file__}:")
+    assert 'b.store(7, "y", b.local_id())' in str(caught.value)

@@ -11,7 +11,8 @@
 A method is called as its op, with an underscore after a Python keyword (`and_`);
 what it takes follows from the op's format (see formats.py).  A number among the
 operands becomes a constant of the other operands' type.  Every method takes
-`name=`, the value's name in the text, and gives the value.
+`name=`, the value's name in the text, and gives the value, which has Python's operators
+(see built_values.py).  A type may be given by its name: "f32".
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import arith
+from .built_values import BuiltValue
+from .caller import caller_location, is_own_caller
 from .diagnostics import Location, suggest
 from .formats import FORMATS, Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .ops import OPS, OpDef
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Spec, Value
-from .types import DataType
+from .types import DataType, as_type
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
 
@@ -35,7 +38,8 @@ class Builder:
     """Builds one program, and the functions it calls, in a module.
 
     `workgroup` and `grid` are one to three extents.  `loc` becomes the location of
-    every op built after it is set.  Methods raise TypeError or ValueError for operands that no op
+    every op built after it is set; without it, a program's ops and declarations are located at the lines that build
+    them, if these are outside of this package.  Methods raise TypeError or ValueError for operands that no op
     takes; `finish` runs the verifier for the rest.
     """
 
@@ -47,8 +51,11 @@ class Builder:
         module: Module | None = None,
     ) -> None:
         self.module = Module() if module is None else module
-        self.program = Program(name, _dims(workgroup), None if grid is None else _dims(grid))
         self.loc: Location | None = None
+        self._is_traced = not is_own_caller()
+        self.program = Program(
+            name, _dims(workgroup), None if grid is None else _dims(grid), loc=self._location()
+        )
         self._block = self.program.body
         self._place: int | None = None
         self._count = 0
@@ -57,8 +64,11 @@ class Builder:
     def on(cls, program: Program, module: Module | None = None) -> Builder:
         """A builder that adds to a finished program; see `at`."""
         builder = cls(program.name, program.workgroup, program.grid, module)
-        builder.program, builder._block = program, program.body
+        builder.program, builder._block, builder._is_traced = program, program.body, False
         return builder
+
+    def _location(self) -> Location | None:
+        return caller_location(2) if self.loc is None and self._is_traced else self.loc
 
     def finish(self, verify: bool = True) -> Program:
         """The program, now in its module.  Raises DiagnosticError if the module does not verify."""
@@ -75,7 +85,7 @@ class Builder:
     def buffer(
         self,
         name: str,
-        dtype: DataType,
+        dtype: DataType | str,
         count: int | None,
         access: str,
         binding: int | None = None,
@@ -86,30 +96,33 @@ class Builder:
         """Declare a buffer; `count` is in elements, None for an open size."""
         if name in self.program.buffers:
             raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
-        declared = Buffer(name, dtype, count, AccessMode(access), binding, live_in, live_out, self.loc)
+        element, loc = as_type(dtype), self._location()
+        declared = Buffer(name, element, count, AccessMode(access), binding, live_in, live_out, loc)
         self.program.buffers[name] = declared
         return declared
 
     def spec(
-        self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
+        self, name: str, dtype: DataType | str, default: Number | None = None, *, result: str | None = None
     ) -> Value:
         """Read a specialization constant; the first use of its name declares it."""
+        dtype = as_type(dtype)
         declared = self.program.specs.get(name)
         if declared is None:
             value = None if default is None else _encode_constant(default, dtype)
-            self.program.specs[name] = Spec(name, dtype, value, self.loc)
+            self.program.specs[name] = Spec(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
         return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
 
     def param(
-        self, name: str, dtype: DataType, default: Number | None = None, *, result: str | None = None
+        self, name: str, dtype: DataType | str, default: Number | None = None, *, result: str | None = None
     ) -> Value:
         """Read a runtime scalar; the first use of its name declares it."""
+        dtype = as_type(dtype)
         declared = self.program.params.get(name)
         if declared is None:
             value = None if default is None else _encode_constant(default, dtype)
-            self.program.params[name] = Param(name, dtype, value, self.loc)
+            self.program.params[name] = Param(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"param @{name} is {declared.dtype}, not {dtype}")
         return self.emit(OPS["param"], (), (dtype,), {"param": name}, name=result).result
@@ -128,9 +141,14 @@ class Builder:
         return bound
 
     def const(
-        self, value: Number | Sequence[Number], dtype: DataType = DataType.U32, *, name: str | None = None
+        self,
+        value: Number | Sequence[Number],
+        dtype: DataType | str = DataType.U32,
+        *,
+        name: str | None = None,
     ) -> Value:
         """A constant; a sequence gives the lanes of a vector, a number all of them."""
+        dtype = as_type(dtype)
         encoded = _encode_constant(value, dtype)
         return self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result
 
@@ -175,7 +193,7 @@ class Builder:
         results = tuple(self.fresh(dtype) for dtype in types)
         if name is not None and results:
             results[0].name = name
-        op = Op(row, operands, results, attrs, regions, self.loc)
+        op = Op(row, operands, results, attrs, regions, self._location())
         if self._place is None:
             self._block.ops.append(op)
         else:
@@ -190,7 +208,7 @@ class Builder:
     def fresh(self, dtype: DataType) -> Value:
         """A new value, named by a number, for a result or a block argument."""
         self._count += 1
-        return Value(str(self._count - 1), dtype)
+        return BuiltValue(str(self._count - 1), dtype, self)
 
     def find_buffer(self, buffer: Buffer | str) -> Buffer:
         """The buffer of the program that `buffer` is or names.  Raises ValueError."""
@@ -223,7 +241,7 @@ class Builder:
         step: Operand = 1,
         *,
         carry: Sequence[Value] = (),
-        dtype: DataType | None = None,
+        dtype: DataType | str | None = None,
     ) -> Iterator[Loop]:
         """A counted loop: `with b.for_(0, n, carry=[zero]) as loop: loop.yield_(...)`.
 
@@ -235,7 +253,8 @@ class Builder:
                 raise TypeError(f"a loop's bound is an integer or a value, not {bound!r}")
             limits.append(bound)
         values = [b for b in limits if isinstance(b, Value)]
-        counter = self.fresh(dtype or (values[0].type if values else DataType.U32))
+        given = None if dtype is None else as_type(dtype)
+        counter = self.fresh(given or (values[0].type if values else DataType.U32))
         block = Block((counter, *(self.fresh(v.type) for v in carry)))
         attrs = {n: None if isinstance(b, Value) else b for n, b in zip(BOUND_NAMES, limits, strict=True)}
         loop = Loop(self, [block], block.args[1:])
@@ -248,7 +267,7 @@ class Builder:
     def while_(self, carry: Sequence[Value] = ()) -> Iterator[Loop]:
         """`with b.while_([x]) as loop:`, the condition, `loop.condition(c)`, the body, `loop.yield_(...)`."""
         condition = Block(tuple(self.fresh(v.type) for v in carry))
-        body = Block(tuple(Value(v.name, v.type) for v in condition.args))
+        body = Block(tuple(BuiltValue(v.name, v.type, self) for v in condition.args))
         loop = Loop(self, [condition, body], condition.args)
         with self.at(condition):
             yield loop
@@ -274,13 +293,13 @@ class Builder:
         nest.op = self.emit(OPS["region"], (), nest.yielded, {"label": label}, tuple(nest.blocks))
 
     @contextmanager
-    def func(self, name: str, *params: DataType) -> Iterator[Function]:
+    def func(self, name: str, *params: DataType | str) -> Iterator[Function]:
         """A function of the module: `with b.func("f", DataType.U32) as f: f.yield_(b.add(f.args[0], 1))`."""
-        block = Block(tuple(self.fresh(dtype) for dtype in params))
+        block = Block(tuple(self.fresh(as_type(dtype)) for dtype in params))
         function = Function(self, [block], block.args)
         with self.at(block):
             yield function
-        self.module.add(Func(name, tuple(function.yielded), block, self.loc))
+        self.module.add(Func(name, tuple(function.yielded), block, self._location()))
 
 
 def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:

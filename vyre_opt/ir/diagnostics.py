@@ -72,9 +72,9 @@ class Location:
         return self.source.line_column(self.start)[1]
 
     def find(self, needle: str, limit: int = 4096) -> Location:
-        """The location of the whole word `needle` at or after this one's start, or else this one."""
+        """The location of the whole word `needle` within this one, or else this one."""
         text, at = self.source.text, self.start
-        stop = min(len(text), at + limit)  # an op may span a large file
+        stop = min(len(text), self.end, at + limit)  # an op may span a large file
         while 0 <= (at := text.find(needle, at, stop)):
             after = at + len(needle)
             if after >= len(text) or not (text[after].isalnum() or text[after] in "_.$"):

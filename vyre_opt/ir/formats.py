@@ -37,7 +37,7 @@ from .literals import Written, encode, quote, show
 from .loops import BOUND_NAMES, bounds, inits
 from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, OpDef
 from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
-from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
+from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, as_type, vector_lanes
 
 if TYPE_CHECKING:
     from .body_checker import BodyChecker
@@ -324,8 +324,8 @@ def _print_len(p: Printer, op: Op) -> str:
     return f"len @{op.attrs['buffer']}" + ("" if dtype is _U32 else f" : {dtype}")
 
 
-def _build_len(b: Builder, row: OpDef, buffer: Buffer | str, dtype: DataType = _U32) -> Value:
-    return b.emit(row, (), (dtype,), {"buffer": b.find_buffer(buffer).name}).result
+def _build_len(b: Builder, row: OpDef, buffer: Buffer | str, dtype: DataType | str = _U32) -> Value:
+    return b.emit(row, (), (as_type(dtype),), {"buffer": b.find_buffer(buffer).name}).result
 
 
 # --- unary, binary, ternary, compare, select ----------------------------------------------
@@ -426,8 +426,8 @@ def _print_convert(p: Printer, op: Op) -> str:
     return f"{op.name} {p.uses(op.operands)} : {op.operands[0].type} -> {op.results[0].type}"
 
 
-def _build_convert(b: Builder, row: OpDef, operand: Value, dtype: DataType) -> Value:
-    return b.emit(row, (operand,), (dtype,)).result
+def _build_convert(b: Builder, row: OpDef, operand: Value, dtype: DataType | str) -> Value:
+    return b.emit(row, (operand,), (as_type(dtype),)).result
 
 
 # --- splat, vector, extract, insert -------------------------------------------------------

@@ -310,10 +310,10 @@ def _is_regular(op: Op) -> bool:
         if parts.__class__ is not tuple:
             return False
     for operand in op.operands:
-        if operand.__class__ is not Value:
+        if not isinstance(operand, Value):
             return False
     for result in op.results:
-        if result.__class__ is not Value or result.type.__class__ is not DataType:
+        if not isinstance(result, Value) or result.type.__class__ is not DataType:
             return False
         name = result.name
         if name.__class__ is not str or not (name.isidentifier() or _NAME.fullmatch(name)):

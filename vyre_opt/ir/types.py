@@ -17,6 +17,7 @@ __all__ = [
     "MIN_VECTOR_LANES",
     "TypeNameError",
     "UNKNOWN",
+    "as_type",
     "vector_lanes",
 ]
 
@@ -222,6 +223,21 @@ class DataType:
 
     def __deepcopy__(self, memo: object) -> DataType:
         return self
+
+
+def as_type(dtype: DataType | str) -> DataType:
+    """A type, or the one of a name such as "f32".  Raises ValueError for a name that is none, TypeError for anything else."""
+    if isinstance(dtype, DataType):
+        return dtype
+    if not isinstance(dtype, str):
+        raise TypeError(f"a type is a DataType or its name, such as 'f32', not {dtype!r}")
+    try:
+        return DataType.of(dtype)
+    except TypeNameError as error:
+        from .diagnostics import suggest  # which only a mistake needs
+
+        hint = suggest(dtype, DataType.all_names())
+        raise ValueError(f"{error}" + (f"; {hint}" if hint else "")) from None
 
 
 def _make(text: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> DataType:

@@ -1,4 +1,4 @@
-"""Calls of functions of kernels: as calls of a func of the module where arguments are numbers, else written in place."""
+"""Calls of functions of kernels: their statements in the place of the call, for its types and arrays."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.grids import Extent, GridCall
-from ..ir.literals import Literal
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
+from ..ir.pipeline_builder import literal_of
 from ..ir.program import AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
@@ -361,7 +361,7 @@ class _Translator:
         if isinstance(binding, _Param):
             return binding.param.name
         if isinstance(binding, _Constant) and isinstance(binding.value, (bool, int, float)):
-            return _literal(binding.value)
+            return literal_of(binding.value)
         if isinstance(binding, _Size):
             raise Unsupported(
                 node,
@@ -542,11 +542,3 @@ def _plain(binding: _Binding) -> _Constant | None:
         if all(part is not None for part in parts):
             return _Constant(tuple(part.value for part in parts if part is not None))
     return None
-
-
-def _literal(value: bool | int | float) -> Literal:
-    if isinstance(value, bool):
-        return "bool", str(value).lower()
-    if isinstance(value, int):
-        return "int", str(value)
-    return "float", repr(value)

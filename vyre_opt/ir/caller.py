@@ -1,0 +1,47 @@
+"""The line of Python that calls into this package, as a location."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import FrameType
+
+from .diagnostics import Location, Source
+
+__all__ = ["caller_location", "is_own_caller"]
+
+_PACKAGE = __name__.partition(".")[0]
+_SOURCES: dict[str, tuple[Source, list[int]]] = {}
+"""By the name of a file: its text, and where its lines begin."""
+
+
+def caller_location(depth: int = 1) -> Location | None:
+    """The line that the innermost frame outside of this package is at; None if nobody has its text."""
+    frame = sys._getframe(depth)
+    while _is_own(frame):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    known = _SOURCES.get(name)
+    if known is None or line >= len(known[1]):
+        lines = linecache.getlines(name, frame.f_globals)
+        starts = [0]
+        for text in lines:
+            starts.append(starts[-1] + len(text))
+        known = _SOURCES[name] = Source("".join(lines), name), starts
+    source, starts = known
+    if line >= len(starts):
+        return None
+    text = source.text[starts[line - 1] : starts[line]]
+    indent = len(text) - len(text.lstrip())
+    return Location(source, starts[line - 1] + indent, starts[line - 1] + max(indent + 1, len(text.rstrip())))
+
+
+def is_own_caller() -> bool:
+    """Whether the function that asks was called from within this package."""
+    return _is_own(sys._getframe(2))
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
