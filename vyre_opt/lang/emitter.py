@@ -117,7 +117,7 @@ class Emitter:
         """A constant of the type of another operand.  Raises Mismatch, or Unsupported for a number that does not fit."""
         dtype = known(dtype)
         if isinstance(static.value, bool):
-            dtype = unify(dtype, DataType.BOOL)
+            dtype = unify(DataType.BOOL, dtype)
         return self.constant(static, node, dtype)
 
     # --- settling

@@ -13,7 +13,8 @@ What may leave a block early is translated with what follows it:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic
@@ -92,6 +93,15 @@ class Statements(Expressions):
 
     def visit_call(self, node: ast.Call) -> Binding:
         return call(self, node)
+
+    @contextmanager
+    def _inner_names(self) -> Iterator[None]:
+        """What is assigned inside is not seen behind, also where an error ends it."""
+        outer, self.env = self.env, dict(self.env)
+        try:
+            yield
+        finally:
+            self.env = outer
 
     # --- simple statements
 
@@ -305,13 +315,11 @@ class Statements(Expressions):
         before = self.env
         blocks, envs = (Block(), Block()), []
         for block, statements in zip(blocks, (body, orelse), strict=True):
-            self.env = dict(before)
-            if is_guard and block is blocks[0]:
-                self.env |= {name: Static(False) for name in (BREAK, CONTINUE, RETURN) if name in before}
-            with self.emitter.at(block):
+            with self._inner_names(), self.emitter.at(block):
+                if is_guard and block is blocks[0]:
+                    self.env |= {name: Static(False) for name in (BREAK, CONTINUE, RETURN) if name in before}
                 self.block(statements)
-            envs.append(self.env)
-        self.env = before
+                envs.append(self.env)
         self.emitter.loc = loc = self.source.location(node)
         first, second = envs
         results: list[tuple[str, Binding]] = []
@@ -406,10 +414,9 @@ class Statements(Expressions):
     def visit_while(self, node: ast.While, rest: Sequence[ast.stmt]) -> bool:
         if node.orelse:
             raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
-        outer_break = self.env.pop(BREAK, None)
-        carried = self._carried(node, node.body)
-        self._while(node, carried, lambda: self.condition(node.test), node.body, lambda: None)
-        self._end_loop(node, outer_break)
+        with self._loop_of_its_own(node):
+            carried = self._carried(node, node.body)
+            self._while(node, carried, lambda: self.condition(node.test), node.body, lambda: None)
         return self._rest_unless_left(node, rest)
 
     def visit_for(self, node: ast.For, rest: Sequence[ast.stmt]) -> bool:
@@ -421,31 +428,33 @@ class Statements(Expressions):
             return self._rest_unless_left(node, rest)
         if not isinstance(node.target, ast.Name):
             raise Unsupported(node.target, "the counter of a loop is one name")
-        outer_break = self.env.pop(BREAK, None)
         assert isinstance(node.iter, ast.Call)
-        span = loop_range(self, node.iter)
-        if leaves_loop(node.body):
-            self._counted_while(node, span)
-        else:
-            self._for(node, span)
-        self._end_loop(node, outer_break)
+        with self._loop_of_its_own(node):
+            span = loop_range(self, node.iter)
+            if leaves_loop(node.body):
+                self._counted_while(node, span)
+            else:
+                self._for(node, span)
         self.env[node.target.id] = Unbound(
             f"{node.target.id} is the counter of a loop, and has no value after it",
             self.source.location(node),
         )
         return self._rest_unless_left(node, rest)
 
-    def _end_loop(self, node: ast.For | ast.While, outer_break: Binding | None) -> None:
-        """What names are behind a loop."""
-        self.env.pop(BREAK, None)
-        if outer_break is not None:
-            self.env[BREAK] = outer_break
-        for name in assigned(node.body):
-            if name not in self.env:
-                reason = (
-                    f"{name} gets its value in a loop, which may run no round; give it one before the loop"
-                )
-                self.env[name] = Unbound(reason, self.source.location(node))
+    @contextmanager
+    def _loop_of_its_own(self, node: ast.For | ast.While) -> Iterator[None]:
+        """A loop has its own flag for break; names that only it assigns have no value behind it."""
+        outer_break = self.env.pop(BREAK, None)
+        try:
+            yield
+        finally:
+            self.env.pop(BREAK, None)
+            if outer_break is not None:
+                self.env[BREAK] = outer_break
+            for name in assigned(node.body):
+                if name not in self.env:
+                    reason = f"{name} gets its value in a loop, which may run no round; give it one before the loop"
+                    self.env[name] = Unbound(reason, self.source.location(node))
 
     def _static_items(self, node: ast.For) -> list[Any] | None:
         """What a loop over `static(...)` or a tuple goes through; None for a loop over a range."""
@@ -496,14 +505,12 @@ class Statements(Expressions):
         counter = self.emitter.fresh(span.counter_type, node.target.id)
         args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
         block = Block((counter, *args))
-        outer, self.env = self.env, dict(self.env)
-        with self.emitter.at(block):
+        with self._inner_names(), self.emitter.at(block):
             self._bind(carried, args)
             self.env[CONTINUE] = Static(False)
             self.env[node.target.id] = span.item(self, node, counter)
             self.block(node.body)
             self._yield(node, carried, args)
-        self.env = outer
         bounds = zip(BOUND_NAMES, (span.lower, span.upper, span.step), strict=True)
         attrs = {name: bound.value if isinstance(bound, Static) else None for name, bound in bounds}
         self.emitter.loc = self.source.location(node)
@@ -548,13 +555,10 @@ class Statements(Expressions):
         args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
         inner = [self.emitter.fresh(type_of(value), value.name) for value in initial]
         blocks = Block(tuple(args)), Block(tuple(inner))
-        outer = self.env
-        with self.emitter.at(blocks[0]):
-            self.env = dict(outer)
+        with self._inner_names(), self.emitter.at(blocks[0]):
             self._bind(carried, args)
             self.emitter.op("condition", (self._goes_on(node, condition),))
-        with self.emitter.at(blocks[1]):
-            self.env = dict(outer)
+        with self._inner_names(), self.emitter.at(blocks[1]):
             self._bind(carried, inner)
             self.env[CONTINUE] = Static(False)
             if BREAK in self.env:
@@ -564,7 +568,6 @@ class Statements(Expressions):
             begin()
             self.block(body)
             self._yield(node, carried, inner)
-        self.env = outer
         self.emitter.loc = self.source.location(node)
         op = self.emitter.op("while", initial, [type_of(a) for a in args], regions=blocks)
         self._bind(carried, list(op.results))

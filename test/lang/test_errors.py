@@ -1,0 +1,390 @@
+"""What kernels cannot say is refused at its place in the Python file, with what to write; several errors at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import re
+import sys
+import tokenize
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from support import python_programs
+from support.python_kernels import python_kernel
+
+import vyre_opt
+from vyre_opt import BadInputs, DiagnosticError, ProgramError
+from vyre_opt.lang import Kernel, PipelineFunction, Read, ReadWrite, Write, f32, u32
+
+HEAD = """import math
+import numpy as np
+import vyre_opt as vyre
+from vyre_opt.lang import Read, ReadWrite, Write, f16, f32, i32, u8, u32
+
+N = 4
+
+def plain(x):
+    return x
+
+@vyre.func
+def twice(v: f32) -> f32:
+    return v * 2
+
+@vyre.func
+def endless(v):
+    return endless(v)
+
+@vyre.program(workgroup=32)
+def other(x: Read[f32]):
+    pass
+
+@vyre.program(workgroup=32)
+def kernel(n: u32, a: f32, x: Read[f32], y: Write[f32], z: ReadWrite[i32]):
+    i = vyre.global_id(0)
+"""
+
+WRONG: list[tuple[str, str, str]] = [
+    # a statement, what the message says, what the caret is at
+    ("y[i] = x[i] * n", "x[i] is f32 and n is u32; types do not mix", "x[i] * n"),
+    ("y[i] = n / 2", "/ of integers (u32) is no integer", "n / 2"),
+    ("y[i] = 1.5 + n", "1.5 is a float and n is u32; types do not mix", "1.5 + n"),
+    ("y[i] = y[i]", "y is read here, but it is Write", "y[i]"),
+    ("x[i] = 1.0", "x is written here, but it is Read", "x[i]"),
+    ("y[-1] = 1.0", "-1 is before the first element", "-1"),
+    ("y[1.5] = 1.0", "an index is an integer, not 1.5", "1.5"),
+    ("y[a] = 1.0", "an index is an integer, not f32", "a"),
+    ("y[i] = x[0:2]", "x takes one index, not a slice", "0:2"),
+    ("y[i] = x[i, 0]", "x takes one index, not several indices", "i, 0"),
+    ("y[i] = nothing", "nothing is not defined", "nothing"),
+    ("y[i] = vyre.globl_id(0)", "has no attribute 'globl_id'", "vyre.globl_id"),
+    ("y[i] = vyre.global_id(3)", "an axis is 0, 1 or 2, not 3", "3"),
+    ("y[i] = i", "i is u32, where f32 is wanted", "i"),
+    ("z[i] = 3000000000", "3000000000 does not fit in i32", "3000000000"),
+    ("z[i] = 1.5", "1.5 is a float, where i32 is wanted", "1.5"),
+    ("z[i] = True", "True is bool, where i32 is wanted", "True"),
+    ("if n: y[i] = 1.0", "a condition is a bool, and n is a number", "n"),
+    ("y[i] = a if x[i] else 2.0", "a condition is a bool, and x[i] is a number", "x[i]"),
+    ("ok = n and n > 2", "a condition is a bool, and n is a number", "n"),
+    ("y[i] = [1.0][0]", "a kernel has no lists, sets or dicts", "[1.0]"),
+    ("y[i] = sum(x[k] for k in range(4))", "a kernel has no", ""),
+    ("t = lambda v: v", "a kernel has no lambdas", "lambda v: v"),
+    ("with x: pass", "a kernel has no with", "with x: pass"),
+    ("raise ValueError", "a kernel raises no errors", "raise ValueError"),
+    ("import os", "a kernel imports nothing", "import os"),
+    ("return a", "a program returns nothing", "return a"),
+    ("x = y if n > 1 else x", "is an array, not a value", ""),
+    ("y[i] = plain(a)", "plain is a function of plain Python", "plain(a)"),
+    ("y[i] = np.exp(a)", "np.exp is of NumPy", "np.exp(a)"),
+    ("y[i] = math.sqrt(a)", "math.sqrt computes in Python, before the kernel runs", "math.sqrt(a)"),
+    ("y[i] = twice(a, a)", "twice(): too many positional arguments", "twice(a, a)"),
+    ("y[i] = twice(n)", "n is u32, where f32 is wanted", "n"),
+    ("y[i] = endless(a)", "endless calls itself", "endless(v)"),
+    ("other(x)", "other is a program, and a program calls none", "other(x)"),
+    ("vyre.decode.hex(x, y)", "is a kernel of its own", "vyre.decode.hex(x, y)"),
+    ("y[i] = vyre.fma(a, a)", "needs c", "vyre.fma(a, a)"),
+    ("y[i] = vyre.exp(n)", "exp takes floats, not u32", "vyre.exp(n)"),
+    ("z[i] = vyre.popcount(a)", "popcount takes integers, not f32", "vyre.popcount(a)"),
+    ("vyre.barrier('warp')", "the scope of a barrier is subgroup, workgroup, grid, not 'warp'", "'warp'"),
+    ("t = vyre.shared(f32, n)", "the size of shared memory is known when the kernel is translated", "n"),
+    ("t = vyre.shared(f32, 0)", "shared memory has 1 or more elements, not 0", "0"),
+    ("vyre.shared(f32, 8)[0] = 1.0", "shared memory needs a name", "vyre.shared(f32, 8)"),
+    ("vyre.atomic_add(y, 0, 1.0)", "y is read here, but it is Write", "y"),
+    ("vyre.atomic_add(z, 0, 1.0)", "1.0 is a float, where i32 is wanted", "1.0"),
+    ("for k in x: pass", "a loop over an array is not supported", "x"),
+    ("for k in range(1.5): pass", "a loop counts by whole numbers, not 1.5", "1.5"),
+    ("for k in range(0, 4, 0): pass", "a step is not 0", "0"),
+    (
+        "for k in range(i, i32(n)): pass",
+        "the bounds of a range are of one type, not u32 and i32",
+        "range(i, i32(n))",
+    ),
+    ("for k in vyre.static(range(2)): break", "a static loop is unrolled, and has no break", "break"),
+    ("y[0] = k", "k is not defined", "k"),
+    ("t, s = a", "2 names for one value", "t, s"),
+    ("t = x.vec(1)[i]", "a vector has 2 to 64 lanes, not 1", "x.vec(1)"),
+    ("t = x.vec(4)[i][4]", "vec<4 x f32> has lanes 0 to 3, not 4", "x.vec(4)[i][4]"),
+    ("t = x.vec(4)[i] + a", "types do not mix", "x.vec(4)[i] + a"),
+    ("a.real = 1", "a kernel assigns names and elements of arrays", "a.real"),
+    ("y[i] = x.mean()", "an array of a kernel has no mean", "x.mean"),
+    ("assert a", "a condition is a bool, and a is a number", "a"),
+    ("y[i] = a @ a", "matrix products are loops here", "a @ a"),
+    ("y[i] = int(a)", "a kernel's numbers have sizes", "int(a)"),
+    ("z[i] = a is None", "a kernel compares by", "a is None"),
+    ("a + 1", "this computes a value that nothing uses", "a + 1"),
+    ("global N", "a kernel cannot assign names outside of it", "global N"),
+    ("del a", "a kernel deletes nothing", "del a"),
+    ("z[i] = N // 0", "N // 0", "N // 0"),
+]
+
+
+def load(folder: Path, text: str, name: str) -> ModuleType:
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("statement", "message", "place"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_wrong_statement(tmp_path: Path, statement: str, message: str, place: str) -> None:
+    module = load(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", "wrong")
+    with pytest.raises(DiagnosticError) as caught:
+        module.kernel.text()
+    error = caught.value.diagnostics[0]
+    assert message in error.message
+    assert error.loc is not None
+    shown = error.loc.source.text[error.loc.start : error.loc.end]
+    assert shown == place or not place
+
+
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
+    """And what follows from one is not."""
+    lines = ["t = nothing", "y[i] = t * n", "y[i] = n", "if n: t = 1", "y[i] = t"]
+    module = load(tmp_path, HEAD + "".join(f"    {line}\n" for line in lines), "wrong")
+    with pytest.raises(DiagnosticError) as caught:
+        module.kernel.text()
+    assert [d.message for d in caught.value.diagnostics] == [
+        "nothing is not defined",
+        "n is u32, where f32 is wanted",
+        "a condition is a bool, and n is a number",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("if n > 2:\n        t = 1.0\n    y[i] = t", "t has a value in one branch of this if only"),
+        (
+            "t = 1\n    if n > 2:\n        t = a\n    else:\n        t = n\n    y[i] = t",
+            "t has another type in each branch",
+        ),
+        (
+            "for k in range(n):\n        t = x[k]\n    y[i] = t",
+            "t gets its value in a loop, which may run no round",
+        ),
+        (
+            "for k in range(n):\n        pass\n    y[i] = f32(k)",
+            "k is the counter of a loop, and has no value after it",
+        ),
+        (
+            "t = n\n    while t > 1:\n        t = a",
+            "t is u32 when the loop begins, and f32 at the end of a round",
+        ),
+        ("if i < 3:\n        vyre.barrier()", "barrier"),
+    ],
+)
+def test_control_flow(tmp_path: Path, body: str, message: str) -> None:
+    module = load(tmp_path, f"{HEAD}    {body}\n", "wrong")
+    with pytest.raises(DiagnosticError) as caught:
+        module.kernel.text()
+    assert message in caught.value.diagnostics[0].message
+    assert caught.value.diagnostics[0].loc is not None
+
+
+def test_arguments_without_types(tmp_path: Path) -> None:
+    text = HEAD.replace("n: u32, a: f32, x: Read[f32]", "n, a: float, x: Read[int], *rest")
+    module = load(tmp_path, text + "    pass\n", "wrong")
+    with pytest.raises(DiagnosticError) as caught:
+        module.kernel.text()
+    assert [d.message for d in caught.value.diagnostics] == [
+        "a kernel has no * and ** arguments",
+        "the argument n has no type",
+        "the type of a is float, which is none of a kernel",
+        "the type of x is Read, which is none of a kernel",
+    ]
+
+
+def test_a_function_without_source_says_so() -> None:
+    names: dict[str, Any] = {}
+    exec("import vyre_opt as vyre\ndef f(): pass\nk = vyre.program(f)", names)
+    with pytest.raises(DiagnosticError, match=r"the source of f is not to be had"):
+        names["k"].text()
+
+
+# --- faults and arguments of calls
+
+
+@vyre_opt.program(workgroup=32)
+def shift(n: u32, x: Read[f32], y: ReadWrite[f32]) -> None:
+    i = vyre_opt.global_id(0)
+    if i < len(y):
+        y[i] = x[i + n]
+
+
+@vyre_opt.program(workgroup=32)
+def racy(x: Read[f32], y: Write[f32]) -> None:
+    y[0] = x[vyre_opt.global_id(0)]
+
+
+@vyre_opt.program(workgroup=32)
+def checked(x: Read[f32], y: Write[f32]) -> None:
+    i = vyre_opt.local_id(0)
+    assert x[i] >= 0, "a weight is not negative"
+    y[i] = x[i]
+
+
+X = np.arange(32, dtype=np.float32)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_a_fault_shows_the_line_of_python(target: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        shift.options(target=target)[1](1, X, X.copy())
+    shown = str(caught.value)
+    assert shown.startswith(f"{__file__}:")
+    assert "y[i] = x[i + n]" in shown
+    assert "index 32, length 32" in shown
+    with pytest.raises(ProgramError, match="a weight is not negative"):
+        checked.options(target=target)[1](-X, X.copy())
+
+
+def test_a_race_shows_the_line_of_python() -> None:
+    with pytest.raises(ProgramError) as caught:
+        racy.options(target="ref")[1](X, X.copy())
+    assert caught.value.kind == "race"
+    assert "y[0] = x[vyre_opt.global_id(0)]" in str(caught.value)
+
+
+READ_ONLY = X.copy()
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ((0, X, READ_ONLY), BadInputs, "shift: y is written, but the array is read-only"),
+        ((0, X, np.zeros(64, np.float32)[::2]), BadInputs, "y is written, but the array is not contiguous"),
+        ((0, X, [0.0] * 32), BadInputs, "shift: y"),
+        ((0, X, X.astype(np.float64)), BadInputs, "f32 elements are float32, the array is float64"),
+        ((-1, X, X.copy()), BadInputs, "shift: n is u32: -1 is not a u32"),
+        ((1.5, X, X.copy()), BadInputs, "shift: n is u32: 1.5 is not a u32"),
+        ((0, X), TypeError, "missing a required argument: 'y'"),
+        ((0, X, X, X), TypeError, "too many positional arguments"),
+    ],
+)
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_wrong_arguments_are_refused_before_anything_runs(
+    args: tuple[Any, ...], error: type[Exception], message: str, target: str
+) -> None:
+    kernel = shift.options(target=target)
+    kernel[1](0, X, X.copy())
+    with pytest.raises(error, match=re.escape(message)):
+        kernel[1](*args)
+
+
+def test_a_kernel_is_called_over_a_grid() -> None:
+    with pytest.raises(TypeError, match=r"shift\[vyre_opt\.ceil_div\(n, 32\)\]"):
+        shift(0, X, X.copy())
+    for grid in (0, -1, 1.5, (1, 2, 3, 4), "4"):
+        with pytest.raises(BadInputs):
+            shift[grid](0, X, X.copy())
+
+
+def test_what_kernels_call_has_no_meaning_outside() -> None:
+    for call in (lambda: vyre_opt.global_id(0), lambda: vyre_opt.sin(1.0), lambda: f32(1)):
+        with pytest.raises(TypeError, match="inside of a kernel"):
+            call()
+
+
+# --- wrong kernels made of right ones
+
+
+def right_texts() -> list[str]:
+    assert python_programs.__file__ is not None
+    return [Path(python_programs.__file__).read_text(), *map(python_kernel, range(20))]
+
+
+def mutated(text: str, rng: random.Random) -> str | None:
+    """The text with a token replaced, deleted or doubled; None where Python itself would not read it."""
+    lines = text.splitlines(keepends=True)
+    tokens = [
+        t for t in tokenize.generate_tokens(iter(lines).__next__) if t.type in (1, 2, 54) and t.start[0] > 8
+    ]
+    names = [
+        "n",
+        "x",
+        "y",
+        "i",
+        "f32",
+        "u8",
+        "vyre",
+        "len",
+        "None",
+        "1.5",
+        "-3",
+        "True",
+        "range",
+        "//",
+        "+",
+        "nothing",
+        "[0]",
+        "and",
+    ]
+    for _ in range(rng.choice((1, 1, 2))):
+        token = rng.choice(tokens)
+        (row, start), (_, end) = token.start, token.end
+        line = lines[row - 1]
+        kind = rng.random()
+        new = (
+            rng.choice(names)
+            if kind < 0.6
+            else ""
+            if kind < 0.75
+            else f"{token.string} {token.string}"
+            if kind < 0.85
+            else rng.choice(tokens).string
+        )
+        lines[row - 1] = line[:start] + new + line[end:]
+    result = "".join(lines)
+    try:
+        with warnings.catch_warnings(action="error"):  # of what Python takes for a mistake itself
+            compile(result, "mutated", "exec")
+    except (SyntaxError, SyntaxWarning, ValueError):
+        return None
+    return result
+
+
+def kernels_of(module: ModuleType) -> list[Kernel | PipelineFunction]:
+    return [value for value in vars(module).values() if isinstance(value, (Kernel, PipelineFunction))]
+
+
+def check_messages(text: str, folder: Path, name: str) -> int:
+    """Translate all kernels of a text; how many were refused.  Every message has a place in the text."""
+    try:
+        module = load(folder, text, name)
+    except Exception:  # Python refuses the module itself
+        return 0
+    finally:
+        sys.modules.pop(name, None)
+    refused = 0
+    for kernel in kernels_of(module):
+        try:
+            kernel.text()
+        except DiagnosticError as error:
+            refused += 1
+            for diagnostic in error.diagnostics:
+                assert diagnostic.loc is not None, diagnostic.message
+                assert diagnostic.loc.source.name == str(folder / f"{name}.py")
+                assert 0 <= diagnostic.loc.start < diagnostic.loc.end <= len(diagnostic.loc.source.text)
+                assert diagnostic.message
+                str(error)
+    return refused
+
+
+def test_three_hundred_wrong_kernels(tmp_path: Path) -> None:
+    """None is an internal error, and each message has its place."""
+    rng, refused, number = random.Random(16), 0, 0
+    texts = right_texts()
+    while refused < 300:
+        text = mutated(rng.choice(texts), rng)
+        if text is not None:
+            number += 1
+            refused += check_messages(text, tmp_path, f"mutated_{number}")
