@@ -272,7 +272,7 @@ def test_programs_are_shared(run_pipeline: Run) -> None:
     module, _ = fuse(text)
     first, second = launches(module)
     assert first.program == second.program
-    assert list(module.programs) == ["triple", first.program]
+    assert list(module.programs) == [first.program]
     assert run_pipeline(module) == run_pipeline(parse(text))
 
 

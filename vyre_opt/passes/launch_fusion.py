@@ -6,7 +6,8 @@
     join      one body for a group, with barriers where values are handed over    (fusion.join)
 
 A buffer that only one group uses, and that each workgroup reads only where it wrote before, is
-removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.
+removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.  A program that lost its
+last launch is removed from the module.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ class LaunchFusionOptions:
     `max_group_bytes`: the most bytes that the buffers of a group may hold, each counted once, plus the
     largest workgroup memory; 0 for no limit.  A buffer of open size counts as empty.
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
+    `keep`: leave programs that lost their last launch.
     """
 
     max_group: int = 32
     budget: int = 0
     max_group_bytes: int = 0
     strategy: str = "optimal"
+    keep: bool = False
 
     def __post_init__(self) -> None:
         if self.max_group < 1:
@@ -87,10 +90,16 @@ class LaunchFusion(Pass):
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
+        launched = _launched(module)
         for pipeline in module.pipelines.values():
             fuser.pipeline(pipeline)
+        # a program that nobody launched before may be meant to be run by itself
+        unused = [] if self.options.keep else sorted(launched - _launched(module))
+        for name in unused:
+            module.remove(module.programs[name])
         ctx.count("launches saved", fuser.saved)
         ctx.count("buffers internal", fuser.internal)
+        ctx.count("programs removed", len(unused))
         return fuser.saved > 0
 
 
@@ -245,6 +254,12 @@ class _Fuser:
         first.buffers = tuple(name for name in names if name not in dropped)
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
+
+
+def _launched(module: Module) -> set[str]:
+    """The names of the programs that pipelines launch."""
+    stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
+    return {stage.program for stage in stages if isinstance(stage, Launch)}
 
 
 def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:
