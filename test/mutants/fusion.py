@@ -17,6 +17,13 @@ FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
 
 MUTANTS = (
     Mutant(
+        "proofs are shared by programs that index otherwise",
+        "vyre_opt/fusion/access_slice.py",
+        'operands = op.operands[1:] if op.name == "store" else op.operands\n        stored',
+        'operands = op.operands[2:] if op.name == "store" else op.operands\n        stored',
+        "test/fusion/test_access_slice.py",
+    ),
+    Mutant(
         "the contents of a transient buffer are taken for kept",
         "vyre_opt/fusion/pair_legality.py",
         "if formal.is_transient and (other.access is AccessMode.READ or other.live_in):",
