@@ -23,6 +23,7 @@ from .halo_plan import Cost, is_profitable, plan_tile
 from .halo_recompute import HaloTile
 from .join import BoundProgram
 from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_buffer_names
+from .regrid import Regrid
 from .veto import veto_of
 
 __all__ = ["Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
@@ -33,7 +34,9 @@ class LaunchNode:
     """A launch of a run, with what the proofs and the planners need of it.
 
     `reads`, `writes`: the pipeline's buffers, as the program declares its own; its ops may do less.
-    `grid`: with all known lengths put in.
+    `grid`: with all known lengths put in.  `regrid`: how that differs from the launch's own, whose program `member`
+    then has another form of.  `most_groups`: workgroups that do anything, at most, where that is known of a grid
+    which is not.
     """
 
     launch: Launch
@@ -41,6 +44,8 @@ class LaunchNode:
     grid: Grid
     reads: frozenset[str]
     writes: frozenset[str]
+    regrid: Regrid | None = None
+    most_groups: int | None = None
 
     @property
     def touched(self) -> frozenset[str]:
@@ -111,15 +116,20 @@ class PairProofs:
         members, names = with_placeholders((a.member, b.member))
         counts = tuple(lengths[name] for name in names)
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
-        key = (*members, counts, a.grid, b.grid, changed)
+        key = (*members, counts, a.grid, b.grid, a.most_groups, b.most_groups, changed)
         if key not in self.verdicts:
             by_placeholder = {placeholder(number): count for number, count in enumerate(counts)}
             first, second = members
             grids = (a.grid, b.grid)
-            like = (*map(self._slice, members), counts, grids, changed)
+            most = (
+                None
+                if None in (a.most_groups, b.most_groups)
+                else max(a.most_groups or 0, b.most_groups or 0)
+            )
+            like = (*map(self._slice, members), counts, grids, changed, most)
             verdict = self._joinable.get(like)
             if verdict is None:
-                verdict = prove_pair(self.module, first, second, by_placeholder, grids, changed)
+                verdict = prove_pair(self.module, first, second, by_placeholder, grids, changed, most)
                 if verdict.refusal is None:
                     self._joinable[like] = verdict
             self.verdicts[key] = verdict

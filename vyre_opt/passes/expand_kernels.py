@@ -3,7 +3,8 @@
 A kernel that is a program's body is replaced in place: the program keeps its name and its
 buffers, gets the schedule's workgroup, and is right for any grid, since its callers choose
 that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
-it over exactly the grid that its sizes need.
+it over exactly the grid that its sizes need, an expression where these are open; where they decide the
+schedule too, the stage stays until a plan is made for their lengths.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 
 from ..fusion.join import fresh_name
 from ..ir.builder import Builder
+from ..ir.grids import GridCall, show_extent
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..kernels.expansion import EXPANSIONS, Expansion, ExpansionRequest, expand
+from ..kernels.expansion import ANY_LENGTH, EXPANSIONS, Expansion, ExpansionRequest, expand
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -92,10 +94,12 @@ class _Expander:
     def stage(self, pipeline: Pipeline, stage: KernelStage) -> list[Stage] | None:
         """The launches that stand for a stage; None, after a remark, if the stage stays."""
         buffers = [pipeline.buffers[name] for name in stage.buffers]
-        key = (stage.kernel, tuple((b.dtype, b.count) for b in buffers), tuple(sorted(stage.attrs.items())))
+        # an open size is in the grid by its buffer's name
+        sizes = tuple((b.dtype, b.name if b.count is None else b.count) for b in buffers)
+        key = (stage.kernel, sizes, tuple(sorted(stage.attrs.items())))
         cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
-        if open_sizes:
+        if open_sizes and stage.kernel not in ANY_LENGTH:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
             self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
             return None
@@ -103,14 +107,15 @@ class _Expander:
         if expansion is None:
             return None
         assert expansion.grid is not None
-        if not 1 <= expansion.grid <= MAX_GRID:
+        if isinstance(expansion.grid, int) and not 1 <= expansion.grid <= MAX_GRID:
             self.refused(stage.kernel, f"it needs {expansion.grid} workgroups, more than {MAX_GRID}", stage)
             return None
         program = cached[0] if cached else self.add_program(stage, expansion, buffers)
         self.expansions[key] = (program, expansion)
         launches, scratch = self.clear_scratch(pipeline, stage, expansion)
         launches.append(Launch(program.name, (expansion.grid, 1, 1), (*stage.buffers, *scratch), stage.loc))
-        self.applied(stage.kernel, expansion, f"as @{program.name} over {expansion.grid} workgroups", stage)
+        how = f"as @{program.name} over {show_extent(expansion.grid)} workgroups"
+        self.applied(stage.kernel, expansion, how, stage)
         return launches
 
     def clear_scratch(
@@ -203,9 +208,8 @@ class _Expander:
         schedule = asdict(expansion.schedule)
         fields = ", ".join(f"{name}={value}" for name, value in schedule.items())
         message = f"{kernel} is expanded {how} ({fields})"
-        self.ctx.remark(
-            "applied", message, site.loc, kernel=kernel, schedule=schedule, grid=expansion.grid, **facts
-        )
+        grid = show_extent(expansion.grid) if isinstance(expansion.grid, GridCall) else expansion.grid
+        self.ctx.remark("applied", message, site.loc, kernel=kernel, schedule=schedule, grid=grid, **facts)
         self.expanded += 1
 
     def refused(self, kernel: str, why: str, site: Op | KernelStage) -> None:

@@ -1,0 +1,81 @@
+"""Pipelines as people write them: kernels beside stages of their own, over different grids, computed alike after -O."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.natural_pipelines import natural_pipeline
+from support.pipeline_runs import launches
+
+from vyre_opt import PassManager, compile, parse
+from vyre_opt.ir.pipeline import Launch
+
+
+def check(seed: int, target: str) -> tuple[int, int]:
+    """The launches before and after the default passes, after which the pipeline must compute the same."""
+    natural = natural_pipeline(seed)
+    expected = compile(natural.text, target="ref", entry="main")(natural.inputs, lengths=natural.lengths)
+    module = parse(natural.text)
+    before = launches(module.pipelines["main"])
+    PassManager("default").run(module)
+    actual = compile(module, target=target, entry="main")(natural.inputs, lengths=natural.lengths)
+    for name, array in expected.items():
+        assert np.array_equal(array, actual[name]), (seed, name)
+    return before, launches(module.pipelines["main"])
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_outputs_stay(target: str) -> None:
+    before, after = np.sum([check(seed, target) for seed in range(24)], axis=0)
+    assert after < 0.75 * before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 1300, 100))
+def test_outputs_stay_in_a_campaign(first: int) -> None:
+    for seed in range(first, first + 100):
+        check(seed, "ref")
+
+
+HEX_AND_COUNT = """vyre 1
+program @count workgroup(256) {
+  buffer @bytes : u8[?] read binding(0)
+  buffer @lines : u32[1] read_write binding(1) live_in live_out
+  %g = global_id x
+  %n = len @bytes
+  %inside = lt %g, %n : u32
+  if %inside {
+    %b = load @bytes[%g] : u8
+    %c10 = const 10 : u8
+    %is = eq %b, %c10 : u8
+    if %is {
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %old = atomic_add @lines[%zero], %one : u32
+    }
+  }
+}
+pipeline @main {
+  buffer @text : u8[?] read
+  buffer @decoded : u8[?]
+  buffer @lines : u32[1] read_write live_in live_out
+  decode.hex(@text, @decoded)
+  launch @count grid(ceil_div(len(@decoded), 256)) (@decoded, @lines)
+}
+"""
+
+
+@pytest.mark.parametrize("size", [1, 7, 255, 256, 2047, 2048, 2049, 18000])
+def test_a_decoder_of_open_size_and_a_count_are_one_launch(size: int) -> None:
+    """One code for every length: the grid is an expression, and a workgroup beyond the end does nothing."""
+    module = parse(HEX_AND_COUNT)
+    PassManager("default").run(module)
+    (launch,) = module.pipelines["main"].walk()
+    assert isinstance(launch, Launch)
+    data = np.random.default_rng(size).integers(8, 12, size, np.uint8)
+    text = np.frombuffer(data.tobytes().hex().encode(), np.uint8)
+    for target in ("ref", "cpu"):
+        outputs = compile(module, target=target, entry="main")(
+            {"text": text, "lines": np.zeros(1, np.uint32)}, lengths={"decoded": size}
+        )
+        assert outputs["lines"][0] == np.count_nonzero(data == 10)
