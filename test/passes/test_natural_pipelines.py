@@ -79,3 +79,40 @@ def test_a_decoder_of_open_size_and_a_count_are_one_launch(size: int) -> None:
             {"text": text, "lines": np.zeros(1, np.uint32)}, lengths={"decoded": size}
         )
         assert outputs["lines"][0] == np.count_nonzero(data == 10)
+
+
+TURNS = """vyre 1
+program @mirror_rows workgroup(64) {
+  buffer @x : u8[?] read binding(0)
+  buffer @y : u8[?] write binding(1) live_out
+  buffer @row : u8[64] workgroup
+  %g = global_id x
+  %l = local_id x
+  %last = const 63 : u32
+  %other = sub %last, %l : u32
+  %v = load @x[%g] : u8
+  store %v, @row[%l] : u8
+  barrier workgroup
+  %m = load @row[%other] : u8
+  store %m, @y[%g] : u8
+}
+pipeline @main {
+  buffer @text : u8[4096] read
+  buffer @decoded : u8[2048]
+  buffer @rows : u8[2048] write live_out
+  decode.hex(@text, @decoded) {schedule_lanes = 64}
+  launch @mirror_rows grid(32) (@decoded, @rows)
+}
+"""
+
+
+def test_workgroup_memory_is_used_in_turn() -> None:
+    """A barrier ends each turn, since the next one stores to the same memory; the interpreter finds races."""
+    data = np.random.default_rng(1).integers(0, 256, 2048, np.uint8)
+    text = np.frombuffer(data.tobytes().hex().encode(), np.uint8)
+    module = parse(TURNS)
+    PassManager("default").run(module)
+    assert launches(module.pipelines["main"]) == 1
+    for target in ("ref", "cpu"):
+        outputs = compile(module, target=target, entry="main")({"text": text})
+        assert np.array_equal(outputs["rows"], data.reshape(-1, 64)[:, ::-1].ravel())

@@ -244,6 +244,7 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
             facts["buffers"],
             [_halo(each) for each in facts["halo"]],
             [old[number] for group in groups for number in group],
+            [(each["factor"], each["single"]) for each in facts.get("regrid", ())],
         )
     )
 

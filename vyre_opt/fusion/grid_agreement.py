@@ -105,7 +105,8 @@ class GridAgreement:
             message = "there is no buffer of which their workgroups access parts of known sizes"
             return _beside(cause, Refusal("grid", message))
         nodes = [*left.nodes, *right.nodes]
-        most = min(MAX_FACTOR, *(node.member.program.lanes for node in nodes))
+        # with half of the lanes, a number of 2^32 workgroups and more would be a grid beyond 2^32 invocations
+        most = max(1, min(MAX_FACTOR, *(node.member.program.lanes // 2 for node in nodes)))
         if max(factors) > most:
             message = f"one workgroup of the whole would run {max(factors)} of one launch, more than {most}"
             return _beside(cause, Refusal("grid", message))

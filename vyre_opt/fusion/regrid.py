@@ -69,8 +69,8 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     """The program that does over `groups` workgroups what `program` does over `plan.extent` of them.
 
     `lengths`: for each of the pipeline's buffers, the program's buffer that it is passed for.  The grid has one
-    dimension, and no more than 2^32 invocations; `plan.factor` is at most the lanes of a workgroup, so that no
-    number of a workgroup wraps.
+    dimension, and no more than 2^32 invocations; `plan.factor` is 1, or at most half of the lanes of a workgroup, so
+    that no number of a workgroup wraps.
     """
     outer = Emitter([], program.loc)
     count = _Count(outer, lengths).of(plan.extent)
