@@ -634,7 +634,7 @@ def test_not_enough_memory_is_said() -> None:
 
 
 def test_a_length_beyond_its_type_is_an_error() -> None:
-    """A program that takes the length of 2^32 elements as a u32 would take it for 0."""
+    """A program that takes the length of 2^32 elements as a u32 would take it for 0; a tile less is the limit."""
     module = vyre_opt.parse(
         """vyre 1
 program @fill workgroup(256) {
@@ -654,6 +654,7 @@ pipeline @main {
 """
     )
     pipeline = module.pipelines["main"]
-    make_plan(module, pipeline, {"y": 2**32 - 1}, "", True)
-    with pytest.raises(BadLaunch, match="@y has 4294967296 elements, which @fill takes as a u32"):
-        make_plan(module, pipeline, {"y": 2**32}, "", True)
+    make_plan(module, pipeline, {"y": 2**32 - 2**16}, "", True)
+    for length in (2**32 - 2**16 + 1, 2**32):
+        with pytest.raises(BadLaunch, match=f"@y has {length} elements, which @fill takes as a u32"):
+            make_plan(module, pipeline, {"y": length}, "", True)

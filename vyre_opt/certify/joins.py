@@ -32,7 +32,7 @@ from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .pipelines import who_sees
 from .points import Grid, Group, Nesting, Point
-from .regridded import Regridded, expected_program
+from .regridded import Regridded, expected_program, lengths_in_range
 from .tiles import covered
 
 __all__ = ["Join", "joined", "meet_in_one"]
@@ -281,7 +281,7 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     who = "workgroup"
     if not has_barrier:
         who, pairs = "lane", [*pairs, *zip(p.local, q.local, strict=True)]
-    given = [p.reaches(a.op), q.reaches(b.op)]
+    given = [p.reaches(a.op), q.reaches(b.op), *lengths_in_range(p), *lengths_in_range(q)]
     for access, member, index in ((a, one, at), (b, other, to)):
         if access.buffer in member.lengths:  # out of bounds it would be an error of the program
             given.append(is_inside(access, index, member.lengths[access.buffer]))

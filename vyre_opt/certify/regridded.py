@@ -31,10 +31,10 @@ from .in_bounds import shown_at
 from .obligations import Obligation
 from .points import Group, Nesting, Point
 
-__all__ = ["Regridded", "expected_program"]
+__all__ = ["Regridded", "expected_program", "lengths_in_range"]
 
-LONGEST = (1 << 32) - 1
-"""Elements of a buffer whose length a program takes as a u32; more are an error of the launch."""
+LONGEST = (1 << 32) - (1 << 16)
+"""Elements of a buffer whose length a program of a pipeline takes as a u32; more are an error of the launch."""
 
 COMMUTE = {"atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max"}
 PLACES = {"global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "num_workgroups", "global_size"}
@@ -78,6 +78,15 @@ def expected_program(of: Regridded) -> tuple[Program, list[Obligation]]:
     if of.factor == 1 and isinstance(extent, int) and groups == extent:
         return program, obligations
     return _in_turn(of, program, extent, groups), obligations
+
+
+def lengths_in_range(point: Point) -> list[z3.BoolRef]:
+    """What a launch says of the lengths that its program takes as a u32."""
+    program = point.group.program
+    lengths = {
+        op.attrs["buffer"] for op in program.walk() if op.name == "len" and op.result.type is DataType.U32
+    }
+    return [point.group.length(name).term <= LONGEST for name in sorted(lengths)]
 
 
 # --- workgroups in turn ---------------------------------------------------------------------
@@ -290,12 +299,12 @@ def _apart(nesting: Nesting, a: Access, b: Access) -> Obligation:
     grid = (None, 1, 1)
     p, q = (Point.any(nesting, Group(nesting.program, name, grid), name) for name in ("first", "second"))
     at, to = p.integer(a.op.index).term, q.integer(b.op.index).term
-    pairs = [(p.group.workgroup_id(0).term, q.group.workgroup_id(0).term), (p.local[0], q.local[0])]
+    differs = [p.group.workgroup_id(0).term != q.group.workgroup_id(0).term, p.local[0] != q.local[0]]
     return Obligation(
         f"{a} and {b} in rounds of two elements are apart",
         [a.op, b.op],
         [p, q],
-        [p.reaches(a.op), q.reaches(b.op), z3.Or([x != y for x, y in pairs])],
+        [p.reaches(a.op), q.reaches(b.op), z3.Or(differs), *lengths_in_range(p), *lengths_in_range(q)],
         are_apart(a, at, b, to),
         {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
     )

@@ -217,9 +217,9 @@ def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | N
     for op in program.walk():
         name = large.get(op.attrs["buffer"]) if op.name == "len" else None
         count = counts[name] if name is not None else None
-        if count is not None and count >= 1 << (op.result.type.bits or 64):
+        if count is not None and (op.result.type.bits or 0) <= 32:
             message = f"@{name} has {count} elements, which @{program.name} takes as a {op.result.type}"
-            help = "pass a shorter buffer, or take `len` as a u64 and run without -O"
+            help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
             yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
             return
 

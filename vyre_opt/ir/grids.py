@@ -95,8 +95,11 @@ def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
         return GridCall(extent.name, tuple(args))
 
 
-MAX_LENGTH = (1 << 32) - 1
-"""The greatest length that a u32 says."""
+MAX_LENGTH = (1 << 32) - (1 << 16)
+"""The greatest length that a program of a pipeline may take as a u32.
+
+A last tile that is not whole then ends below 2^32, so that no index in it wraps.
+"""
 
 
 def bounds(extent: Extent) -> tuple[int, int] | None:

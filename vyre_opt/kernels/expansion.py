@@ -254,3 +254,6 @@ EXPANSIONS: dict[str, Callable[[ExpansionRequest], Expansion]] = {
 
 ANY_LENGTH = frozenset({"decode.base64", "decode.hex", "scan.dfa"})
 """Kernels of which a stage is the same program for all lengths, over a grid that is an expression of these."""
+
+ANY_LANES = frozenset({"decode.base64", "decode.hex"})
+"""Kernels for which the lanes of a workgroup hardly matter: each has a run of its own, and they exchange nothing."""
