@@ -68,15 +68,15 @@ BODIES = {
 }
 
 
-def pipeline(kind: str, stages: int) -> str:
-    """The text of a pipeline of this kind."""
+def pipeline(kind: str, stages: int, variant: int = 0) -> str:
+    """The text of a pipeline of this kind; its variants compute with other constants."""
     is_in_place = kind == "in place"
     formals = "  buffer @x : f32[?] read binding(0)\n  buffer @y : f32[?] write binding(1) live_out\n"
     if is_in_place:
         formals = "  buffer @x : f32[?] read_write binding(0) live_in live_out\n"
     programs = ""
     for number in range(stages):
-        body = BODIES[kind].format(number=number % 7, last=COUNT - 1)
+        body = BODIES[kind].format(number=number % 7 + 10 * variant, last=COUNT - 1)
         programs += (
             f"program @stage{number} workgroup({LANES}) {{\n{formals}  %g = global_id x\n"
             f"  %mark = const {number} : u32\n{body}}}\n"
@@ -101,29 +101,33 @@ def run_passes(text: str) -> vyre_opt.Module:
     return module
 
 
-def steps(text: str) -> dict[str, Callable[[], Any]]:
-    """What is measured of a text, by name."""
+def steps(kind: str, stages: int) -> dict[str, Callable[[int], Any]]:
+    """What is measured of a pipeline, by name; each takes the number of the round."""
+    text = pipeline(kind, stages)
     module, host = run_passes(text), Host.this()
     data = np.arange(COUNT, dtype=np.float32) / COUNT
 
-    def first_call() -> None:
-        target = CpuDispatcher(cache=False)
-        vyre_opt.compile(text, target=target, passes="default")({"a": data})
+    def first_call(number: int) -> None:
+        # a process keeps the code of programs that it has compiled
+        other, target = pipeline(kind, stages, 1 + number), CpuDispatcher(cache=False)
+        vyre_opt.compile(other, target=target, passes="default")({"a": data})
 
     return {
-        "passes": lambda: run_passes(text),
-        "LLVM IR": lambda: [host_code(program, module, {}, host) for program in module.programs.values()],
+        "passes": lambda number: run_passes(text),
+        "LLVM IR": lambda number: [
+            host_code(program, module, {}, host) for program in module.programs.values()
+        ],
         "compile and first call": first_call,
     }
 
 
-def least_time(action: Callable[[], Any], rounds: int) -> float:
+def least_time(action: Callable[[int], Any], rounds: int) -> float:
     """Seconds of processor time, the least of some rounds."""
     times = []
-    for _ in range(rounds):
+    for number in range(rounds):
         gc.collect()
         started = time.process_time()
-        action()
+        action(number)
         times.append(time.process_time() - started)
     return min(times)
 
@@ -145,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind in args.kinds:
         samples[kind] = {step: [] for step in STEPS}
         for stages in args.sizes:
-            for step, action in steps(pipeline(kind, stages)).items():
+            for step, action in steps(kind, stages).items():
                 samples[kind][step].append(least_time(action, args.rounds))
             print(kind, stages, *(f"{samples[kind][step][-1]:.3f}" for step in STEPS), file=sys.stderr)
     save(args.out, result(args.sizes, samples, args.rounds))
