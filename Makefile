@@ -82,6 +82,7 @@ bench: install  ## Measure calls, the front end and the CPU kernels beside their
 	$(BIN)/python bench/calls.py --quick
 	$(BIN)/python bench/frontend.py
 	$(BIN)/python bench/cpu_kernels.py
+	$(BIN)/python bench/pipeline_compile.py
 	$(BIN)/python bench/report.py
 
 ci:  ## Do what CI does, in a fresh environment

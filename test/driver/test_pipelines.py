@@ -12,6 +12,7 @@ from support.calls import count_calls
 
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, parse, print_program
+from vyre_opt.driver.pipeline_plan import make_plan
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
@@ -630,3 +631,30 @@ def test_not_enough_memory_is_said() -> None:
     huge = f"pipeline @main {{ buffer @x : u32[?] read buffer @y : u32[{1 << 45}] write }}"
     with pytest.raises(BackendError, match="pipeline @main: not enough memory"):
         vyre_opt.compile(PROGRAMS + huge, target=CpuDispatcher(workers=1))([EIGHT])
+
+
+def test_a_length_beyond_its_type_is_an_error() -> None:
+    """A program that takes the length of 2^32 elements as a u32 would take it for 0; a tile less is the limit."""
+    module = vyre_opt.parse(
+        """vyre 1
+program @fill workgroup(256) {
+  buffer @y : u8[?] write binding(0) live_out
+  %g = global_id x
+  %n = len @y
+  %inside = lt %g, %n : u32
+  if %inside {
+    %v = cast %g : u32 -> u8
+    store %v, @y[%g] : u8
+  }
+}
+pipeline @main {
+  buffer @y : u8[?] write live_out
+  launch @fill grid(4) (@y)
+}
+"""
+    )
+    pipeline = module.pipelines["main"]
+    make_plan(module, pipeline, {"y": 2**32 - 2**16}, "", True)
+    for length in (2**32 - 2**16 + 1, 2**32):
+        with pytest.raises(BadLaunch, match=f"@y has {length} elements, which @fill takes as a u32"):
+            make_plan(module, pipeline, {"y": length}, "", True)

@@ -17,6 +17,62 @@ FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
 
 MUTANTS = (
     Mutant(
+        "a workgroup beyond the launch's own does its work",
+        "vyre_opt/fusion/regrid.py",
+        "if isinstance(groups, int) and groups * plan.factor == plan.extent:",
+        "if True:",
+        f"{LAUNCH_FUSION}::test_kind",
+    ),
+    Mutant(
+        "workgroups in turn share workgroup memory without a barrier",
+        "vyre_opt/fusion/regrid.py",
+        "if any(buffer.is_workgroup for buffer in program.buffers.values()):",
+        "if False:",
+        "test/passes/test_natural_pipelines.py::test_workgroup_memory_is_used_in_turn",
+    ),
+    Mutant(
+        "workgroups that may wait for each other run in turn",
+        "vyre_opt/fusion/regrid.py",
+        'if loops or op.attrs["order"] != "relaxed":',
+        "if False:",
+        lit("passes/launch_fusion_grids"),
+    ),
+    Mutant(
+        "rounds of a loop over the grid may touch one element",
+        "vyre_opt/fusion/grid_stride.py",
+        "if _commute(p, q, used) or dependence.disjoint_between_lanes(p, q):",
+        "if True:",
+        lit("passes/launch_fusion_grids"),
+    ),
+    Mutant(
+        "atomics commute even if their old values are used",
+        "vyre_opt/fusion/grid_stride.py",
+        "a.op.result.type.is_int and a.op.result not in used",
+        "a.op.result.type.is_int",
+        "test/fusion/test_grid_stride.py",
+    ),
+    Mutant(
+        "a loop over the grid may carry a value",
+        "vyre_opt/fusion/grid_stride.py",
+        "if loop.results:",
+        "if False:",
+        lit("passes/launch_fusion_grids"),
+    ),
+    Mutant(
+        "ids beside a loop over the grid do not count",
+        "vyre_opt/fusion/grid_stride.py",
+        "if op.name in IDS and op.result in others:",
+        "if False:",
+        lit("passes/launch_fusion_grids"),
+    ),
+    Mutant(
+        "proofs are shared by programs that index otherwise",
+        "vyre_opt/fusion/access_slice.py",
+        'operands = op.operands[1:] if op.name == "store" else op.operands\n        stored',
+        'operands = op.operands[2:] if op.name == "store" else op.operands\n        stored',
+        "test/fusion/test_access_slice.py",
+    ),
+    Mutant(
         "the contents of a transient buffer are taken for kept",
         "vyre_opt/fusion/pair_legality.py",
         "if formal.is_transient and (other.access is AccessMode.READ or other.live_in):",

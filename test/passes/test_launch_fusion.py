@@ -11,6 +11,7 @@ from support.calls import count_calls
 from support.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
 from vyre_opt import PassManager, parse, print_program
+from vyre_opt.fusion import group_legality, pair_legality
 from vyre_opt.ir.pipeline import Launch, Pipeline
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
@@ -190,6 +191,34 @@ def test_growth_is_linear() -> None:
     assert calls(4096) < 9 * calls(512)
 
 
+def test_stages_of_one_buffer_share_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pair of a group shares the buffer, and each program computes something else from the same elements."""
+    programs = "".join(
+        f"""program @p{number} workgroup(64) {{
+          buffer @x : u32[?] read_write binding(0) live_in live_out
+          %g = global_id x
+          %c = const {number} : u32
+          %v = load @x[%g] : u32
+          %s = add %v, %c : u32
+          store %s, @x[%g] : u32
+        }}
+        """
+        for number in range(64)
+    )
+    stages = "".join(f"launch @p{number} grid(4) (@x)\n" for number in range(64))
+    module = parse(f"vyre 1\n{programs}pipeline @main {{ buffer @x : u32[256] live_in live_out\n{stages}}}")
+    proofs = []
+
+    def prove_pair(*arguments: object) -> group_legality.Verdict:
+        proofs.append(arguments)
+        return pair_legality.prove_pair(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(group_legality, "prove_pair", prove_pair)
+    PassManager("launch_fusion").run(module)
+    assert len(launches(module)) == 2
+    assert len(proofs) == 1
+
+
 def test_hand_off_of_a_decoder(run_pipeline: Run) -> None:
     """Two launches of rounds and chunks become one, and the hand-off a tile of u8."""
     text = DECODE_AND_SUM
@@ -272,7 +301,7 @@ def test_programs_are_shared(run_pipeline: Run) -> None:
     module, _ = fuse(text)
     first, second = launches(module)
     assert first.program == second.program
-    assert list(module.programs) == ["triple", first.program]
+    assert list(module.programs) == [first.program]
     assert run_pipeline(module) == run_pipeline(parse(text))
 
 

@@ -27,6 +27,7 @@ from vyre_opt.passes.manager import PassManager
 from .generator import random_program
 from .handoff import handoff_program
 from .kernel_cases import KernelCase, kernel_cases
+from .natural_pipelines import natural_pipeline
 from .pipeline_runs import pipeline_text, seed_pipeline
 
 __all__ = ["Certified", "certify_seeds", "certify_text", "decisions_of", "kernel_texts"]
@@ -42,6 +43,7 @@ KINDS: dict[str, Callable[[int], str | Module]] = {
     "hand-offs": lambda seed: handoff_program(seed).module,
     "pipelines": pipeline_text,
     "adversarial pipelines": lambda seed: seed_pipeline(seed, adversarial=True)[0],
+    "natural pipelines": lambda seed: natural_pipeline(seed).text,
 }
 
 
@@ -166,7 +168,7 @@ def _certify_kernels(pool: ProcessPoolExecutor, wanted: str) -> Certified:
 
 
 @click.command()
-@click.option("--texts", default=400, show_default=True, help="Texts, a quarter of each kind.")
+@click.option("--texts", default=400, show_default=True, help="Texts, of each kind as many.")
 @click.option("--seed", default=1, show_default=True, help="The first seed; the others follow it.")
 @click.option("--jobs", type=int, help="Processes; as many as CPUs by default.")
 @click.option(

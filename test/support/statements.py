@@ -213,9 +213,18 @@ class Statements:
         return self._leave(loop, before)
 
     def if_(self) -> bool:
+        """An `if`, and sometimes others of its condition behind it, for passes that merge them."""
         uniform = self.uniform and self.rng.random() < 0.4
-        types = self._types()
         condition = self.e.uniform(DataType.BOOL) if uniform else self.e.value(DataType.BOOL)
+        self._if(condition, uniform)
+        while self.rng.random() < 0.3:
+            for _ in range(self.rng.randrange(3)):
+                self.rng.choice(self._simple())()
+            self._if(condition, uniform)
+        return True
+
+    def _if(self, condition: Value, uniform: bool) -> None:
+        types = self._types()
         memory = self.memory
         before = memory.snapshot() if memory else []
         with self.b.if_(condition) as branch:
@@ -231,7 +240,6 @@ class Statements:
         if memory:
             memory.merge(first)
         self._results(branch)
-        return True
 
     def region(self) -> bool:
         types = self._types()

@@ -9,8 +9,9 @@ A pass says what it claims in the certificate of its remark:
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
     claim: forward    program, op, source              a load of what `source` has, or a store of it once more
     claim: overwrite  program, op, by                  a store that `by` overwrites
+    claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
 
-`op`, `source`, `by` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
+`op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import z3
@@ -31,6 +33,7 @@ from .bodies import Halo, Special
 from .forwarding import forwarded, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
+from .merged_ifs import merged_ifs
 from .obligations import Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, who_sees_argument
 from .rest import is_rest_unchanged, replaced, vanished, vectorized
@@ -241,6 +244,7 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
             facts["buffers"],
             [_halo(each) for each in facts["halo"]],
             [old[number] for group in groups for number in group],
+            [(each["factor"], each["single"]) for each in facts.get("regrid", ())],
         )
     )
 
@@ -257,6 +261,18 @@ def _overwrite(before: Module, after: Module, facts: Facts, others: Sequence[Fac
     yield from overwritten(program, ops[facts["op"]], ops[facts["by"]], _removed(program, others))
 
 
+def _merge(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    program = before.programs[facts["program"]]
+    ops = _ops(program)
+    together = {
+        (ops[part], ops[into])
+        for other in others
+        if other["claim"] == "merge" and other["program"] == program.name
+        for part, into in combinations([*other["parts"], other["op"]], 2)
+    }
+    return merged_ifs(program, [ops[number] for number in facts["parts"]], ops[facts["op"]], together)
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -268,4 +284,5 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "vector": _vector,
     "forward": _forward,
     "overwrite": _overwrite,
+    "merge": _merge,
 }

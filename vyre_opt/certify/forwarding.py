@@ -22,7 +22,7 @@ from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
 
-__all__ = ["Removed", "forwarded", "overwritten"]
+__all__ = ["Removed", "forwarded", "lets_others_in", "overwritten"]
 
 Removed = Mapping[Op, Op | None]
 """The accesses that go, each with the one that has its value, None for one that is overwritten."""
@@ -81,7 +81,7 @@ class _Between:
         between = ops[ops.index(self.first) + 1 : ops.index(self.second)]
         for op in (inner for top in between for inner in top.walk()):
             access = self.every.get(op)
-            if is_shared and (_lets_others_in(op) or (is_read and op.name in ("while", "trap"))):
+            if is_shared and (lets_others_in(op) or (is_read and op.name in ("while", "trap"))):
                 yield not_seen(f"nothing comes between {first} and {second}", f"this {op.name} does", [op])
             elif access is None or access.buffer != first.buffer or op in removed:
                 continue
@@ -100,7 +100,7 @@ class _Between:
         )
 
 
-def _lets_others_in(op: Op) -> bool:
+def lets_others_in(op: Op) -> bool:
     """Whether other lanes may see the memory at an op, or change it."""
     is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
     return is_ordered or "sync" in op.definition.effects or op.definition.kernel is not None

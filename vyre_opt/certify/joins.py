@@ -33,6 +33,7 @@ from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .pipelines import who_sees
 from .points import Grid, Group, Nesting, Point
+from .regridded import Regridded, expected_program, lengths_in_range
 from .tiles import covered
 
 __all__ = ["Join", "joined", "meet_in_one"]
@@ -43,7 +44,9 @@ class Join:
     """`launches` of a pipeline became one of `program`, `after`.
 
     `barriers`: the launches that get a barrier before them, by their place.  `buffers`: the program's name for each of
-    their buffers.  `fused`: all launches of the pipeline that became part of another one at the same time.
+    their buffers.  `fused`: all launches of the pipeline that became part of another one at the same time.  `regrids`:
+    if the grid is another one, for each launch how many of its workgroups one of that runs, and whether its loop over
+    the grid has a single round.
     """
 
     module: Module
@@ -56,6 +59,11 @@ class Join:
     buffers: Mapping[str, str]
     halos: Sequence[Halo]
     fused: Sequence[Launch]
+    regrids: Sequence[tuple[int, bool]] = ()
+
+    @property
+    def programs(self) -> list[Program]:
+        return [self.module.programs[launch.program] for launch in self.launches]
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,16 @@ class _Member:
 
 def joined(join: Join) -> Iterator[Obligation]:
     """All that has to hold."""
-    members = list(_members(join.module, join.pipeline, join.launches))
+    programs, obligations = join.programs, list[Obligation]()
+    grid = None if not join.regrids or join.after is None else _grid(join.after, join.pipeline.static_lengths)
+    try:
+        if grid is not None:
+            programs, obligations = _regridded(join)
+    except Mismatch as mismatch:
+        yield not_seen("the launches may run over another grid", str(mismatch), mismatch.ops)
+        return
+    yield from obligations
+    members = list(_members(join.pipeline, join.launches, programs, grid))
     bodies = BodyMatch(
         join.program,
         [
@@ -140,7 +157,8 @@ def meet_in_one(
     module: Module, pipeline: Pipeline, launches: Sequence[Launch], barriers: Sequence[int]
 ) -> Iterator[Obligation]:
     """Wherever two of the launches meet in memory, one of them writing, it is one workgroup."""
-    return _meetings(list(_members(module, pipeline, launches)), barriers, frozenset())
+    programs = [module.programs[launch.program] for launch in launches]
+    return _meetings(list(_members(pipeline, launches, programs)), barriers, frozenset())
 
 
 def _meetings(
@@ -165,7 +183,7 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
     if join.after is None or join.after.program != join.program.name:
         raise Mismatch(f"@{join.program.name} is not launched in their place")
     lengths = join.pipeline.static_lengths
-    for launch in (*join.launches, join.after):
+    for launch in () if join.regrids else (*join.launches, join.after):
         sizes = _grid(launch, lengths)
         if sizes != members[0].grid or (None in sizes and launch.grid != join.launches[0].grid):
             raise Mismatch("the grids are not equal")
@@ -225,11 +243,27 @@ def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
                 yield covered(bodies.nesting, read, [a for a in accesses if a.is_write], given)
 
 
-def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> Iterator[_Member]:
+def _regridded(join: Join) -> tuple[list[Program], list[Obligation]]:
+    """What each launch's program is over the grid of the whole, and what makes that right.  Raises Mismatch."""
+    assert join.after is not None
+    if join.after.grid[1:] != (1, 1) or len(join.regrids) != len(join.launches) or join.halos:
+        raise Mismatch("such a grid is not looked at")
+    programs, obligations = [], []
+    for launch, program, (factor, single) in zip(join.launches, join.programs, join.regrids, strict=True):
+        of = Regridded(launch, program, factor, single, join.after.grid[0], join.pipeline.static_lengths)
+        expected, own = expected_program(of)
+        programs.append(expected)
+        obligations += own
+    return programs, obligations
+
+
+def _members(
+    pipeline: Pipeline, launches: Sequence[Launch], programs: Sequence[Program], grid: Grid | None = None
+) -> Iterator[_Member]:
+    """`grid`: of all, if not their own."""
     counts = pipeline.static_lengths
     version: dict[str, int] = {}
-    for launch in launches:
-        program = module.programs[launch.program]
+    for launch, program in zip(launches, programs, strict=True):
         formals = [buffer.name for buffer in program.bound_buffers]
         names = dict(zip(formals, launch.buffers, strict=True))
         nesting = Nesting(program)
@@ -241,7 +275,7 @@ def _members(module: Module, pipeline: Pipeline, launches: Sequence[Launch]) -> 
             if formal not in written
         }
         lengths = {formal: count for formal in formals if (count := counts[names[formal]]) is not None}
-        yield _Member(nesting, accesses, names, _grid(launch, counts), contents, lengths)
+        yield _Member(nesting, accesses, names, grid or _grid(launch, counts), contents, lengths)
         for formal in written & names.keys():
             version[names[formal]] = version.get(names[formal], 0) + 1
 
@@ -265,7 +299,7 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     who = "workgroup"
     if not has_barrier:
         who, pairs = "lane", [*pairs, *zip(p.local, q.local, strict=True)]
-    given = [p.reaches(a.op), q.reaches(b.op)]
+    given = [p.reaches(a.op), q.reaches(b.op), *lengths_in_range(p), *lengths_in_range(q)]
     for access, member, index in ((a, one, at), (b, other, to)):
         if access.buffer in member.lengths:  # out of bounds it would be an error of the program
             given.append(is_inside(access, index, member.lengths[access.buffer]))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.grids import GridError, lengths_of, params_of
+from ..ir.grids import MAX_LENGTH, GridError, lengths_of, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
@@ -160,6 +160,7 @@ def _check(module: Module, pipeline: Pipeline, counts: Mapping[str, int | None])
         if isinstance(stage, Launch):
             errors += _grid_errors(stage, module.programs[stage.program], counts)
             errors += _count_errors(stage, module.programs[stage.program], pipeline)
+            errors += _length_errors(stage, module.programs[stage.program], counts)
         if len(errors) >= MAX_ERRORS:
             break
     if errors:
@@ -214,6 +215,22 @@ def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterat
                 where,
                 help=f"make it {formal.count} elements, or declare @{formal.name} with the count ?",
             ).note(f"@{formal.name} is declared here", formal.loc)
+
+
+def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | None]) -> Iterator[Diagnostic]:
+    """Lengths that a program takes in a type that is too small: it would compute with others."""
+    passed = zip(program.bound_buffers, stage.buffers, strict=True)
+    large = {formal.name: name for formal, name in passed if (counts[name] or 0) > MAX_LENGTH}
+    if not large:
+        return
+    for op in program.walk():
+        name = large.get(op.attrs["buffer"]) if op.name == "len" else None
+        count = counts[name] if name is not None else None
+        if count is not None and (op.result.type.bits or 0) <= 32:
+            message = f"@{name} has {count} elements, which @{program.name} takes as a {op.result.type}"
+            help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
+            yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
+            return
 
 
 # --- steps

@@ -9,7 +9,7 @@ by which buffers those are, so a long line of similar launches needs few.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,13 @@ from ..analysis.launch_flow import BufferUses
 from ..analysis.refusal import Refusal
 from ..ir.grids import Grid, fold
 from ..ir.pipeline import Launch
-from ..ir.program import AccessMode, Module
+from ..ir.program import AccessMode, Module, Program
+from .access_slice import access_slice
 from .halo_plan import Cost, is_profitable, plan_tile
 from .halo_recompute import HaloTile
 from .join import BoundProgram
 from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_buffer_names
+from .regrid import Regrid
 from .veto import veto_of
 
 __all__ = ["Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
@@ -32,7 +34,9 @@ class LaunchNode:
     """A launch of a run, with what the proofs and the planners need of it.
 
     `reads`, `writes`: the pipeline's buffers, as the program declares its own; its ops may do less.
-    `grid`: with all known lengths put in.
+    `grid`: with all known lengths put in.  `regrid`: how that differs from the launch's own, whose program `member`
+    then has another form of.  `most_groups`: workgroups that do anything, at most, where that is known of a grid
+    which is not.
     """
 
     launch: Launch
@@ -40,6 +44,8 @@ class LaunchNode:
     grid: Grid
     reads: frozenset[str]
     writes: frozenset[str]
+    regrid: Regrid | None = None
+    most_groups: int | None = None
 
     @property
     def touched(self) -> frozenset[str]:
@@ -87,6 +93,12 @@ class PairProofs:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.verdicts: dict[Any, Verdict] = {}
+        self._joinable: dict[Any, Verdict] = {}
+        """The verdicts without a refusal, by the slices of the programs: a refusal names programs and places."""
+        self._slices: dict[int, tuple[Program, int]] = {}
+        self._numbers: dict[
+            Hashable, int
+        ] = {}  # of slices: a large tuple is hashed each time it is looked up
         self.tiles: dict[Any, tuple[HaloTile, Cost] | Refusal] = {}
 
     def pair(
@@ -104,13 +116,31 @@ class PairProofs:
         members, names = with_placeholders((a.member, b.member))
         counts = tuple(lengths[name] for name in names)
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
-        key = (*members, counts, a.grid, b.grid, changed)
+        key = (*members, counts, a.grid, b.grid, a.most_groups, b.most_groups, changed)
         if key not in self.verdicts:
             by_placeholder = {placeholder(number): count for number, count in enumerate(counts)}
             first, second = members
             grids = (a.grid, b.grid)
-            self.verdicts[key] = prove_pair(self.module, first, second, by_placeholder, grids, changed)
+            most = (
+                None
+                if None in (a.most_groups, b.most_groups)
+                else max(a.most_groups or 0, b.most_groups or 0)
+            )
+            like = (*map(self._slice, members), counts, grids, changed, most)
+            verdict = self._joinable.get(like)
+            if verdict is None:
+                verdict = prove_pair(self.module, first, second, by_placeholder, grids, changed, most)
+                if verdict.refusal is None:
+                    self._joinable[like] = verdict
+            self.verdicts[key] = verdict
         return self.verdicts[key], names, key
+
+    def _slice(self, member: BoundProgram) -> Hashable:
+        program = member.program
+        if id(program) not in self._slices:  # the program is kept, so that its id stays its own
+            number = self._numbers.setdefault(access_slice(program), len(self._numbers))
+            self._slices[id(program)] = program, number
+        return self._slices[id(program)][1], member.buffers
 
     def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
         """The halo's tile for a pair that `pair` refused with the reason `raw` for this buffer."""
@@ -147,6 +177,7 @@ class GroupLegality:
         """Consumer -> its halos so far.  A halo matters only to groups that hold its producer too."""
         self.refusals: dict[int, tuple[int, Refusal]] = {}
         """Launch -> (the nearest earlier launch that it may not share a group with, why)."""
+        self._pairs: dict[tuple[int, int], tuple[Verdict, list[str], Any]] = {}
         self._earliest = [0] * len(run)  # of each launch, the first that a group with it may begin at
         self._checked_from = list(range(len(run)))  # of each launch, the earliest it was checked against
         self._memory = [0]  # prefix sums of the launches' workgroup memory
@@ -208,7 +239,10 @@ class GroupLegality:
 
     def pair(self, i: int, j: int) -> tuple[Verdict, list[str], Any]:
         """The verdict on launches i and j, given those between them: see `PairProofs.pair`."""
-        return self.proofs.pair(self.run[i], self.run[j], self.lengths, self.rewrites_between(i, j))
+        if (i, j) not in self._pairs:
+            rewritten = self.rewrites_between(i, j)
+            self._pairs[i, j] = self.proofs.pair(self.run[i], self.run[j], self.lengths, rewritten)
+        return self._pairs[i, j]
 
     def _pair_refusal(self, i: int, j: int) -> Refusal | None:
         """Why launches i and j may not be in one group; None if they may."""

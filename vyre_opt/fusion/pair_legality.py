@@ -68,7 +68,8 @@ Conflict = tuple[MemoryAccess, MemoryAccess]
 class PairAccesses:
     """The accesses of two launches, analysed in one joined program so that their symbols are the same.
 
-    `rewritten`: buffers that both only read, and that a launch between them writes.
+    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: workgroups
+    along x that access anything, at most, for a grid that is not known.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class PairAccesses:
         lengths: Mapping[str, int | None],
         grid: Grid,
         rewritten: Collection[str],
+        most_groups: int | None = None,
     ) -> None:
         self.members = (first, second)
         self.grid = grid
         self.program = join("pair", self.members, lengths, static_grid(grid), {1}, rewritten=rewritten)
         self.footprints = Footprints(self.program)
-        self.dependence = DependenceTest(self.footprints, extents_of(grid))
+        x, y, z = extents_of(grid)
+        self.dependence = DependenceTest(self.footprints, (x or most_groups, y, z))
         events = self.footprints.events
         boundary = self._boundary()
         at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is boundary)
@@ -303,15 +306,17 @@ def prove_pair(
     lengths: Mapping[str, int | None],
     grids: tuple[Grid, Grid],
     rewritten: Collection[str] = (),
+    most_groups: int | None = None,
 ) -> Verdict:
     """Whether `b` may follow `a` in one program.  The buffers of `a`, `b` and the verdict are placeholders.
 
-    `rewritten`: buffers that both only read, and that a launch between them writes.
+    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: see
+    `PairAccesses`.
     """
     early = incompatible(a, b, grids) or aliased(a, b) or _shared_buffers_differ(a, b)
     if early is not None:
         return Verdict(early)
-    pair = PairAccesses(a, b, lengths, grids[0], rewritten)
+    pair = PairAccesses(a, b, lengths, grids[0], rewritten, most_groups)
     refusal = _atomics(pair)
     for buffer in pair.shared() if refusal is None else ():
         refusal = refusal or hazard_of(pair, buffer)

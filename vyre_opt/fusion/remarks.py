@@ -10,11 +10,13 @@ from ..analysis.launch_flow import BufferUses, Separator
 from ..analysis.locality import TileProof
 from ..analysis.refusal import Refusal
 from ..ir.diagnostics import Location
+from ..ir.grids import show_extent
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
 from .group_legality import GroupLegality, Halo, LaunchNode
 from .halo_recompute import HaloTile
 from .join import BoundProgram
+from .regrid import Regrid
 
 __all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
 
@@ -72,8 +74,12 @@ def remark_joined(
         message += (
             f"; {', '.join(f'@{n}' for n in removed)} no longer in the pipeline, {saved} bytes not moved"
         )
+    for node in group.nodes:
+        if node.regrid is not None and (node.regrid.factor > 1 or node.regrid.single):
+            message += f"; of @{node.launch.program} it runs {node.regrid}"
     for halo in group.halos:
         message += f"; a halo of @{halo.tile.buffer} is computed again: {halo.cost}"
+    regrids = [_regrid_facts(node.regrid) for node in group.nodes if node.regrid is not None]
     sink.remark(
         "applied",
         message,
@@ -89,6 +95,7 @@ def remark_joined(
         halo=[_halo_facts(*each) for each in zip(group.halos, group.tiles, strict=True)],
         saved_launches=len(launches) - 1,
         saved_bytes=saved,
+        **({"regrid": regrids} if regrids else {}),
     )
 
 
@@ -172,6 +179,10 @@ def _bytes_moved(pipeline: Pipeline, group: FusionGroup, name: str) -> int:
     """Bytes of a buffer that the launches of a group read and write as separate launches."""
     times = sum((name in node.reads) + (name in node.writes) for node in group.nodes)
     return times * (pipeline.buffers[name].size_bytes or 0)
+
+
+def _regrid_facts(plan: Regrid) -> dict[str, Any]:
+    return {"factor": plan.factor, "workgroups": show_extent(plan.extent), "single": plan.single}
 
 
 def _halo_facts(halo: Halo, tile: HaloTile) -> dict[str, Any]:

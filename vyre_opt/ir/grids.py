@@ -9,7 +9,7 @@ Arithmetic is on Python ints, without overflow; the result is checked against th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -19,8 +19,11 @@ __all__ = [
     "Grid",
     "GridCall",
     "GridError",
+    "bounds",
+    "ceil_divided",
     "evaluate",
     "fold",
+    "largest",
     "lengths_of",
     "params_of",
     "show_extent",
@@ -98,6 +101,64 @@ def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
     except GridError:
         args = (arg if isinstance(arg, str) else fold(arg, lengths) for arg in extent.args)
         return GridCall(extent.name, tuple(args))
+
+
+MAX_LENGTH = (1 << 32) - (1 << 16)
+"""The greatest length that a program of a pipeline may take as a u32.
+
+A last tile that is not whole then ends below 2^32, so that no index in it wraps.
+"""
+
+
+def bounds(extent: Extent) -> tuple[int, int] | None:
+    """The least and the greatest value for lengths of at most MAX_LENGTH; None where it may have no value, or any."""
+    if isinstance(extent, int):
+        return extent, extent
+    if extent.name == "len":
+        return 0, MAX_LENGTH
+    if extent.name == "param":
+        return None
+    x, y = (bounds(arg) for arg in extent.args if not isinstance(arg, str))
+    if x is None or y is None or (extent.name in ("div", "ceil_div") and y[0] <= 0 <= y[1]):
+        return None
+    # each function is monotonic in each argument, so its extremes are at corners
+    corners = [FUNCTIONS[extent.name](a, b) for a in x for b in y]
+    return min(corners), max(corners)
+
+
+def ceil_divided(extent: Extent, by: int) -> Extent:
+    """`ceil_div(extent, by)`, for a `by` above zero, in a short form."""
+    if by == 1:
+        return extent
+    if isinstance(extent, int):
+        return -(-extent // by)
+    if extent.name == "ceil_div" and isinstance(extent.args[1], int) and extent.args[1] > 0:
+        inner = extent.args[0]
+        assert not isinstance(inner, str)
+        return ceil_divided(inner, extent.args[1] * by)
+    if extent.name == "max":  # rounding up keeps the order
+        x, y = (ceil_divided(arg, by) for arg in extent.args if not isinstance(arg, str))
+        return largest([x, y])
+    return GridCall("ceil_div", (extent, by))
+
+
+def largest(extents: Iterable[Extent]) -> Extent:
+    """The maximum, in which equal ones stand once."""
+    parts: dict[Extent, None] = {}
+    pending = list(extents)[::-1]
+    while pending:
+        extent = pending.pop()
+        if isinstance(extent, GridCall) and extent.name == "max":
+            pending += [arg for arg in extent.args[::-1] if not isinstance(arg, str)]
+        else:
+            parts[extent] = None
+    number = max((part for part in parts if isinstance(part, int)), default=None)
+    calls = [part for part in parts if not isinstance(part, int)]
+    result: Extent | None = number
+    for call in calls:
+        result = call if result is None else GridCall("max", (result, call))
+    assert result is not None
+    return result
 
 
 def lengths_of(extent: Extent) -> Iterator[str]:

@@ -45,10 +45,15 @@ _BASE64_RANGES = (("+", "+", 62), ("/", "/", 63), ("0", "9", 52), ("A", "Z", 0),
 
 @dataclass(frozen=True)
 class DecodeSchedule:
-    """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32."""
+    """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32.
+
+    `strided`: right for every grid.  Without it, for that of `decode_grid`: each lane has one run, and what a
+    workgroup writes follows what the workgroup before it writes.
+    """
 
     lanes: int = 256
     characters: int = 16
+    strided: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.characters not in (4, 8, 16, 32):
@@ -62,7 +67,7 @@ def decode_schedule(target: str = "") -> DecodeSchedule:
 
 
 def decode_grid(schedule: DecodeSchedule, characters: int) -> int:
-    """Workgroups for a text of `characters`.  Any grid does all the work."""
+    """Workgroups for a text of `characters`."""
     return max(1, -(-characters // (schedule.lanes * schedule.characters)))
 
 
@@ -237,25 +242,38 @@ def _runs(
         decoded = [b.bitcast(word, OCTETS) for word in decode(b, b.bitcast(run, words))]
         return [b.extract(decoded[k // 4], k % 4) for k in range(run_bytes)]
 
-    whole = b.div(characters, size, name="whole")
-    with b.for_(b.global_id("x"), whole, b.global_size("x")) as runs:
-        decoded = octets(b.load(text, b.mul(runs.index, size), lanes=size))
-        start = b.mul(runs.index, run_bytes)
+    def run(index: Value) -> None:
+        decoded = octets(b.load(text, b.mul(index, size), lanes=size))
+        start = b.mul(index, run_bytes)
         width = run_bytes & -run_bytes  # the largest power of two that divides it: stores must be aligned
         for k in range(0, run_bytes, width):
             value = b.vector(*decoded[k : k + width]) if width > 1 else decoded[k]
             b.store(value, out, offset(b, start, k))
 
-    with b.if_(b.eq(b.global_id("x"), 0)):
-        first = b.mul(whole, size)
+    def rest(index: Value) -> None:
+        """The last run, of less than `size` characters."""
+        first = b.mul(index, size)
         left = b.sub(characters, first)
 
         def character(k: int) -> Value:
             return guarded(b, b.lt(b.const(k), left), lambda: b.load(text, b.add(first, k)))
 
         decoded = octets(b.vector(*(character(k) for k in range(size))))
-        start = b.mul(whole, run_bytes)
+        start = b.mul(index, run_bytes)
         remain = b.sub(total, start)
         for k, value in enumerate(decoded):
             with b.if_(b.lt(b.const(k), remain)):
                 b.store(value, out, b.add(start, k))
+
+    whole = b.div(characters, size, name="whole")
+    own = b.global_id("x")
+    if schedule.strided:
+        with b.for_(own, whole, b.global_size("x")) as runs:
+            run(runs.index)
+        with b.if_(b.eq(own, 0)):
+            rest(whole)
+    else:
+        with b.if_(b.lt(own, whole)):
+            run(own)
+        with b.if_(b.eq(own, whole)):  # there is such a lane wherever a run is not whole
+            rest(own)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from ..ir.grids import Extent, GridCall
 from ..ir.program import MAX_LANES, Buffer, Program
 from ..ir.types import DataType
 from .targets import is_gpu
@@ -65,13 +66,14 @@ class ExpansionRequest:
 class Expansion:
     """A new program, whose first bound buffers are the kernel's roles; the caller may change it.
 
-    `grid`: workgroups along x; None where an open size decides.  `scratch`: elements of each
-    bound buffer after the roles, which are zero when the program starts.
+    `grid`: workgroups along x; over the lengths of the kernel's buffers where these are open, and None where
+    they decide more than the grid.  `scratch`: elements of each bound buffer after the roles, which are zero
+    when the program starts.
     """
 
     program: Program
     schedule: Any
-    grid: int | None
+    grid: Extent | None
     scratch: Mapping[str, int] | None = None
 
 
@@ -170,22 +172,33 @@ def _prefix(r: ExpansionRequest) -> Expansion:
     return Expansion(program, schedule, k.prefix_grid(schedule, count), scratch)
 
 
+def _tiles(r: ExpansionRequest, size: int) -> Extent | None:
+    """The grid of a kernel whose workgroups share its first buffer in tiles of `size` elements."""
+    count = r.count(0)
+    if count is not None:
+        return max(1, -(-count // size))
+    if not r.owns_grid:
+        return None
+    length = GridCall("len", (r.buffers[0].name,))
+    return GridCall("max", (1, GridCall("ceil_div", (length, size))))
+
+
 def _decode(r: ExpansionRequest) -> Expansion:
     from . import decode as k
 
     build = k.base64 if r.kernel == "decode.base64" else k.hex_text
-    schedule, count = r.at(k.decode_schedule(r.target)), r.count(0)
-    grid = None if count is None else k.decode_grid(schedule, count)
+    schedule = r.at(replace(k.decode_schedule(r.target), strided=not r.owns_grid))
+    grid = _tiles(r, schedule.lanes * schedule.characters)
     return Expansion(build.__wrapped__(schedule), schedule, grid)
 
 
 def _dfa(r: ExpansionRequest) -> Expansion:
     from . import dfa as k
 
-    warmup, count = r.params["warmup"], r.count(0)
+    warmup = r.params["warmup"]
     schedule = r.at(k.dfa_schedule(warmup, r.target, strided=not r.owns_grid))
     program = k.dfa.__wrapped__(warmup, r.dtype(1), schedule)
-    return Expansion(program, schedule, None if count is None else k.dfa_grid(schedule, count))
+    return Expansion(program, schedule, _tiles(r, schedule.tile))
 
 
 def _chain(r: ExpansionRequest) -> Expansion:
@@ -238,3 +251,9 @@ EXPANSIONS: dict[str, Callable[[ExpansionRequest], Expansion]] = {
     "tt.embedding": _embedding,
 }
 """Kernel -> the function that expands it; it imports the kernel's module only when called."""
+
+ANY_LENGTH = frozenset({"decode.base64", "decode.hex", "scan.dfa"})
+"""Kernels of which a stage is the same program for all lengths, over a grid that is an expression of these."""
+
+ANY_LANES = frozenset({"decode.base64", "decode.hex"})
+"""Kernels for which the lanes of a workgroup hardly matter: each has a run of its own, and they exchange nothing."""

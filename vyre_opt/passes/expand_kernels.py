@@ -3,25 +3,30 @@
 A kernel that is a program's body is replaced in place: the program keeps its name and its
 buffers, gets the schedule's workgroup, and is right for any grid, since its callers choose
 that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
-it over exactly the grid that its sizes need.
+it over exactly the grid that its sizes need, an expression where these are open; where they decide the
+schedule too, the stage stays until a plan is made for their lengths.  A decoder gets as many lanes as the
+launch beside it that shares a buffer with it has, so that launch_fusion may join the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..fusion.join import fresh_name
 from ..ir.builder import Builder
-from ..ir.ops import NAMED_KERNELS
+from ..ir.grids import GridCall, show_extent
+from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..kernels.expansion import EXPANSIONS, Expansion, ExpansionRequest, expand
+from ..kernels.expansion import ANY_LANES, ANY_LENGTH, EXPANSIONS, Expansion, ExpansionRequest, expand
 from .manager import PassContext
 from .registry import Pass, register
 
 MAX_GRID = 2**31 - 1
+LEAST_LANES = 64
+"""Workgroups of fewer lanes would leave much of a GPU idle."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +87,43 @@ class _Expander:
 
     def stages(self, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
         expanded: list[Stage] = []
-        for stage in stages:
+        for at, stage in enumerate(stages):
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
-            launches = self.stage(pipeline, stage) if isinstance(stage, KernelStage) else None
+            launches = None
+            if isinstance(stage, KernelStage):
+                launches = self.stage(pipeline, stage, self.neighbour(stages, at))
             expanded += [stage] if launches is None else launches
         return expanded
 
-    def stage(self, pipeline: Pipeline, stage: KernelStage) -> list[Stage] | None:
+    def neighbour(self, stages: Sequence[Stage], at: int) -> Program | None:
+        """A program whose lanes the kernel at a place should have, so that launch_fusion may join the two."""
+        stage = stages[at]
+        assert isinstance(stage, KernelStage)
+        # without counts it is expanded to be run, and nothing is joined any more
+        if not self.counts or stage.kernel not in ANY_LANES or "schedule_lanes" in stage.attrs:
+            return None
+        for other in (*stages[at + 1 : at + 2], *stages[max(at - 1, 0) : at]):
+            if isinstance(other, Launch) and not set(other.buffers).isdisjoint(stage.buffers):
+                program = self.module.programs[other.program]
+                lanes, *rest = program.workgroup
+                if rest == [1, 1] and LEAST_LANES <= lanes and lanes % SUBGROUP_SIZE == 0:
+                    return program
+        return None
+
+    def stage(
+        self, pipeline: Pipeline, stage: KernelStage, neighbour: Program | None = None
+    ) -> list[Stage] | None:
         """The launches that stand for a stage; None, after a remark, if the stage stays."""
+        if neighbour is not None:
+            stage = replace(stage, attrs={**stage.attrs, "schedule_lanes": neighbour.lanes})
         buffers = [pipeline.buffers[name] for name in stage.buffers]
-        key = (stage.kernel, tuple((b.dtype, b.count) for b in buffers), tuple(sorted(stage.attrs.items())))
+        # an open size is in the grid by its buffer's name
+        sizes = tuple((b.dtype, b.name if b.count is None else b.count) for b in buffers)
+        key = (stage.kernel, sizes, tuple(sorted(stage.attrs.items())))
         cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
-        if open_sizes:
+        if open_sizes and stage.kernel not in ANY_LENGTH:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
             self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
             return None
@@ -103,14 +131,17 @@ class _Expander:
         if expansion is None:
             return None
         assert expansion.grid is not None
-        if not 1 <= expansion.grid <= MAX_GRID:
+        if isinstance(expansion.grid, int) and not 1 <= expansion.grid <= MAX_GRID:
             self.refused(stage.kernel, f"it needs {expansion.grid} workgroups, more than {MAX_GRID}", stage)
             return None
         program = cached[0] if cached else self.add_program(stage, expansion, buffers)
         self.expansions[key] = (program, expansion)
         launches, scratch = self.clear_scratch(pipeline, stage, expansion)
         launches.append(Launch(program.name, (expansion.grid, 1, 1), (*stage.buffers, *scratch), stage.loc))
-        self.applied(stage.kernel, expansion, f"as @{program.name} over {expansion.grid} workgroups", stage)
+        how = f"as @{program.name} over {show_extent(expansion.grid)} workgroups"
+        if neighbour is not None:
+            how += f", with the lanes of its neighbour @{neighbour.name}"
+        self.applied(stage.kernel, expansion, how, stage)
         return launches
 
     def clear_scratch(
@@ -203,9 +234,8 @@ class _Expander:
         schedule = asdict(expansion.schedule)
         fields = ", ".join(f"{name}={value}" for name, value in schedule.items())
         message = f"{kernel} is expanded {how} ({fields})"
-        self.ctx.remark(
-            "applied", message, site.loc, kernel=kernel, schedule=schedule, grid=expansion.grid, **facts
-        )
+        grid = show_extent(expansion.grid) if isinstance(expansion.grid, GridCall) else expansion.grid
+        self.ctx.remark("applied", message, site.loc, kernel=kernel, schedule=schedule, grid=grid, **facts)
         self.expanded += 1
 
     def refused(self, kernel: str, why: str, site: Op | KernelStage) -> None:

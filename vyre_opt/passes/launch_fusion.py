@@ -3,10 +3,12 @@
     runs      launches between host reads, repeats and named kernels              (analysis.launch_flow)
     windows   which consecutive launches of a run may be one program, by proof    (fusion.group_legality)
     plan      the groups: the fewest launches, then the fewest bytes moved        (fusion.liveness_plan)
+    grids     neighbouring groups over different grids become one over a third    (fusion.grid_agreement)
     join      one body for a group, with barriers where values are handed over    (fusion.join)
 
 A buffer that only one group uses, and that each workgroup reads only where it wrote before, is
-removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.
+removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.  A program that lost its
+last launch is removed from the module.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ..analysis.footprint import Footprints
 from ..analysis.launch_flow import BufferUses, launch_runs
 from ..analysis.locality import TileProof, prove_local
 from ..analysis.refusal import Refusal
+from ..fusion.grid_agreement import GridAgreement, Stretch
 from ..fusion.group_legality import (
     GroupLegality,
     Halo,
@@ -57,12 +60,14 @@ class LaunchFusionOptions:
     `max_group_bytes`: the most bytes that the buffers of a group may hold, each counted once, plus the
     largest workgroup memory; 0 for no limit.  A buffer of open size counts as empty.
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
+    `keep`: leave programs that lost their last launch.
     """
 
     max_group: int = 32
     budget: int = 0
     max_group_bytes: int = 0
     strategy: str = "optimal"
+    keep: bool = False
 
     def __post_init__(self) -> None:
         if self.max_group < 1:
@@ -87,10 +92,16 @@ class LaunchFusion(Pass):
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
+        launched = _launched(module)
         for pipeline in module.pipelines.values():
             fuser.pipeline(pipeline)
+        # a program that nobody launched before may be meant to be run by itself
+        unused = [] if self.options.keep else sorted(launched - _launched(module))
+        for name in unused:
+            module.remove(module.programs[name])
         ctx.count("launches saved", fuser.saved)
         ctx.count("buffers internal", fuser.internal)
+        ctx.count("programs removed", len(unused))
         return fuser.saved > 0
 
 
@@ -128,19 +139,34 @@ class _Fuser:
     def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[LaunchNode]) -> list[FusionGroup]:
         """The groups of two and more launches, drafted and verified, with remarks on all cuts."""
         options = self.options
-        windows = GroupLegality(
-            run, self.proofs, uses, self.budget, options.max_group, options.max_group_bytes
-        )
+
+        def windows_of(nodes: Sequence[LaunchNode]) -> GroupLegality:
+            limits = self.budget, options.max_group, options.max_group_bytes
+            return GroupLegality(nodes, self.proofs, uses, *limits)
+
+        windows = windows_of(run)
         cuts = self.plan(uses, run, windows)
+        stretches = [
+            Stretch(run[start:end], [1] * (end - start), windows, start, end)
+            for start, end in pairwise([*cuts, len(run)])
+        ]
+        if len(stretches) > 1:
+            stretches = GridAgreement(windows_of, uses.lengths).merged(stretches)
         groups: list[FusionGroup] = []
-        for start, end in pairwise([*cuts, len(run)]):
-            group = self.draft(windows, run, start, end) if end - start > 1 else None
+        for stretch in stretches:
+            nodes = stretch.nodes
+            group = self.draft(stretch) if len(nodes) > 1 else None
             if isinstance(group, Refusal):
-                refuse(self.ctx, pipeline, run[start].launch, run[end - 1].launch, group)
+                refuse(self.ctx, pipeline, nodes[0].launch, nodes[-1].launch, group)
             elif group is not None:
                 groups.append(group)
-        for start, cut in pairwise(cuts):
-            remark_cut(self.ctx, pipeline, windows, start, cut)
+        for before, stretch in pairwise(stretches):
+            if stretch.refusal is not None:
+                first, second = before.nodes[-1].launch, stretch.nodes[0].launch
+                refuse(self.ctx, pipeline, first, second, stretch.refusal)
+            else:
+                start = run.index(before.nodes[0])
+                remark_cut(self.ctx, pipeline, windows, start, run.index(stretch.nodes[0]))
         return groups
 
     def plan(self, uses: BufferUses, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
@@ -164,11 +190,10 @@ class _Fuser:
         )
         return [group.stage_ids[0] for group in plan.groups]
 
-    def draft(
-        self, windows: GroupLegality, run: Sequence[LaunchNode], start: int, end: int
-    ) -> FusionGroup | Refusal:
-        """The group of launches `start` to `end - 1`, with the hand-offs proven local in its joined program."""
-        nodes = run[start:end]
+    def draft(self, stretch: Stretch) -> FusionGroup | Refusal:
+        """The group of a stretch, with the hand-offs proven local in its joined program."""
+        windows, start, end = stretch.window, stretch.start, stretch.end
+        nodes = windows.run[start:end]
         halos = [h for at in range(start, end) for h in windows.halos.get(at, ()) if h.producer >= start]
         tiles = [replace(h.tile, producer=h.producer - start) for h in halos]
         group = FusionGroup(nodes, halos, tiles, frozenset(self.barriers(windows, nodes, halos, start)))
@@ -244,8 +269,16 @@ class _Fuser:
         first.program, first.notes = program.name, veto.notes if veto is not None else {}
         first.buffers = tuple(name for name in names if name not in dropped)
         first.params = {name: name for name in program.params}
+        if any(node.regrid is not None for node in group.nodes):
+            first.grid = group.nodes[0].grid
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
+
+
+def _launched(module: Module) -> set[str]:
+    """The names of the programs that pipelines launch."""
+    stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
+    return {stage.program for stage in stages if isinstance(stage, Launch)}
 
 
 def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:

@@ -21,9 +21,10 @@ DEFAULT_PIPELINE = (
     "fusion_pressure",
     "launch_fusion",
     "decode_scan_fuse",
-    # cleaning up; cse before store_forward, which knows an index by its value
+    # cleaning up; store_forward knows an index by its value (cse), and looks within a block (simplify_cf)
     "canonicalize",
     "cse",
+    "simplify_cf",
     "store_forward",
     "canonicalize",
     "licm",

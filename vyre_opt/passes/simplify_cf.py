@@ -1,6 +1,15 @@
-"""Known control flow: constant ifs, loops of no or one trip, ifs that only choose a value.
+"""Known control flow: ifs of one condition, constant ifs, loops of no or one trip, ifs that only choose a value.
 
-One forward walk builds each block anew.  A block that always runs once is spliced
+Two ifs of one block and one condition become one, where the second stands, if nothing between them depends
+on what the first one does.  So what a guarded store of one stage leaves, the guarded load of the next finds in
+its own block, where store_forward sees both:
+
+    if %inside { store %v, @mid[%i] }        if %inside {
+    %n = len @y                        ->      store %v, @mid[%i]
+    if %inside { %u = load @mid[%i] }          %u = load @mid[%i]
+                                             }
+
+Then one forward walk builds each block anew.  A block that always runs once is spliced
 into the block around it, its arguments replaced by the values that they have.
 """
 
@@ -8,9 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.loops import bounds, inits
 from ..ir.ops import OPS
-from ..ir.program import Block, Module, Op, Value
+from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import bodies, constant, constant_value, keep_results, splittable
 from ..ir.types import DataType
 from ..ir.walker import Walker
@@ -34,11 +44,127 @@ class SimplifyCf(Pass):
     Options = SimplifyCfOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
+        merged = 0
+        for program in module.programs.values():
+            merger = _IfMerger(program, ctx)
+            merger.merge_in(program.body)
+            merged += merger.merged
         simplifier = _Simplifier(ctx, self.options)
         for body in bodies(module):
             simplifier.walk_block(body)
+        ctx.count("ifs merged", merged)
         ctx.count("ops simplified", simplifier.changes)
-        return simplifier.changes > 0
+        return simplifier.changes + merged > 0
+
+
+# --- ifs of one condition ----------------------------------------------------------------
+
+MAX_BETWEEN = 256
+"""The most ops with effects between two ifs that are looked at, so that the walk is linear."""
+
+
+@dataclass(slots=True)
+class _OpenIf:
+    """An `if` without results that a later one of its block may be merged with.
+
+    `parts`: all that are in it, in order.  `end`: how many ops with effects stand up to its end.
+    """
+
+    op: Op
+    parts: list[Op]
+    end: int
+
+
+class _IfMerger:
+    """Merges ifs of one condition, outer blocks before inner ones: those that meet in a merged block are merged too."""
+
+    def __init__(self, program: Program, ctx: PassContext) -> None:
+        self.program = program
+        self.ctx = ctx
+        _, self.by_op = summarize(program.body)
+        self.written = {b.name for b in program.buffers.values() if b.access is not AccessMode.READ}
+        self.numbers: dict[Op, int] = {}
+        """Of the ops, in program order before the pass; empty as long as none has changed."""
+        self.merged = 0
+
+    def merge_in(self, block: Block) -> None:
+        open_ifs: dict[Value, _OpenIf] = {}
+        between: list[tuple[Op, Effects]] = []
+        gone: set[Op] = set()
+        for op in block.ops:
+            effects = self.by_op.get(op)
+            if op.name == "if":
+                earlier = open_ifs.pop(op.operands[0], None)
+                parts = [op]
+                if earlier is not None and self.may_merge(earlier, op, between[earlier.end :]):
+                    parts = self.merge(earlier, op)
+                    gone.add(earlier.op)
+                if not op.results:
+                    open_ifs[op.operands[0]] = _OpenIf(op, parts, len(between) + 1)
+            elif effects is None and not op.definition.is_pure:
+                effects = effects_of(op)
+            if effects is not None:
+                between.append((op, effects))
+        if gone:
+            block.ops = [op for op in block.ops if op not in gone]
+        for op in block.ops:
+            for inner in op.regions:
+                self.merge_in(inner)
+
+    def may_merge(self, earlier: _OpenIf, later: Op, between: list[tuple[Op, Effects]]) -> bool:
+        """Whether the earlier `if` may run where the later one stands; a remark says why not."""
+        if len(between) > MAX_BETWEEN:
+            return False
+        own = self.by_op[earlier.op]
+        for op, effects in between:
+            if (reason := self.conflict(own, effects)) is not None:
+                article = "an" if op.name[0] in "aeiou" else "a"
+                message = f"this if is not merged with the one before of its condition: between them, {article} {op.name} {reason}"
+                self.ctx.remark("refused", message, later.loc, program=self.program.name)
+                return False
+        return True
+
+    def conflict(self, moved: Effects, passed: Effects) -> str | None:
+        """Why something may not move down past something else; None if it may."""
+        shared = moved.writes & (passed.reads | passed.writes) | moved.reads & passed.writes
+        if shared:
+            return f"accesses @{min(shared)}"
+        if passed.orders and self.is_ordered(moved):
+            return "orders accesses"
+        if moved.orders and self.is_ordered(passed):
+            return "accesses memory, which the first one orders"
+        if passed.stops and (moved.writes or moved.stops):
+            return "may stop the program"
+        if moved.stops and passed.writes:
+            return "stores, and the first one may stop the program"
+        return None
+
+    def is_ordered(self, effects: Effects) -> bool:
+        """Whether it matters on which side of a barrier something stands; what is only read, nobody changes."""
+        return effects.orders or not self.written.isdisjoint(effects.reads | effects.writes)
+
+    def merge(self, earlier: _OpenIf, later: Op) -> list[Op]:
+        """Put what is in the earlier `if` before what is in the later one.  Returns the parts of the whole."""
+        if not self.numbers:
+            self.numbers = {op: number for number, op in enumerate(self.program.walk())}
+        first = earlier.op
+        for place, block in enumerate(first.regions):
+            if place < len(later.regions):
+                block.ops.extend(
+                    later.regions[place].ops
+                )  # the longer list is not copied, so chains take linear time
+                later.regions[place].ops = block.ops
+            else:
+                later.regions = (*later.regions, block)
+        self.by_op[later].include(self.by_op[first])
+        self.merged += 1
+        message = "this if has the condition of one before, which is merged with it"
+        facts = {"op": self.numbers[later], "parts": [self.numbers[part] for part in earlier.parts]}
+        self.ctx.remark("applied", message, later.loc, claim="merge", program=self.program.name, **facts)
+        return [*earlier.parts, later]
+
+
+# --- what is known ------------------------------------------------------------------------
 
 
 class _Simplifier(Walker):

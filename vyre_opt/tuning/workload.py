@@ -105,7 +105,7 @@ class KernelWorkload:
 
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
         expansion = self.expansion(config, target)
-        assert expansion.grid is not None, "every buffer has a count"
+        assert isinstance(expansion.grid, int), "every buffer has a count"
         reads = iter(self.inputs)
         arguments: list[Any] = [
             OutputAlloc(b.count or 0) if role.access is not AccessMode.READ else next(reads)

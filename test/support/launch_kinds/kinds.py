@@ -117,7 +117,8 @@ KINDS = [
         reasons="host-read",
     ),
     _kind("an output between", "x[256]r m[256]w y[256]w", "triple x m; triple m y", 1, reasons="live-out"),
-    _kind("unequal grids", "x[256]r m[256] y[256]w", "triple x m; triple grid(2) m y", 2, reasons="grid"),
+    _kind("fewer workgroups", "x[256]r m[256] y[256]w", "triple x m; triple grid(2) m y", 1, internal="m"),
+    _kind("unequal grids", "x[256]r m[256] y[256]w", "triple x m; reverse grid(2) m y", 2, reasons="grid"),
     _kind(
         "grids of equal value",
         "x[256]r m[256] y[256]w",

@@ -1,0 +1,84 @@
+"""Which programs do the same over every grid: each refusal names the fact that is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_opt import parse
+from vyre_opt.analysis.refusal import Refusal
+from vyre_opt.fusion.grid_stride import GridStride, single_round
+from vyre_opt.ir.grids import show_extent
+
+TEXT = """vyre 1
+program @p workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] read_write binding(1) live_in live_out
+  buffer @z : u32[?] write binding(2) live_out
+  %g = global_id x
+  %s = global_size x
+  %zero = const 0 : u32
+  %one = const 1 : u32
+  %n = len @x
+  %scale = load @x[%zero] : u32
+  for %i = %g to %n step %s {
+    %v = load @x[%i] : u32
+    %w = mul %v, %scale : u32
+    store %w, @y[%i] : u32
+  }
+}
+"""
+STORE = "store %w, @y[%i] : u32"
+
+
+def outcome(*edits: tuple[str, str]) -> GridStride | Refusal | None:
+    text = TEXT
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    (program,) = parse(text).programs.values()
+    return single_round(program)
+
+
+@pytest.mark.parametrize(
+    ("edits", "workgroups"),
+    [
+        ([], "max(1, ceil_div(len(@x), 64))"),
+        ([("to %n", "to 1000")], "16"),
+        ([("%n = len @x", "%l = len @x %n = shr %l, %one : u32")], "max(1, ceil_div(div(len(@x), 2), 64))"),
+        ([(STORE, "%old = atomic_add @y[%zero], %w : u32")], "max(1, ceil_div(len(@x), 64))"),
+        ([(STORE, "%old = atomic_max @y[%v], %w : u32")], "max(1, ceil_div(len(@x), 64))"),
+        ([(STORE, "%e = load @y[%i] : u32 %t = add %e, %w : u32 store %t, @y[%i] : u32")], "max(1, ceil_div(len(@x), 64))"),
+    ],
+)  # fmt: skip
+def test_the_workgroups_that_one_round_takes(edits: list[tuple[str, str]], workgroups: str) -> None:
+    stride = outcome(*edits)
+    assert isinstance(stride, GridStride)
+    assert show_extent(stride.extent) == workgroups
+    assert not any(op.name == "for" for op in stride.program.walk())
+
+
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        ([(STORE, "%t = add %w, %g : u32 store %t, @y[%i] : u32")], "uses global_id"),
+        ([(STORE, "%l = local_id x store %l, @y[%i] : u32")], "uses local_id"),
+        ([(STORE, "%t = num_workgroups x store %t, @y[%i] : u32")], "uses num_workgroups"),
+        ([(STORE, "store %w, @y[%v] : u32")], "rounds of two elements"),
+        ([(STORE, "%e = load @y[%one] : u32 store %e, @y[%i] : u32")], "rounds of two elements"),
+        ([(STORE, "%old = atomic_add @y[%zero], %w : u32 store %old, @z[%i] : u32")], "rounds of two elements"),
+        ([(STORE, "%old = atomic_add @y[%zero], %w : u32 %o2 = atomic_max @y[%zero], %w : u32")], "rounds of two elements"),
+        ([(STORE, "%old = atomic_exchange @y[%zero], %w : u32")], "rounds of two elements"),
+        ([("to %n", "to %scale")], "not the length"),
+        ([("%n = len @x", "%l = len @x %n = mul %l, %l : u32")], "not the length"),
+        ([("  for %i", "  store %one, @y[%zero] : u32\n  for %i")], "outside of its loop"),
+        ([("%scale = load @x", "%scale = load @y")], "outside of its loop"),
+    ],
+)  # fmt: skip
+def test_what_may_depend_on_the_grid(edits: list[tuple[str, str]], why: str) -> None:
+    refusal = outcome(*edits)
+    assert isinstance(refusal, Refusal)
+    assert why in refusal.message
+
+
+def test_a_loop_of_another_kind_is_none() -> None:
+    assert outcome(("to %n step %s", "to %n step %one")) is None

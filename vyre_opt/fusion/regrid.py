@@ -1,0 +1,171 @@
+"""Programs over another grid: each workgroup does the work of several, or of one that may not exist.
+
+    program @p, over n workgroups          over a grid of at least ceil_div(n, 8)
+
+      %w = workgroup_id x                    %w = workgroup_id x
+      body                                   for %k = 0 to 8 {
+                                               %id = 8 * %w + %k
+                                               if %id < n { body as workgroup %id }
+                                             }
+
+Workgroups run in any order, so one may run eight of them, one after the other.  A workgroup beyond n does nothing.
+What workgroups may not do then is wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..analysis.refusal import Refusal
+from ..ir.grids import MAX_LENGTH, Extent, bounds, params_of, show_extent
+from ..ir.ops import OPS
+from ..ir.program import Block, Buffer, Op, Program, Value
+from ..ir.rewrite import clone
+from ..ir.types import DataType
+from ..ir.walker import Walker
+from .halo_recompute import Emitter
+
+__all__ = ["Regrid", "regrid", "regrid_refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Regrid:
+    """How a launch runs over another grid than its own.
+
+    `factor`: how many of its workgroups each of the grid runs, one after the other.  `extent`: how many it has along x,
+    over the lengths of the pipeline's buffers.  `single`: its loops over all elements by `global_size` have one round.
+    """
+
+    factor: int
+    extent: Extent
+    single: bool = False
+
+    def __str__(self) -> str:
+        rounds = "one round of its loop" if self.single else ""
+        groups = (
+            f"{self.factor} of its {show_extent(self.extent)} workgroups in each" if self.factor > 1 else ""
+        )
+        return ", ".join(filter(None, (rounds, groups))) or f"its {show_extent(self.extent)} workgroups"
+
+
+def regrid_refusal(program: Program) -> Refusal | None:
+    """Why a workgroup of another grid may not do the work of several; None if it may."""
+    name = program.name
+    if program.workgroup[1:] != (1, 1):
+        return Refusal("grid", f"the workgroup of @{name} has more than one dimension")
+    loops = any(op.name == "while" for op in program.walk())
+    for op in program.walk():
+        if "atomic" not in op.definition.effects:
+            continue
+        if loops or op.attrs["order"] != "relaxed":
+            why = "in a program with a while" if loops else f"of order {op.attrs['order']}"
+            message = f"workgroups of @{name} may wait for each other: it has an {op.name} {why}"
+            return Refusal("grid", message, loc=op.loc)
+    return None
+
+
+def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str, str]) -> Program | Refusal:
+    """The program that does over `groups` workgroups what `program` does over `plan.extent` of them.
+
+    `lengths`: for each of the pipeline's buffers, the program's buffer that it is passed for.  The grid has one
+    dimension, and no more than 2^32 invocations; `plan.factor` is 1, or at most half of the lanes of a workgroup, so
+    that no number of a workgroup wraps.
+    """
+    outer = Emitter([], program.loc)
+    count = _Count(outer, lengths).of(plan.extent)
+    if isinstance(count, Refusal):
+        return count
+    lanes = program.workgroup[0]
+    workgroup = outer.identity("workgroup_id", "workgroup")
+    local = outer.identity("local_id", "local")
+    inner, number, counter = outer, workgroup, None
+    if plan.factor > 1:
+        first = outer.op("mul", "first", workgroup, outer.const(plan.factor))
+        inner, counter = Emitter([], program.loc), Value("turn", DataType.U32)
+        number = inner.op("add", "workgroup", first, counter)
+    exists = inner.op("lt", "exists", number, count, dtype=DataType.BOOL)
+    start = inner.op("mul", "start", number, inner.const(lanes))
+    ids = {
+        "workgroup_id": number,
+        "global_id": inner.op("add", "id", start, local),
+        "num_workgroups": count,
+        "global_size": inner.op("mul", "size", count, inner.const(lanes)),
+    }
+    body = Block((), clone(program.body.ops, {}))
+    _Renamer(ids).walk_block(body)
+    if isinstance(groups, int) and groups * plan.factor == plan.extent:
+        inner.ops += body.ops  # all exist
+    else:
+        inner.ops.append(Op(OPS["if"], (exists,), (), regions=(body,), loc=program.loc))
+    ops = outer.ops
+    if counter is not None:
+        if any(buffer.is_workgroup for buffer in program.buffers.values()):
+            # the next one uses the same workgroup memory
+            inner.ops.append(Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=program.loc))
+        limits = {"lower": 0, "upper": plan.factor, "step": 1}
+        ops = [*ops, Op(OPS["for"], (), (), limits, (Block((counter,), inner.ops),), program.loc)]
+    return _with_body(program, ops)
+
+
+def _with_body(program: Program, ops: list[Op]) -> Program:
+    buffers: dict[str, Buffer] = {name: replace(buffer) for name, buffer in program.buffers.items()}
+    return replace(program, grid=None, buffers=buffers, body=Block((), ops))
+
+
+class _Renamer(Walker):
+    """Replaces ids along x by those of another workgroup; along y and z there is one."""
+
+    def __init__(self, ids: Mapping[str, Value]) -> None:
+        super().__init__()
+        self.ids = ids
+
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.name in self.ids and op.attrs["axis"] == "x":
+            self.replaced[op.result] = self.ids[op.name]
+        else:
+            out.append(op)
+
+
+class _Count:
+    """Emits a number of workgroups as a u32; on the way there as u64, in which nothing wraps."""
+
+    def __init__(self, emit: Emitter, lengths: Mapping[str, str]) -> None:
+        self.emit = emit
+        self.lengths = lengths
+
+    def of(self, extent: Extent) -> Value | Refusal:
+        if name := next(params_of(extent), None):
+            return Refusal("grid", f"its grid depends on the param @{name}, whose bounds are not known")
+        limits = bounds(extent)
+        if limits is None or not 0 <= limits[0] <= limits[1] <= MAX_LENGTH:
+            return Refusal("grid", f"a grid of {show_extent(extent)} may have no value, or one beyond 2^32")
+        if isinstance(extent, int):
+            return self.emit.const(extent)
+        wide = self.wide(extent)
+        return wide if isinstance(wide, Refusal) else self.emit.cast(wide, DataType.U32)
+
+    def wide(self, extent: Extent) -> Value | Refusal:
+        limits = bounds(extent)
+        if limits is None or not 0 <= limits[0] <= limits[1] < 1 << 63:
+            return Refusal(
+                "grid", f"a part of its grid, {show_extent(extent)}, may be beyond 2^63 or below 0"
+            )
+        if isinstance(extent, int):
+            return self.emit.const(extent, DataType.U64)
+        if extent.name == "len":
+            return self.length(str(extent.args[0]))
+        x, y = (self.wide(arg) for arg in extent.args if not isinstance(arg, str))
+        if isinstance(x, Refusal) or isinstance(y, Refusal):
+            return x if isinstance(x, Refusal) else y
+        if extent.name == "ceil_div":
+            less = self.emit.op("sub", "less", y, self.emit.const(1, DataType.U64))
+            return self.emit.op("div", "groups", self.emit.op("add", "more", x, less), y)
+        return self.emit.op(extent.name, "groups", x, y)
+
+    def length(self, name: str) -> Value | Refusal:
+        if name not in self.lengths:
+            return Refusal("grid", f"its grid depends on len(@{name}), and @{name} is not passed to it", name)
+        length = Value("length", DataType.U32)
+        self.emit.ops.append(Op(OPS["len"], (), (length,), {"buffer": self.lengths[name]}, (), self.emit.loc))
+        return self.emit.cast(length, DataType.U64)
