@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths campaign certify fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules maths notebook campaign certify fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ maths: export PYTHONPATH := test
 maths: install  ## Errors of the mathematical functions on all numbers of 16 bits and many others (ten minutes)
 	$(BIN)/python -m support.math_campaign --json docs/math_functions.json
 	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
+
+notebook: install  ## Run the notebook in docs and keep what its cells print
+	$(BIN)/pip install -e '.[notebook]'
+	$(BIN)/python docs/run_notebook.py
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .grids import Extent, Grid, evaluate, fold, lengths_of
 from .literals import Literal
+from .text_form import TextForm
 
 if TYPE_CHECKING:
     from .diagnostics import Location
@@ -91,7 +92,7 @@ Stage = Launch | KernelStage | HostRead | Repeat
 
 
 @dataclass(slots=True, eq=False)
-class Pipeline:
+class Pipeline(TextForm):
     """Stages in order, and the device buffers between them."""
 
     name: str

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from .pipeline import Pipeline
+from .text_form import TextForm
 from .types import DTYPE, DataType
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Param:
 
 
 @dataclass(slots=True, eq=False)
-class Program:
+class Program(TextForm):
     """One GPU program: run by every invocation of every workgroup of a dispatch.
 
     `grid` is the number of workgroups where the text fixes it, else None.
@@ -241,7 +242,7 @@ class Program:
 
 
 @dataclass(slots=True, eq=False)
-class Func:
+class Func(TextForm):
     """A pure function of values, called by `call` and inlined by `inline`."""
 
     name: str
@@ -258,7 +259,7 @@ class Func:
 
 
 @dataclass(slots=True, eq=False)
-class Module:
+class Module(TextForm):
     """The contents of one `.vyre` text.  `order` keeps the items as they were written."""
 
     programs: dict[str, Program] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.copies import copy_module
+from ..ir.highlighting import highlight
 from ..ir.printer import print_program
 from ..ir.program import Dim3, Module, Program
 from .arguments import Encoder, encoder_of, in_order, target_of
@@ -199,6 +200,9 @@ class Kernel:
         if args or kwargs:
             inspect.signature(self.function).bind_partial(*args, **kwargs)
         return print_program(self.module)
+
+    def _repr_html_(self) -> str:
+        return highlight(self.text())
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""

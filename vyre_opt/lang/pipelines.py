@@ -15,6 +15,7 @@ from .pipeline_translation import translate_pipeline
 if TYPE_CHECKING:
     from ..driver.in_place import InPlacePipeline
     from ..driver.pipeline import PipelineExecutable
+    from ..report.reports import Report
     from ..runtime.dispatcher import Dispatcher
 
 __all__ = ["PipelineFunction", "pipeline"]
@@ -98,6 +99,18 @@ class PipelineFunction:
     def _scalars(self) -> list[tuple[str, int, Encoder]]:
         own = sorted(self.module.pipelines[self.function.__name__].params.items())
         return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
+
+    def report(self, *, passes: str | None = None) -> Report:
+        """What the passes make of the pipeline: which launches become one, which do not, and which fact is missing.
+
+        `passes`: others than those of a call.  Print it, show it in a notebook, or `save` it as a page.
+        """
+        from ..report.reports import Report
+
+        return Report(self.module, passes or self._passes or ())
+
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
 
     def text(self, *, passes: str | None = None) -> str:
         """The .vyre text of the pipeline and its programs, before passes or after those that are named."""

@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,7 +43,7 @@ class FunctionSource:
             snippet, first = [], 0
         if not lines or not snippet:
             raise DiagnosticError([_no_source(function)])
-        self.source = Source("".join(lines), code.co_filename)
+        self.source = Source("".join(lines), _shown_name(code.co_filename))
         self._starts = _line_starts(lines)
         self._lines = lines
         text = textwrap.dedent("".join(snippet))
@@ -80,6 +81,14 @@ class FunctionSource:
             + self._indent
             + len(text[self._indent :].encode()[:column].decode(errors="ignore"))
         )
+
+
+def _shown_name(filename: str) -> str:
+    """The name of a file, or of a notebook's cell: `In[3]`."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    cell = shell.compile.format_code_name(filename) if shell is not None else None
+    return filename if cell is None else cell[1]
 
 
 def _line_starts(lines: list[str]) -> list[int]:

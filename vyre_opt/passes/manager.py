@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, render_all
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, render, render_all
 from ..ir.fingerprint import fingerprint
 from ..ir.program import Module, Program
 from ..ir.structure import check_structure
@@ -84,6 +85,12 @@ class Remark:
         if self.kind == "warning":
             return Diagnostic("warning", f"[{self.pass_name}] {self.message}", self.loc)
         return Diagnostic("remark", f"[{self.pass_name}] {self.kind}: {self.message}", self.loc)
+
+    def __str__(self) -> str:
+        return render(self.diagnostic())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@
     lanes       the layout of a drawing: boxes in a column, wires in lanes beside it
     drawing     a pipeline as an SVG
     page        the page around the drawings
+    reports     a module, its passes and what they said: as text, as a page, and in a notebook
     graph       a pipeline in DOT
 
 Nothing here changes a module; page.css is the style of the page.

@@ -1,4 +1,4 @@
-"""`--emit=html`: what the passes did to a module's pipelines, as one self-contained page.
+"""`--emit=html`: what the passes did to a module's pipelines, as one self-contained page, or as a part of another.
 
 It has no scripts and loads nothing; the same module and passes give the same bytes.
 """
@@ -20,7 +20,7 @@ from .traffic import Traffic, show_bytes
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
 
-__all__ = ["page"]
+__all__ = ["fragment", "page"]
 
 WIDE = 40
 """A table cell of more characters than this may be broken into lines."""
@@ -34,11 +34,7 @@ def page(
 ) -> str:
     """The page of a module after its passes; `before` has the pictures of its pipelines before them."""
     name = module.source.name if module.source is not None else "a module"
-    after = pictures(module)
-    body = [
-        _pipeline(number, picture, after.get(key), remarks)
-        for number, (key, picture) in enumerate(before.items())
-    ]
+    body = _pipelines(module, before, remarks, "p")
     if not body:
         none = "This module has no pipeline, so there are no launches to join: its programs are below."
         body = [element("section", element("p", none), class_="card")]
@@ -53,8 +49,30 @@ def page(
         element("header", element("h1", name), *_passes(manager)),
         element("main", *body, _programs(module), *_remarks(remarks)),
     ]
-    whole = element("html", head, "\n", element("body", *content), lang="en")
+    whole = element("html", head, "\n", element("body", *content, class_="report"), lang="en")
     return f"<!DOCTYPE html>\n{whole}\n"
+
+
+def fragment(
+    module: Module, before: Mapping[str, PipelinePicture], remarks: Sequence[Remark], prefix: str
+) -> str:
+    """The drawings of the pipelines and what the passes say, for a place within another page, with the style.
+
+    `prefix`: what ids begin with, so that they differ from those of other fragments on the page.
+    """
+    style = element("style", Markup(_style()))
+    body = _pipelines(module, before, remarks, prefix)
+    return element("div", style, *body, *_remarks(remarks), class_="report")
+
+
+def _pipelines(
+    module: Module, before: Mapping[str, PipelinePicture], remarks: Sequence[Remark], prefix: str
+) -> list[Markup]:
+    after = pictures(module)
+    return [
+        _pipeline(f"{prefix}{number}", picture, after.get(name), remarks)
+        for number, (name, picture) in enumerate(before.items())
+    ]
 
 
 def _style() -> str:
@@ -74,9 +92,8 @@ def _passes(manager: PassManager | None) -> Iterator[Markup]:
 
 
 def _pipeline(
-    number: int, before: PipelinePicture, after: PipelinePicture | None, remarks: Sequence[Remark]
+    key: str, before: PipelinePicture, after: PipelinePicture | None, remarks: Sequence[Remark]
 ) -> Markup:
-    key = f"p{number}"
     fusions = decisions(before, after, remarks)
     head = [element("h2", "pipeline ", element("code", f"@{before.name}"))]
     location = location_text(before.loc)
