@@ -74,9 +74,10 @@ format: install  ## Format the code and mend what ruff can mend
 types: install  ## Check the types
 	$(BIN)/mypy
 
-docs: install  ## Make the generated pages of docs/
+docs: install  ## Make the generated pages of docs/, and the stubs of ops
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
+	$(BIN)/python docs/op_stubs.py
 	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md

@@ -30,6 +30,7 @@ import numpy as np
 from measure import machine, save, today
 
 import vyre_opt
+from vyre_opt.ir.program import Module
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.cpu.compiler import host_code
 from vyre_opt.runtime.cpu.jit import Host
@@ -95,7 +96,7 @@ def pipeline(kind: str, stages: int, variant: int = 0) -> str:
     return f"vyre 1\n{programs}pipeline @main {{\n{buffers}{launches}}}\n"
 
 
-def run_passes(text: str) -> vyre_opt.Module:
+def run_passes(text: str) -> Module:
     module = vyre_opt.parse(text)
     vyre_opt.PassManager("default").run(module)
     return module

@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import math_functions_page
+import op_stubs
 import ops_page
 import passes_page
 import pytest
@@ -22,6 +23,11 @@ from vyre_opt.ir.verifier import verify
 def test_ops_page_is_up_to_date(root: Path) -> None:
     written = (root / "docs/ops.md").read_text(encoding="utf-8")
     assert written == ops_page.page() + "\n", "run: python docs/ops_page.py > docs/ops.md"
+
+
+@pytest.mark.parametrize("path", op_stubs.STUBS)
+def test_stubs_are_up_to_date(root: Path, path: str) -> None:
+    assert (root / path).read_text(encoding="utf-8") == op_stubs.STUBS[path](), "run: python docs/op_stubs.py"
 
 
 def test_passes_page_is_up_to_date(root: Path) -> None:

@@ -190,7 +190,7 @@ class MemoryGenerator:
         places = storage.tile - span + 1
         kind = rng.randrange(5)
         if kind == 0 and span == 1 and storage.tile >= storage.lanes:
-            place = b.sub(b.const(storage.tile - 1), self.lane())
+            place: Value = b.sub(b.const(storage.tile - 1), self.lane())
         elif kind == 1:
             place = b.rem(b.add(self.lane(), rng.randrange(1, 9)), places)
         elif kind == 2:

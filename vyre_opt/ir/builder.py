@@ -17,16 +17,17 @@ operands becomes a constant of the other operands' type.  Every method takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from . import arith
 from .built_values import BuiltValue
 from .caller import caller_location, is_own_caller
 from .diagnostics import Location, suggest
-from .formats import FORMATS, Number, Operand
+from .formats import Number, Operand
 from .loops import BOUND_NAMES, Bound
+from .op_methods import OpMethods
 from .ops import OPS, OpDef
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Spec, Value
 from .types import DataType, as_type
@@ -34,7 +35,7 @@ from .types import DataType, as_type
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
 
 
-class Builder:
+class Builder(OpMethods):
     """Builds one program, and the functions it calls, in a module.
 
     `workgroup` and `grid` are one to three extents.  `loc` becomes the location of
@@ -103,7 +104,7 @@ class Builder:
 
     def spec(
         self, name: str, dtype: DataType | str, default: Number | None = None, *, result: str | None = None
-    ) -> Value:
+    ) -> BuiltValue:
         """Read a specialization constant; the first use of its name declares it."""
         dtype = as_type(dtype)
         declared = self.program.specs.get(name)
@@ -112,11 +113,12 @@ class Builder:
             self.program.specs[name] = Spec(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
-        return self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result).result
+        op = self.emit(OPS["spec"], (), (dtype,), {"spec": name}, name=result)
+        return cast(BuiltValue, op.result)
 
     def param(
         self, name: str, dtype: DataType | str, default: Number | None = None, *, result: str | None = None
-    ) -> Value:
+    ) -> BuiltValue:
         """Read a runtime scalar; the first use of its name declares it."""
         dtype = as_type(dtype)
         declared = self.program.params.get(name)
@@ -125,20 +127,10 @@ class Builder:
             self.program.params[name] = Param(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"param @{name} is {declared.dtype}, not {dtype}")
-        return self.emit(OPS["param"], (), (dtype,), {"param": name}, name=result).result
+        op = self.emit(OPS["param"], (), (dtype,), {"param": name}, name=result)
+        return cast(BuiltValue, op.result)
 
     # --- ops --------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Callable[..., Value]:
-        """The method for an op of the table; it is added to the class, so that it is looked up once."""
-        row = OPS.get(name.removesuffix("_"))
-        method = FORMATS[row.format].build if row is not None else None
-        if row is None or method is None:
-            hint = suggest(name, OPS)
-            raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))
-        setattr(Builder, name, _named(method, row))
-        bound: Callable[..., Value] = getattr(self, name)
-        return bound
 
     def const(
         self,
@@ -146,11 +138,11 @@ class Builder:
         dtype: DataType | str = DataType.U32,
         *,
         name: str | None = None,
-    ) -> Value:
+    ) -> BuiltValue:
         """A constant; a sequence gives the lanes of a vector, a number all of them."""
         dtype = as_type(dtype)
         encoded = _encode_constant(value, dtype)
-        return self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result
+        return cast(BuiltValue, self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result)
 
     def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
         """Write an element, or a vector to consecutive ones."""
@@ -302,18 +294,6 @@ class Builder:
         self.module.add(Func(name, tuple(function.yielded), block, self._location()))
 
 
-def _named(method: Callable[..., Value], row: OpDef) -> Callable[..., Value]:
-    """A method of the builder, which takes `name=` too."""
-
-    def build(b: Builder, *args: Any, name: str | None = None, **options: Any) -> Value:
-        value = method(b, row, *args, **options)
-        if name is not None:
-            value.name = name
-        return value
-
-    return build
-
-
 class Nest:
     """An op with blocks while it is built: `args` exist inside the with block, `results` after it."""
 
@@ -334,13 +314,13 @@ class Nest:
         return [v.type for v in end.operands] if end is not None else []
 
     @property
-    def results(self) -> tuple[Value, ...]:
+    def results(self) -> tuple[BuiltValue, ...]:
         if self.op is None:
             raise ValueError("the results exist after the with block")
-        return self.op.results
+        return cast("tuple[BuiltValue, ...]", self.op.results)
 
     @property
-    def result(self) -> Value:
+    def result(self) -> BuiltValue:
         """The single result."""
         return self.results[0]
 
@@ -353,9 +333,9 @@ class Loop(Nest):
     """A `for` or a `while`."""
 
     @property
-    def index(self) -> Value:
+    def index(self) -> BuiltValue:
         """The counter of a `for`."""
-        return self.blocks[0].args[0]
+        return cast(BuiltValue, self.blocks[0].args[0])
 
     def condition(self, value: Value) -> None:
         """End the condition of a `while`; what follows is its body, with `args` of its own."""

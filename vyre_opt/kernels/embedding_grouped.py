@@ -288,7 +288,7 @@ class _Grouped:
                 lookup = self.lookup(b.div(offset(b, self.row, row), q0))
                 start = b.add(self.slice_of(lookup, 2), b.mul(self.s2, q2))
                 cells = [self.cores.load(2, b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
-            total = b.const(0.0, _vector(q2))
+            total: Value = b.const(0.0, _vector(q2))
             for factor, cell in zip(elements(b, product), cells, strict=True):
                 total = b.fma(b.splat(factor, q2) if q2 > 1 else factor, cell, total)
             totals.append(total)

@@ -85,8 +85,8 @@ def merge_pair(left: tuple[int, int, int, int], right: tuple[int, int, int, int]
         with b.for_(0, inner, carry=[b.const(0.0, DataType.F32)], dtype=DataType.U32) as loop:
             x = b.load("left", b.add(start, loop.index))
             y = b.load("right", b.add(other_start, b.mul(loop.index, other_q * last)))
-            x, y = as_type(b, x, DataType.F32), as_type(b, y, DataType.F32)
-            loop.yield_(b.fma(x, y, loop.args[0]))
+            factors = as_type(b, x, DataType.F32), as_type(b, y, DataType.F32)
+            loop.yield_(b.fma(*factors, loop.args[0]))
         b.store(as_type(b, loop.result, dtype), "out", element)
     return b.finish(verify=False)
 

@@ -162,7 +162,7 @@ class _Pairs:
         step = self.groups * terms
         whole = rank // step * step
         own = b.mul(self.group, terms)
-        sums = [b.const(0.0, _vector(VECTOR))] * self.shape.q[0]
+        sums: list[Value] = [b.const(0.0, _vector(VECTOR))] * self.shape.q[0]
         if whole > step:
             with b.for_(0, whole, step, carry=sums, dtype=DataType.U32) as loop:
                 loop.yield_(*self.add_terms(left, right, b.add(own, loop.index), list(loop.args)))

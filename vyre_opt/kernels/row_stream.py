@@ -70,7 +70,7 @@ class RowStream:
         factors = [self.factor(row) for row in rows]
         starts = [self.row_start(row) for row in rows]
         with self._turn() as (place, column, _):
-            total = b.load(self.sums, place)
+            total: Value = b.load(self.sums, place)
             for factor, start in zip(factors, starts, strict=True):
                 cell = b.load(self.matrix, b.add(start, column))
                 total = multiply_add(b, factor, signed(b, cell), total)

@@ -209,7 +209,7 @@ class _Scan:
         b = self.b
         self.enter(start)
         running = b.const(0, self.dtype)
-        prefixes = []
+        prefixes: list[list[Value]] = []
         for vector in self.load():
             sums: list[Value] = []
             for element in elements(b, vector):
@@ -226,7 +226,7 @@ class _Scan:
         """Compute where this lane's vectors are in the tile at `start`, and how many of its elements exist."""
         b, rounds = self.b, self.schedule.rounds
         self.start = start
-        self.exist = b.sub(self.count, start, name="exist")
+        self.exist: Value = b.sub(self.count, start, name="exist")
         self.is_full = b.ge(self.exist, self.schedule.tile, name="is_full")
         run = b.mul(self.subgroup, rounds * SUBGROUP * self.vector)
         first = b.add(run, b.mul(self.lane, self.vector))

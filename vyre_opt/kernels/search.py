@@ -284,7 +284,7 @@ class _Search:
         b, cells = self.b, self.schedule.near * 256
         cell = b.add(b.mul(state, 256), byte)
         if not cells:
-            to = b.load(self.table, cell)
+            to: Value = b.load(self.table, cell)
         else:
             rows, table = self.rows, self.table
             to = guarded(b, b.lt(cell, cells), lambda: b.load(rows, cell), lambda: b.load(table, cell))
@@ -303,7 +303,8 @@ class _Search:
             loop.yield_(self.step(loop.args[0], word, b.add(place, b.mul(loop.index, 4)), None))
         if not self.warmup:
             return
-        state, end = loop.result, b.add(chunk, size, name="end")
+        state: Value = loop.result
+        end = b.add(chunk, size, name="end")
         with b.while_([state, end, self.goes_on(state, b.const(0))]) as on:
             # All lanes stay in the loop until the last is done: `step` ballots over the whole subgroup.
             on.condition(b.ne(b.subgroup_ballot(on.args[2]), 0))

@@ -377,8 +377,8 @@ class _Softmax:
         loaded = [b.load(self.x, index, lanes=self.vector) for index in indices[: self.rounds]]
         own = b.mul(b.local_id("x"), self.vector)
         places = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
-        for value, place in zip(loaded, places, strict=True):
-            b.store(value, tile, place)
+        for vector, place in zip(loaded, places, strict=True):
+            b.store(vector, tile, place)
         carried: Carried = [b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)]
         groups = range(0, self.rounds, schedule.unroll)
         for start in groups:
@@ -596,7 +596,7 @@ class _SharedRow:
         """Maximum and sum of the parts `lane`, `lane` + 32, ... of the row; -inf and 0 where there is none."""
         b = self.b
         first = b.sub(self.number, b.rem(self.number, self.splits))
-        pairs = []
+        pairs: list[tuple[Value, Value]] = []
         for start in range(0, self.splits, SUBGROUP):
             part = offset(b, b.lane_id(), start)
             exists = b.lt(part, self.splits) if start + SUBGROUP > self.splits else None

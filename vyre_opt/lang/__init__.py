@@ -12,7 +12,7 @@
     saxpy[vyre.ceil_div(n, 256)](2.0, x, y)
 
 types                 f32, u8, ...; Read, Write, ReadWrite
-intrinsics            what kernels call by name
+intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
 arguments             the order of arguments, and numbers as words
 python_source         the syntax tree of a function, and places in its file
@@ -24,8 +24,10 @@ program_translation   a function as a program
 pipeline_translation  a function as a pipeline
 """
 
+from . import ops
 from .functions import Func, Kernel, func, program
-from .intrinsics import INTRINSICS, ceil_div, namespaces, static
+from .intrinsics import ceil_div, static
+from .ops import *  # noqa: F403 - one name an op
 from .pipelines import PipelineFunction, pipeline
 from .types import (
     Array,
@@ -47,13 +49,10 @@ from .types import (
     u64,
 )
 
-globals().update(INTRINSICS)
-globals().update(namespaces())
-
 __all__ = [
     "PipelineFunction",
     "pipeline",
     "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Write",
     "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static",
-    "u16", "u32", "u64", "u8", *INTRINSICS, *namespaces(),
+    "u16", "u32", "u64", "u8", *ops.__all__,
 ]  # fmt: skip

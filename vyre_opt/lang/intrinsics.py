@@ -5,39 +5,59 @@ In plain Python most have no meaning and say so; `ceil_div` and `static` compute
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NoReturn, TypeVar
 
-from ..ir.ops import NAMED_KERNELS, OPS
+from ..ir.formats import FORMATS
+from ..ir.ops import NAMED_KERNELS, OPS, OpDef
 
-__all__ = ["INTRINSICS", "Intrinsic", "KernelNamespace", "NamedKernel", "ceil_div", "namespaces", "static"]
+__all__ = [
+    "ARGUMENTS",
+    "INTRINSICS",
+    "Intrinsic",
+    "KernelNamespace",
+    "NamedKernel",
+    "ceil_div",
+    "kernel_arguments",
+    "namespaces",
+    "static",
+]
 
 T = TypeVar("T")
 
-ELEMENTWISE = ("unary", "binary", "ternary", "compare")
-CALLED = (
-    *ELEMENTWISE,
-    "select",
-    "id",
-    "size",
-    "atomic",
-    "shuffle",
-    "reduce",
-    "scan",
-    "ballot",
-    "splat",
-    "vector",
-    "barrier",
-    "trap",
-)
-"""The formats whose ops are called by their names."""
+ARGUMENTS = {
+    "unary": "a",
+    "binary": "a, b",
+    "ternary": "a, b, c",
+    "compare": "a, b",
+    "select": "condition, a, b",
+    "id": "axis=0",
+    "size": "",
+    "atomic": "array, index, value, order='relaxed'",
+    "shuffle": "x, lane, mode='idx'",
+    "reduce": "x, combine='add'",
+    "scan": "x, mode='inclusive', combine='add'",
+    "ballot": "predicate",
+    "splat": "x, lanes",
+    "vector": "*values",
+    "barrier": "scope='workgroup'",
+    "trap": "message",
+}
+"""The arguments of the ops that are called by their names, by format."""
 
 
 class Intrinsic:
-    """A function that only kernels call."""
+    """A function that only kernels call; `arguments`: those of its signature, as text."""
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, arguments: str, doc: str) -> None:
         self.__name__ = name
         self.__doc__ = doc
+        self.arguments = arguments
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` and editors show."""
+        return inspect.signature(eval(f"lambda {self.arguments}: None"))
 
     def __repr__(self) -> str:
         return f"vyre_opt.{self.__name__}"
@@ -50,6 +70,14 @@ class Intrinsic:
 
 class NamedKernel(Intrinsic):
     """A named kernel, which pipelines launch: `vyre_opt.decode.hex(text, decoded)`."""
+
+
+def kernel_arguments(row: OpDef) -> str:
+    """The buffers of a named kernel, and its parameters, of which those without a default are required."""
+    assert row.kernel is not None
+    roles = [role.name for role in row.kernel.roles]
+    params = [name if default is None else f"{name}={default}" for name, default in row.kernel.params.items()]
+    return ", ".join([*roles, *(["*", *params] if params else [])])
 
 
 class KernelNamespace:
@@ -66,7 +94,7 @@ class KernelNamespace:
         if full not in NAMED_KERNELS:
             known = ", ".join(sorted(k for k in NAMED_KERNELS if k.startswith(f"{self.__name__}.")))
             raise AttributeError(f"there is no kernel {full}; there are {known}")
-        kernel = NamedKernel(full, OPS[full].doc)
+        kernel = NamedKernel(full, kernel_arguments(OPS[full]), OPS[full].doc)
         setattr(self, name, kernel)
         return kernel
 
@@ -80,15 +108,30 @@ def _named(name: str) -> str:
 
 
 _OWN = {
-    "shared": "shared(f32, 256): memory that the invocations of a workgroup share.",
-    "buffer": "buffer(f32, n): a buffer of a pipeline, of n elements.",
-    "host_read": "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
-    "bitcast": "bitcast(x, u32): the same bits as another type.",
+    "shared": ("dtype, size", "shared(f32, 256): memory that the invocations of a workgroup share."),
+    "buffer": ("dtype, size", "buffer(f32, n): a buffer of a pipeline, of n elements."),
+    "host_read": (
+        "array",
+        "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
+    ),
+    "bitcast": ("x, dtype", "bitcast(x, u32): the same bits as another type."),
 }
 
+
+def _arguments(row: OpDef) -> str:
+    if row.format == "atomic" and row.name.endswith("compare_exchange"):
+        return "array, index, expected, value, order='relaxed'"
+    takes_fastmath = FORMATS[row.format].takes_fastmath and row.types in ("float", "num")
+    return ARGUMENTS[row.format] + ", fastmath=()" * takes_fastmath
+
+
 INTRINSICS: dict[str, Intrinsic] = {
-    **{_named(name): Intrinsic(_named(name), row.doc) for name, row in OPS.items() if row.format in CALLED},
-    **{name: Intrinsic(name, doc) for name, doc in _OWN.items()},
+    **{
+        _named(name): Intrinsic(_named(name), _arguments(row), row.doc)
+        for name, row in OPS.items()
+        if row.format in ARGUMENTS
+    },
+    **{name: Intrinsic(name, arguments, doc) for name, (arguments, doc) in _OWN.items()},
 }
 """By their names in Python."""
 

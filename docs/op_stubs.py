@@ -1,0 +1,169 @@
+"""Stubs of what is made at run time, for editors and type checkers:  python docs/op_stubs.py
+
+vyre_opt/__init__.pyi        what the package loads when it is asked for
+vyre_opt/ir/op_methods.pyi   the Builder's method of each op
+vyre_opt/lang/ops.pyi        what kernels in Python call
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Iterator
+from pathlib import Path
+
+import vyre_opt
+from vyre_opt.ir.formats import FORMATS
+from vyre_opt.ir.ops import OPS, OpDef
+from vyre_opt.ir.types import DataType
+from vyre_opt.lang.intrinsics import INTRINSICS, Intrinsic, namespaces
+
+__all__ = ["STUBS", "lang_stub", "methods_stub", "package_stub"]
+
+_OPERANDS = {"unary": 1, "compare": 2, "ternary": 3}
+
+
+# --- the Builder's methods
+
+
+def methods_stub() -> str:
+    """A method for each op of the table that has one."""
+    lines = [
+        '"""The builder\'s methods of ops.  Made by `python docs/op_stubs.py` from the op table."""\n',
+        "from collections.abc import Sequence\nfrom typing import Literal\n",
+        "from .built_values import BuiltValue\nfrom .formats import Operand\n"
+        "from .program import Buffer, Value\nfrom .types import DataType\n",
+        '__all__ = ["OpMethods"]\n',
+        "class OpMethods:",
+    ]
+    for row in OPS.values():
+        if FORMATS[row.format].build is not None:
+            name = f"{row.name}_" if keyword.iskeyword(row.name) else row.name
+            arguments = ", ".join(["self", *_method_arguments(row), "name: str | None = None"])
+            lines += [f"    def {name}({arguments}) -> BuiltValue:", f"        {_doc(row.doc)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _method_arguments(row: OpDef) -> Iterator[str]:
+    build = FORMATS[row.format].build
+    assert build is not None
+    is_keyword_only = False
+    for parameter in list(inspect.signature(build).parameters.values())[2:]:
+        annotation = _literal(row, parameter.name) or parameter.annotation
+        if parameter.name == "fastmath" and row.types not in ("float", "num"):
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL and row.format != "vector":
+            yield from (f"{name}: {annotation}" for name in _operands(row))
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword_only:
+            is_keyword_only = True
+            yield "*"
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
+        yield f"{star}{parameter.name}: {annotation}{default}"
+    if not is_keyword_only and row.format != "vector":
+        yield "*"
+
+
+def _operands(row: OpDef) -> list[str]:
+    """The names of operands that the builder's method takes as `*operands`."""
+    if row.format == "atomic":
+        return ["expected", "value"] if row.name.endswith("compare_exchange") else ["value"]
+    return list("abc"[: _OPERANDS.get(row.format, 2)])
+
+
+def _literal(row: OpDef, name: str) -> str | None:
+    choices = next((attr.choices for attr in row.attrs if attr.name == name), None)
+    return f"Literal[{', '.join(map(_quoted, choices))}] | str" if choices else None
+
+
+# --- what kernels call
+
+
+def lang_stub() -> str:
+    """A function for each op that kernels call, and a namespace for each family of named kernels."""
+    lines = [
+        '"""What kernels call by name.  Made by `python docs/op_stubs.py` from the op table."""\n',
+        "from collections.abc import Sequence\nfrom typing import Any, Literal\n",
+        "__all__ = [",
+        *(f"    {_quoted(name)}," for name in [*INTRINSICS, *namespaces()]),
+        "]\n",
+    ]
+    for name, intrinsic in INTRINSICS.items():
+        lines += _function(name, intrinsic, "")
+    for name, space in namespaces().items():
+        lines += [f"class _{name}:", f'    """The kernels {name}.*, which pipelines launch."""\n']
+        for kernel in dir(space):
+            lines += ["    @staticmethod", *_function(kernel, getattr(space, kernel), "    ")]
+        lines.append(f"{name}: type[_{name}]")
+    return "\n".join(lines) + "\n"
+
+
+def _function(name: str, intrinsic: Intrinsic, indent: str) -> list[str]:
+    row = OPS.get(name.removesuffix("_"))
+    arguments = []
+    is_keyword_only = False
+    for parameter in inspect.signature(intrinsic).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword_only:
+            is_keyword_only = True
+            arguments.append("*")
+        annotation = _annotation(parameter.name, row)
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
+        arguments.append(f"{star}{parameter.name}: {annotation}{default}")
+    result = "None" if row is not None and row.format in ("barrier", "trap") else "Any"
+    head = f"{indent}def {name}({', '.join(arguments)}) -> {result}:"
+    return [head, f"{indent}    {_doc(intrinsic.__doc__ or '')}"]
+
+
+def _annotation(name: str, row: OpDef | None) -> str:
+    if name == "axis":
+        return 'Literal[0, 1, 2, "x", "y", "z"]'
+    if name == "fastmath":
+        return "str | Sequence[str]"
+    return (_literal(row, name) if row is not None else None) or "Any"
+
+
+# --- the package
+
+
+def package_stub() -> str:
+    """Every name of the package, from where it is."""
+    lines = ['"""The names of the package.  Made by `python docs/op_stubs.py`."""\n']
+    lines += ["from . import kernels as kernels", "from . import lang as lang"]
+    lines += [
+        f"from .{module} import {name} as {name}" for name, module in vars(vyre_opt)["_EXPORTS"].items()
+    ]
+    of_lang = [name for name in vyre_opt.lang.__all__ if name not in (*INTRINSICS, *namespaces())]
+    lines += [f"from .lang import {name} as {name}" for name in of_lang]
+    lines += [f"from .lang.ops import {name} as {name}" for name in (*INTRINSICS, *namespaces())]
+    return "\n".join([*lines, "\n__version__: str"]) + "\n"
+
+
+# --- text
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, DataType):
+        return f"DataType.{value.name.upper()}"
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _doc(text: str) -> str:
+    return f'"""{text}"""'
+
+
+STUBS = {
+    "vyre_opt/__init__.pyi": package_stub,
+    "vyre_opt/ir/op_methods.pyi": methods_stub,
+    "vyre_opt/lang/ops.pyi": lang_stub,
+}
+
+
+if __name__ == "__main__":
+    for path, stub in STUBS.items():
+        (Path(__file__).parents[1] / path).write_text(stub(), encoding="utf-8")

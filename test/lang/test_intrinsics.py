@@ -1,0 +1,58 @@
+"""What editors say of a function that kernels call is what the translation takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import vyre_opt
+from vyre_opt.ir.builder import Builder
+from vyre_opt.ir.ops import OPS
+from vyre_opt.lang.intrinsics import INTRINSICS, namespaces
+
+CALLED = [name for name in INTRINSICS if name not in ("shared", "buffer", "host_read", "vector")]
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_arguments_are_those_of_the_translation(tmp_path: Path, name: str) -> None:
+    """An argument too many is an error that names them all."""
+    path = tmp_path / "one.py"
+    path.write_text(
+        "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n\n@vyre.program\ndef one(z: ReadWrite[u32]):\n"
+        f"    vyre.{name}({', '.join(['z'] * 9)})\n"
+    )
+    spec = importlib.util.spec_from_file_location("one", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(vyre_opt.DiagnosticError) as caught:
+        module.one.text()
+    said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].message)
+    assert said is not None
+    parameters = [p for p in inspect.signature(INTRINSICS[name]).parameters if p != "fastmath"]
+    assert said[1] == ", ".join(parameters)
+
+
+def test_stubs_have_every_name() -> None:
+    stub = (Path(vyre_opt.__file__).parent / "lang/ops.pyi").read_text(encoding="utf-8")
+    assert set(re.findall(r"^def (\w+)\(", stub, re.MULTILINE)) == set(INTRINSICS)
+    assert set(re.findall(r"^class _(\w+):", stub, re.MULTILINE)) == set(namespaces())
+    methods = (Path(vyre_opt.__file__).parent / "ir/op_methods.pyi").read_text(encoding="utf-8")
+    named = re.findall(r"^    def (\w+)\(", methods, re.MULTILINE)
+    for name in named:
+        assert callable(getattr(Builder, name, None) or getattr(Builder("p"), name))
+    own = {name for name in vars(Builder) if not name.startswith("__")}
+    kernels_and_blocks = {n for n, row in OPS.items() if row.kernel or row.is_terminator or row.format == n}
+    missing = {n for n in OPS if n not in named and f"{n}_" not in named} - own - {o.rstrip("_") for o in own}
+    assert missing <= kernels_and_blocks
+
+
+def test_help_shows_arguments() -> None:
+    assert str(inspect.signature(vyre_opt.atomic_add)) == "(array, index, value, order='relaxed')"
+    assert str(inspect.signature(vyre_opt.fma)) == "(a, b, c, fastmath=())"
+    assert "one rounding" in str(vyre_opt.fma.__doc__)
