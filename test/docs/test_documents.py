@@ -15,6 +15,8 @@ from vyre_opt.ir.verifier import verify
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
+CODE = re.compile(r"`[^`\n]*`")
+
 
 def blocks(document: Path, language: str) -> list[str]:
     """The fenced blocks of a language."""
@@ -71,7 +73,7 @@ def _run(command: str, root: Path, folder: Path) -> str:
 def test_links_lead_somewhere(document: Path) -> None:
     """Relative links name files of the checkout, and headings that they have."""
     text = document.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", text)):
+    for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", BLOCK.sub("", text))):
         if "://" in target:
             continue
         name, _, anchor = target.partition("#")
