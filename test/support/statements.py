@@ -62,7 +62,7 @@ class Statements:
             choices += [self.barrier, self.subgroup, self.subgroup]
             choices += [self.barrier, self.handoff] if memory.shared else []
         if self.rng.random() < 0.1:
-            choices.append(self.trap)
+            choices += [self.trap, self.assert_]
         return choices
 
     def _structured(self) -> list[Callable[[], bool]]:
@@ -123,6 +123,12 @@ class Statements:
         value = self.e.value(DataType.U32)
         with self.b.if_(self.b.gt(self.b.rem(value, 5), 5)):
             self.b.trap('not reached: "5 > 5"\n')
+        return True
+
+    def assert_(self) -> bool:
+        """An assert that holds, of which no pass knows it."""
+        value = self.e.value(DataType.U32)
+        self.b.assert_(self.b.lt(self.b.rem(value, 5), 5), 'never: "5 < 5"')
         return True
 
     # --- blocks ---------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Effects:
 
 def effects_of(op: Op) -> Effects:
     """The effects of one op, without those of ops in its regions."""
-    effects = Effects(stops=op.name in ("while", "trap"))
+    effects = Effects(stops=op.name == "while" or "trap" in op.definition.effects)
     row = op.definition
     if row.is_pure:
         return effects

@@ -15,7 +15,8 @@
     barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
     reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
     ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
-    for, while, if, region, call, trap, yield, condition: control flow, see the grammar
+    assert     assert %p, "message"              trap       trap "message"
+    for, while, if, region, call, yield, condition: control flow, see the grammar
 
 The builder's methods of these formats:
 
@@ -797,7 +798,7 @@ def _check_terminator(checker: BodyChecker, op: Op) -> Problem:
     return None  # checked at the end of its block, where the types are known
 
 
-# --- call, trap, kernel -------------------------------------------------------------------
+# --- call, trap, assert, kernel ----------------------------------------------------------
 
 
 def _check_call(checker: BodyChecker, op: Op) -> Problem:
@@ -827,6 +828,14 @@ def _check_trap(checker: BodyChecker, op: Op) -> Problem:
 
 def _print_trap(p: Printer, op: Op) -> str:
     return f"trap {quote(op.attrs['message'])}"
+
+
+def _check_assert(checker: BodyChecker, op: Op) -> Problem:
+    return _check_trap(checker, op) or _mismatch(op.operands, _BOOL)
+
+
+def _print_assert(p: Printer, op: Op) -> str:
+    return f"assert {p.uses(op.operands)}, {quote(op.attrs['message'])}"
 
 
 def _check_kernel(checker: BodyChecker, op: Op) -> Problem:
@@ -925,6 +934,7 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("call", None, None, 0, _check_call, _print_call, "%r = call @f(%a) : ({type}) -> {type}",
              has_type=False, needs_names=False),
     OpFormat("trap", 0, 0, 0, _check_trap, _print_trap, 'trap "message"', has_type=False),
+    OpFormat("assert", 1, 0, 0, _check_assert, _print_assert, 'assert %p, "message"', has_type=False),
     # its buffers and parameters differ by row, and so does its example
     OpFormat("kernel", 0, 0, 0, _check_kernel, _print_kernel, ""),
 )}

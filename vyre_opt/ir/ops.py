@@ -273,6 +273,8 @@ _row("region", "region", "A named group of ops, kept for reading and fusion repo
      attrs=(Attr("label", "symbol"),))
 _row("call", "call", "Calls a function of the module.", attrs=(Attr("callee", "symbol"),))
 _row("trap", "trap", "Stops the dispatch with a message.", effects="trap", attrs=(Attr("message", "string"),))
+_row("assert", "assert", "Stops the dispatch with a message unless p holds.", effects="trap",
+     attrs=(Attr("message", "string"),), since=2)
 _row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)
 _row("condition", "condition", "Ends a while's condition block.", effects="control", is_terminator=True)
 

@@ -434,10 +434,11 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("WGSL", "loop", "while { condition %p } do { }"),
         ("Python", "range", "for %k = 0 to 256 step 1 {"),
         ("", "repeat foreach", "for %k = 0 to 256 step 1 {"),
-        ("C", "printf assert", 'trap "what went wrong"', "under an `if`; there is no output but buffers"),
+        ("C", "printf", 'trap "what went wrong"', "under an `if`; there is no output but buffers"),
+        ("C", "static_assert", 'assert %p, "what went wrong"'),
         ("CUDA", "__trap", 'trap "what went wrong"'),
         ("WGSL", "discard", 'trap "what went wrong"'),
-        ("MLIR", "cf.assert", 'trap "what went wrong"'),
+        ("MLIR", "cf.assert", 'assert %p, "what went wrong"'),
         ("", "abort panic error raise throw", 'trap "what went wrong"'),
         ("", "invoke", "call @f(%a) : (f32) -> f32"),
         # --- declarations of other languages, in the place of an op

@@ -64,6 +64,7 @@ def control() -> Iterator[OpProgram]:
     b.store(a, "t", index)
     b.barrier("subgroup")
     b.barrier("workgroup")
+    b.assert_(b.lt(index, LANES), "a lane beyond the workgroup")
     with b.region("swap") as swap:
         swap.yield_(b.load("t", b.sub(b.const(LANES - 1), index)))
     with b.if_(b.lt(a, swap.result)) as branch:

@@ -16,7 +16,7 @@ from .scopes import Symbol, TooDeep, result_names
 
 
 class ControlActions(OpActions):
-    """Blocks, for, while, if, region, call, trap, kernels."""
+    """Blocks, for, while, if, region, call, trap, assert, kernels."""
 
     # --- control flow -----------------------------------------------------------------
 
@@ -141,6 +141,11 @@ class ControlActions(OpActions):
     def trap(self, place: int, end: int, message: str) -> Op:
         attrs = {"message": unquote(message)}
         return self.finish(OPS["trap"], (), (), attrs, (), None, Location(self.source, place, end))
+
+    def assert_op(self, place: int, end: int, condition: str, message: str) -> Op:
+        loc = Location(self.source, place, end)
+        value = self.use(condition, loc.find(condition).start)
+        return self.finish(OPS["assert"], (value,), (), {"message": unquote(message)}, (), None, loc)
 
     # --- named kernels ----------------------------------------------------------------
 

@@ -173,7 +173,7 @@ def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven:
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
-            if op.name == "trap":
+            if "trap" in op.definition.effects:
                 return True
             if checks and "buffer" in op.attrs and op.operands and op not in proven:
                 return True

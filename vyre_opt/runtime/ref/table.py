@@ -44,6 +44,7 @@ _BY_NAME: dict[str, Handler] = {
     "region": control.region,
     "call": control.call,
     "trap": control.trap,
+    "assert": control.assert_,
 }
 
 TABLE: dict[str, Handler] = {
