@@ -143,7 +143,7 @@ class FakeDevice:
 class Kernel:
     """A loaded kernel whose launch the interpreter runs."""
 
-    may_fault, status = True, None
+    may_fault, status, records = True, None, None
 
     def __init__(self, unit: Any) -> None:
         self.unit = unit

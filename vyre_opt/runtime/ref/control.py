@@ -76,6 +76,10 @@ def assert_(machine: Machine, frame: Frame, op: Op) -> None:
         raise asserted(machine.program, op, machine.invocation_at(frame, int(np.argmin(holds))))
 
 
+def debug_print(machine: Machine, frame: Frame, op: Op) -> None:
+    machine.prints.add(frame, op)
+
+
 # --- loops
 
 

@@ -45,6 +45,7 @@ _BY_NAME: dict[str, Handler] = {
     "call": control.call,
     "trap": control.trap,
     "assert": control.assert_,
+    "debug_print": control.debug_print,
 }
 
 TABLE: dict[str, Handler] = {
