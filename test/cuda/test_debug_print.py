@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import vyre_opt
+import vyre_opt as vyre
 from vyre_opt import BackendError, ProgramError, dispatcher, parse
+from vyre_opt.lang import Read, Write, f32
 
 pytestmark = pytest.mark.gpu
 
@@ -46,13 +47,13 @@ X = np.linspace(-3, 3, 256, dtype=np.float32)
 
 def printed(run: Callable[[], object]) -> list[str]:
     lines: list[str] = []
-    with vyre_opt.on_debug_print(lines.append):
+    with vyre.on_debug_print(lines.append):
         run()
     return lines
 
 
 def test_calls_on_the_host_print_what_the_interpreter_does():
-    calls = {target: vyre_opt.compile(TEXT, entry="scale", target=target) for target in ("ref", "cuda")}
+    calls = {target: vyre.compile(TEXT, entry="scale", target=target) for target in ("ref", "cuda")}
     for k in (1, 2, 3):
         lines = {
             target: printed(lambda call=call, k=k: call({"x": X}, 4, lengths={"y": 256}, params={"k": k}))
@@ -63,7 +64,7 @@ def test_calls_on_the_host_print_what_the_interpreter_does():
 
 
 def test_a_pipeline_prints_launch_by_launch():
-    ref, cuda = (vyre_opt.compile(TEXT, entry="main", target=target) for target in ("ref", "cuda"))
+    ref, cuda = (vyre.compile(TEXT, entry="main", target=target) for target in ("ref", "cuda"))
     expected = printed(lambda: ref({"x": X}))
     for _ in range(3):
         assert printed(lambda: cuda({"x": X})) == expected
@@ -72,12 +73,12 @@ def test_a_pipeline_prints_launch_by_launch():
 def test_calls_on_gpu_arrays_print(cuda):
     """Each of them: none is planned."""
     torch = pytest.importorskip("torch")
-    scale = vyre_opt.compile(TEXT, entry="scale", target="cuda")
-    main = vyre_opt.compile(TEXT, entry="main", target="cuda")
-    ref = vyre_opt.compile(TEXT, entry="scale", target="ref")
+    scale = vyre.compile(TEXT, entry="scale", target="cuda")
+    main = vyre.compile(TEXT, entry="main", target="cuda")
+    ref = vyre.compile(TEXT, entry="scale", target="ref")
     x = torch.from_numpy(X).cuda()
     expected = printed(lambda: ref({"x": X}, 4, lengths={"y": 256}, params={"k": 2}))
-    twice = printed(lambda: vyre_opt.compile(TEXT, entry="main", target="ref")({"x": X}))
+    twice = printed(lambda: vyre.compile(TEXT, entry="main", target="ref")({"x": X}))
     for _ in range(3):
         assert printed(lambda: scale({"x": x}, 4, lengths={"y": 256}, params={"k": 2})) == expected
         assert printed(lambda: main({"x": x})) == twice
@@ -103,7 +104,7 @@ program @p workgroup(4) {
 }
 """).programs["p"]
     lines: list[str] = []
-    with vyre_opt.on_debug_print(lines.append), pytest.raises(ProgramError, match="assert: two"):
+    with vyre.on_debug_print(lines.append), pytest.raises(ProgramError, match="assert: two"):
         cuda().dispatch(program, [], 1)
     assert lines == [f"before {lane}" for lane in range(4)]
 
@@ -138,3 +139,25 @@ def test_every_type_prints_as_on_the_interpreter(cuda):
     ]
     assert lines[1] == lines[0]
     assert lines[2] == lines[0]
+
+
+@vyre.program(workgroup=32)
+def halves(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    assert x[i] >= 0.0, "a negative number"
+    if i % 8 == 0:
+        print(f"{i}: {x[i]:.2f}", i)
+    y[i] = x[i] / 2
+
+
+def test_a_kernel_in_python_prints_and_asserts():
+    torch = pytest.importorskip("torch")
+    x, y = torch.arange(64, dtype=torch.float32, device="cuda"), torch.zeros(64, device="cuda")
+    for _ in range(2):
+        assert printed(lambda: halves[2](x, y)) == [f"{i}: {i:.2f} {i}" for i in range(0, 64, 8)]
+    assert torch.equal(y, x / 2)
+    x[5] = -1
+    with pytest.raises(
+        ProgramError, match="assert: a negative number; false in workgroup .0,0,0. local id .5,0,0."
+    ):
+        printed(lambda: (halves[2](x, y), vyre.synchronize()))

@@ -38,7 +38,7 @@ from . import arith
 from .literals import Written, encode, quote, show
 from .loops import BOUND_NAMES, bounds, inits
 from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, OpDef
-from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not
+from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not, wrong_count
 from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
 from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 
@@ -852,8 +852,7 @@ def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
         checker.error(op, f"debug_print: {error}", where, error.help)
         return None
     if len(directives) != len(op.operands):
-        several = f"{len(directives)} directive{'s' * (len(directives) != 1)}"
-        return f"the format has {several}, but {len(op.operands)} operands are given"
+        return wrong_count(len(directives), len(op.operands))
     for directive, value in zip(directives, op.operands, strict=True):
         problem = None if checker.poisoned(value.type) else why_not(directive, value.type)
         if problem is not None:

@@ -20,7 +20,16 @@ from . import arith
 from .literals import show
 from .types import DataType
 
-__all__ = ["MAX_OPERANDS", "Directive", "FormatError", "Lane", "format_line", "parse_format", "why_not"]
+__all__ = [
+    "MAX_OPERANDS",
+    "Directive",
+    "FormatError",
+    "Lane",
+    "format_line",
+    "parse_format",
+    "why_not",
+    "wrong_count",
+]
 
 MAX_OPERANDS = 32
 
@@ -140,6 +149,14 @@ def why_not(directive: Directive, dtype: DataType) -> tuple[str, str] | None:
     element = dtype.element.bound
     letter = "f" if element.is_float else "b" if element.is_bool else "u" if element.kind == "uint" else "d"
     return f"{directive.text} prints {_KINDS[directive.letter]}", f"write %{letter}, or %v for any type"
+
+
+def wrong_count(directives: int, operands: int) -> str:
+    """What is wrong with a format that has another number of directives than there are operands."""
+    counts = ((directives, "directive"), (operands, "operand"))
+    return "the format has {} for {}".format(
+        *(f"{count} {what}{'s' * (count != 1)}" for count, what in counts)
+    )
 
 
 def format_line(format: str, types: Sequence[DataType], values: Sequence[Lane | Sequence[Lane]]) -> str:

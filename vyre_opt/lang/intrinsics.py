@@ -28,6 +28,7 @@ CALLED = (
     "vector",
     "barrier",
     "trap",
+    "debug_print",
 )
 """The formats whose ops are called by their names."""
 

@@ -22,7 +22,7 @@ from ...ir.rewrite import clone
 from ...ir.types import DataType
 from ...ir.walker import Walker
 
-__all__ = ["HEAD_WORDS", "RECORDS", "capacity", "prints_of", "record_words", "with_print_records"]
+__all__ = ["MAX_RECORDS", "RECORDS", "capacity", "prints_of", "record_words", "with_print_records"]
 
 RECORDS = "debug_print.records"
 HEAD_WORDS = 2
