@@ -224,4 +224,18 @@ MUTANTS = (
         "if False:",
         f"{UNROLL}::test_bounds_whose_distance_may_not_fit_keep_their_loop",
     ),
+    Mutant(
+        "what is printed is dead",
+        "vyre_opt/passes/dce.py",
+        'not effects <= {"read", "subgroup", "control"}',
+        'not effects <= {"read", "subgroup", "control", "print"}',
+        lit("passes/debug_print"),
+    ),
+    Mutant(
+        "an assert of what is not known to hold goes",
+        "vyre_opt/passes/canonicalize.py",
+        'elif op.name == "assert" and constant_value(op.operands[0]):',
+        'elif op.name == "assert" and constant_value(op.operands[0]) is not None:',
+        lit("passes/canonicalize"),
+    ),
 )
