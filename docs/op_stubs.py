@@ -111,7 +111,7 @@ def _function(name: str, intrinsic: Intrinsic, indent: str) -> list[str]:
         star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
         default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
         arguments.append(f"{star}{parameter.name}: {annotation}{default}")
-    result = "None" if row is not None and row.format in ("barrier", "trap") else "Any"
+    result = "None" if row is not None and row.format in ("barrier", "trap", "debug_print") else "Any"
     head = f"{indent}def {name}({', '.join(arguments)}) -> {result}:"
     return [head, f"{indent}    {_doc(intrinsic.__doc__ or '')}"]
 

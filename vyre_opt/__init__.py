@@ -34,6 +34,7 @@ _EXPORTS = {
     "PassManager": "passes.manager",
     "count_opportunities": "passes.decode_scan_fuse",
     "candidate_handoffs": "passes.decode_scan_fuse",
+    "on_debug_print": "runtime.debug_prints",
     "dispatcher": "runtime.dispatcher",
     "DispatchError": "runtime.dispatcher",
     "BadInputs": "runtime.dispatcher",

@@ -15,6 +15,7 @@ from .ir.diagnostics import Diagnostic as Diagnostic
 from .passes.manager import PassManager as PassManager
 from .passes.decode_scan_fuse import count_opportunities as count_opportunities
 from .passes.decode_scan_fuse import candidate_handoffs as candidate_handoffs
+from .runtime.debug_prints import on_debug_print as on_debug_print
 from .runtime.dispatcher import dispatcher as dispatcher
 from .runtime.dispatcher import DispatchError as DispatchError
 from .runtime.dispatcher import BadInputs as BadInputs
@@ -175,6 +176,7 @@ from .lang.ops import subgroup_reduce as subgroup_reduce
 from .lang.ops import subgroup_scan as subgroup_scan
 from .lang.ops import subgroup_ballot as subgroup_ballot
 from .lang.ops import trap as trap
+from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
 from .lang.ops import buffer as buffer
 from .lang.ops import host_read as host_read

@@ -62,6 +62,7 @@ BETWEEN = {
     "a barrier": ("barrier workgroup", "unknown", "unknown"),
     "a barrier of the subgroup": ("barrier subgroup", "unknown", "unknown"),
     "a trap": ('if %yes { trap "no" }', "proved", "unknown"),
+    "an assert": ('assert %yes, "no"', "proved", "unknown"),
     "a loop without end": ("while { condition %yes } do { }", "proved", "unknown"),
 }
 

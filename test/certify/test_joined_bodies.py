@@ -82,6 +82,7 @@ EXAMPLES = {
         "a narrow barrier": ("barrier workgroup", "barrier subgroup", "unknown", "should be a barrier"),
         "a smaller grid": ("launch @linear_then_smooth grid(16)", "launch @linear grid(16)", "unknown", "in their place"),
         "more than the launches": ("%ends = add %a", 'trap "no" %ends = add %a', "unknown", "does not compute"),
+        "a print too much": ("%ends = add %a", 'debug_print "no" %ends = add %a', "unknown", "does not compute"),
     },
     "elementwise_chain": {
         "fewer elements": ("@lit : f32[2048] read_write", "@lit : f32[1024] read_write", "unknown", "declared otherwise"),

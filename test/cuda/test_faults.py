@@ -91,6 +91,28 @@ program @t workgroup(64) {
     assert (y == 3).all()
 
 
+def test_an_assert_that_is_false_in_some_lanes_ends_the_dispatch(cuda):
+    program = parse("""vyre 2
+program @t workgroup(64) {
+  buffer @x : u32[64] read binding(0)
+  buffer @y : u32[64] write binding(1)
+  %i = local_id x
+  %v = load @x[%i] : u32
+  %seven = const 7 : u32
+  %fine = ne %v, %seven : u32
+  assert %fine, "not seven"
+  store %v, @y[%i] : u32
+}
+""").programs["t"]
+    gpu = cuda(bounds="none")
+    with pytest.raises(
+        ProgramError, match=r"assert: not seven; false in workgroup \(0,0,0\) local id \(7,0,0\)"
+    ):
+        gpu.dispatch(program, [np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)], 1)
+    (y,) = gpu.dispatch(program, [np.full(64, 3, np.uint32), np.zeros(64, np.uint32)], 1)
+    assert (y == 3).all()
+
+
 def test_a_step_of_zero_is_reported(cuda):
     program = parse("""vyre 1
 program @t workgroup(1) {

@@ -51,7 +51,9 @@ program @endless workgroup(32) {
 """
 
 PIPELINE = (
-    DOUBLE
+    DOUBLE.replace("%n = len @y", "%n = len @y : u64\n  %wide = cast %g : u32 -> u64").replace(
+        "lt %g, %n : u32", "lt %wide, %n : u64"
+    )
     + """
 pipeline @main {
   buffer @x : u32[?] read

@@ -291,7 +291,7 @@ def test_a_grid_beyond_the_limit(scale: LimitedExecutable) -> None:
 
 
 def test_output_beyond_the_limit(scale: LimitedExecutable) -> None:
-    with pytest.raises(LimitError, match=r"^output=1000: outputs and host reads take 1024 bytes$"):
+    with pytest.raises(LimitError, match=r"^output=1000: outputs, host reads and prints take 1024 bytes$"):
         scale([np.zeros(256, np.float32)], 64, lengths={"y": 256})
     assert scale([X], 2, lengths={"y": 8})["y"][1] == 2
 

@@ -53,6 +53,8 @@ def body(*lines: str) -> str:
         ("%a = call @f(%l) : (u32) -> u32", 13, "there is no func @f"),
         ("%a = call @f(%l) : (f32) -> u32", 16, "call: %l is u32, not f32"),
         ("trap \"no end", 8, "this string has no end"),
+        ('assert %l, "a bool"', 10, "assert: %l is u32, not bool"),
+        ('assert "no condition"', 10, "an assert has a condition and a message"),
         ("%a = spec @k : u32", 13, "program @p has no spec constant @k"),
     ],
 )  # fmt: skip

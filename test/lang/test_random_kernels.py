@@ -1,8 +1,10 @@
-"""Random kernels give what CPython gives, on ref and cpu, before passes and after them."""
+"""Random kernels give and print what CPython gives and prints, on ref and cpu, before passes and after them."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 from support.python_kernels import python_kernel
 from support.python_oracle import run_as_python
 
+import vyre_opt
 from vyre_opt.lang import Kernel
+from vyre_opt.lowering.common.print_records import MAX_RECORDS
 
 SEEDS = range(60)
 MORE = range(60, 2000)
@@ -39,11 +43,16 @@ def arguments(seed: int) -> list[Any]:
 def check(seed: int, folder: Path) -> None:
     kernel = kernel_of(seed, folder)
     expected = arguments(seed)
-    run_as_python(kernel, (3,), expected)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        run_as_python(kernel, (3,), expected)
     for target in ("ref", "cpu"):
         for passes in (None, "default"):
             actual = arguments(seed)
-            kernel.options(target=target, passes=passes)[3](*actual)
+            lines: list[str] = []
+            with vyre_opt.on_debug_print(lines.append):
+                kernel.options(target=target, passes=passes)[3](*actual)
+            if len(lines) <= MAX_RECORDS:
+                assert lines == printed.getvalue().splitlines(), (seed, target, passes)
             for want, got in zip(expected[2:], actual[2:], strict=True):
                 same = (want == got) | ((want != want) & (got != got))
                 assert same.all(), (seed, target, passes, np.flatnonzero(~same), want[~same], got[~same])

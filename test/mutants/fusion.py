@@ -346,4 +346,11 @@ MUTANTS = (
         "self.cost[cut] = cost + self.offset",
         f"{PARTITION}::test_best_of_all_partitions",
     ),
+    Mutant(
+        "a producer that prints is run again",
+        "vyre_opt/fusion/halo_plan.py",
+        'effects & {"atomic", "trap", "print"}',
+        'effects & {"atomic", "trap"}',
+        "test/fusion/test_halo_plan.py::test_a_producer_that_prints_or_may_stop_is_not_run_again",
+    ),
 )

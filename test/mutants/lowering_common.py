@@ -10,6 +10,7 @@ ACCURACY = "test/math_functions/test_accuracy.py"
 SPECIAL = "test/math_functions/test_special_values.py"
 ELEMENTWISE = "test/lowering/test_elementwise.py"
 CPU_GROUPS = "test/runtime/cpu/test_groups.py"
+PRINTS = "test/runtime/test_debug_print.py"
 
 MUTANTS = (
     Mutant(
@@ -207,5 +208,40 @@ MUTANTS = (
         "x.constant(1.0).with_sign_of(x) < 0.0",
         "x < 0.0",
         f"{SPECIAL}::test_atan2",
+    ),
+    Mutant(
+        "a print behind the last record has one too",
+        "vyre_opt/lowering/common/print_records.py",
+        "b.lt(slot, self.capacity)",
+        "b.le(slot, self.capacity)",
+        f"{PRINTS}::test_a_launch_keeps_so_many_lines_and_counts_the_rest",
+    ),
+    Mutant(
+        "the records of all prints have one number",
+        "vyre_opt/lowering/common/print_records.py",
+        "b.const(self.changes, _U64)",
+        "b.const(0, _U64)",
+        f"{PRINTS}::test_lines_are_in_the_order_of_invocations_and_of_their_prints",
+    ),
+    Mutant(
+        "workgroups along y count as those along x",
+        "vyre_opt/lowering/common/print_records.py",
+        "b.add(gx, b.mul(width,",
+        "b.add(gx, b.mul(height,",
+        f"{PRINTS}::test_lines_are_in_the_order_of_invocations_and_of_their_prints",
+    ),
+    Mutant(
+        "lines are in the order in which they were printed",
+        "vyre_opt/runtime/debug_prints.py",
+        'order = records[:, 1].argsort(kind="stable")',
+        "order = records[:, 1].argsort() * 0 + range(len(records))",
+        f"{PRINTS}::test_lines_are_in_the_order_of_invocations_and_of_their_prints",
+    ),
+    Mutant(
+        "a planned call forgets what it prints",
+        "vyre_opt/runtime/cpu/fast_call.py",
+        "if launch.prints or not all(",
+        "if not all(",
+        f"{PRINTS}::test_each_call_of_an_executable_prints",
     ),
 )

@@ -273,4 +273,11 @@ MUTANTS = (
         "changes[self.starts[value] + 1] -= size",
         f"{LIVE_VALUES}::test_results_and_frames",
     ),
+    Mutant(
+        "an assert asks lanes that are not active",
+        "vyre_opt/lowering/host/control.py",
+        "bits = builder.mask_bits(builder.mask_and(emitter.mask, fails))",
+        "bits = builder.mask_bits(fails)",
+        f"{CPU_MEMORY}::test_an_assert_is_checked_in_active_lanes",
+    ),
 )

@@ -210,4 +210,11 @@ MUTANTS = (
         '[("float", low), ("float", high)]',
         lit("lowering/ptx_bf16_pairs"),
     ),
+    Mutant(
+        "a kernel with an assert may not fault",
+        "vyre_opt/lowering/nvptx/kernel.py",
+        'if "trap" in op.definition.effects:',
+        'if op.name == "trap":',
+        lit("lowering/ptx_assert"),
+    ),
 )

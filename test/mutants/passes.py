@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "a load moves in front of a trap",
         "vyre_opt/passes/licm.py",
-        'if not is_pure and op.name == "trap":',
+        'if not is_pure and "trap" in op.definition.effects:',
         "if False:",
         lit("passes/licm"),
     ),
@@ -251,5 +251,19 @@ MUTANTS = (
         "if trip_count(loop) is None and counter.is_signed:",
         "if False:",
         f"{UNROLL}::test_bounds_whose_distance_may_not_fit_keep_their_loop",
+    ),
+    Mutant(
+        "what is printed is dead",
+        "vyre_opt/passes/dce.py",
+        'not effects <= {"read", "subgroup", "control"}',
+        'not effects <= {"read", "subgroup", "control", "print"}',
+        lit("passes/debug_print"),
+    ),
+    Mutant(
+        "an assert of what is not known to hold goes",
+        "vyre_opt/passes/canonicalize.py",
+        'elif op.name == "assert" and constant_value(op.operands[0]):',
+        'elif op.name == "assert" and constant_value(op.operands[0]) is not None:',
+        lit("passes/canonicalize"),
     ),
 )

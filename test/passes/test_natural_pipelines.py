@@ -159,3 +159,12 @@ def test_a_grid_of_a_scalar_is_left_alone() -> None:
     before = launches(module.pipelines["main"])
     PassManager("default").run(module)
     assert launches(module.pipelines["main"]) == before
+
+
+def test_lines_come_in_the_order_of_workgroups() -> None:
+    """So a program that prints has its own grid."""
+    text = HEX_AND_COUNT.replace("vyre 1", "vyre 2").replace("%zero =", 'debug_print "%u" %g\n      %zero =')
+    module = parse(text)
+    remarks = PassManager("launch_fusion").run(module).remarks
+    assert launches(module.pipelines["main"]) == 2
+    assert any("lines of @count come in the order of its workgroups" in r.message for r in remarks)

@@ -234,6 +234,24 @@ def test_trap_names_the_invocation(faulty: Any) -> None:
     assert "workgroup (1,0,0) local id (0,1,0)" in error.diagnostic.message
 
 
+def test_an_assert_names_the_first_invocation_where_it_is_false(faulty: Any) -> None:
+    """One behind a branch is asked of those that take it only."""
+    text = """program @p workgroup(4, 2) {
+      buffer @y : u32[16] write binding(0)
+      %l = local_id y
+      %w = workgroup_id x
+      %sum = add %l, %w : u32
+      %two = const 2 : u32
+      %fine = lt %sum, %two : u32
+      if %fine { assert %fine, "inside" }
+      assert %fine, "both are one"
+      %g = global_id x
+      store %l, @y[%g] : u32
+    }"""
+    error = faulty("assert", 10, text, [np.zeros(16, np.uint32)], (2, 1))
+    assert "assert: both are one; false in workgroup (1,0,0) local id (0,1,0)" in error.diagnostic.message
+
+
 def test_ids_in_three_dimensions(ref: Any) -> None:
     """x is the fastest, in the workgroup as in the grid; every id and size agrees with that."""
     names = ["global_id", "local_id", "workgroup_id", "num_workgroups", "workgroup_size", "global_size"]

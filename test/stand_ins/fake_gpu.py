@@ -143,12 +143,12 @@ class FakeDevice:
 class Kernel:
     """A loaded kernel whose launch the interpreter runs."""
 
-    may_fault, status = True, None
+    may_fault, status, records = True, None, None
 
     def __init__(self, unit: Any) -> None:
         self.unit = unit
-        ops = [op for op in unit.program.walk() if "buffer" in op.attrs or op.name == "trap"]
-        sites = [FaultSite(op, "trap" if op.name == "trap" else "bounds") for op in ops]
+        ops = [op for op in unit.program.walk() if "buffer" in op.attrs or op.name in ("trap", "assert")]
+        sites = [FaultSite(op, "bounds" if "buffer" in op.attrs else op.name) for op in ops]
         self.kernel = SimpleNamespace(program=unit.program, sites=sites)
         self.most_workgroups = 1 << 20
 

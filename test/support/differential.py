@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Module
 from vyre_opt.runtime.cpu.threads import available
+from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
 
 from .generator import Settings, random_program
 from .op_programs import OpProgram, op_programs
+from .printed import differing_lines
 from .reduce import reduce_text
 
 __all__ = [
@@ -133,11 +135,13 @@ def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings
         reduced_case = OpProgram(case.name, program, module, case.grid)
         arrays = [inputs[b.name] for b in program.bound_buffers]
         ref = dispatcher("ref", max_steps=MAX_STEPS)
+        lines: list[str] = []
         try:
-            expected = ref.dispatch(program, arrays, case.grid, module=module)
+            with on_debug_print(lines.append):
+                expected = ref.dispatch(program, arrays, case.grid, module=module)
         except DispatchError:  # no longer sound
             return False
-        return bool(_mismatch(dispatcher(target, **options), reduced_case, arrays, expected))
+        return bool(_mismatch(dispatcher(target, **options), reduced_case, arrays, expected, lines))
 
     return reduce_text(print_program(case.module), differs)
 
@@ -150,22 +154,28 @@ def _differing(target: Dispatcher, cases: Sequence[OpProgram]) -> Iterator[tuple
     _preload(target, cases)
     for case in cases:
         inputs = case.inputs(INPUTS)
+        lines: list[str] = []
         try:
-            expected = dispatcher("ref").dispatch(case.program, inputs, case.grid, module=case.module)
+            with on_debug_print(lines.append):
+                expected = dispatcher("ref").dispatch(case.program, inputs, case.grid, module=case.module)
         except ProgramError as fault:
             what = f"at fault on ref: {fault}"
         else:
-            what = _mismatch(target, case, inputs, expected)
+            what = _mismatch(target, case, inputs, expected, lines)
         if what:
             yield case.name, what
 
 
-def _mismatch(target: Dispatcher, case: OpProgram, inputs: list[Any], expected: list[Any]) -> str:
+def _mismatch(
+    target: Dispatcher, case: OpProgram, inputs: list[Any], expected: list[Any], printed: list[str]
+) -> str:
+    lines: list[str] = []
     try:
-        actual = target.dispatch(case.program, inputs, case.grid, module=case.module)
+        with on_debug_print(lines.append):
+            actual = target.dispatch(case.program, inputs, case.grid, module=case.module)
     except DispatchError as failed:
         return str(failed)
-    return case.mismatch(expected, actual)
+    return case.mismatch(expected, actual) or differing_lines(printed, lines)
 
 
 def _preload(target: Dispatcher, cases: Sequence[OpProgram]) -> None:

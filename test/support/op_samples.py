@@ -133,5 +133,7 @@ _SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
     "region": _region,
     "yield": _region,
     "call": _call,
+    "debug_print": lambda b, x, truth: b.debug_print('x="%08x"\tp=%b\\', x, truth),
+    "assert": lambda b, x, truth: b.assert_(truth, 'a "quoted" message'),
     "trap": lambda b, x, truth: b.trap('a "quoted" back\\slash\n\tand a tab'),
 }

@@ -17,8 +17,10 @@ from vyre_opt.ir.program import Buffer, Dim3, Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassFailure, PassManager, Result
 from vyre_opt.passes.registry import pass_names
+from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 
+from .printed import differing_lines
 from .sample import Sample, random_inputs
 
 __all__ = [
@@ -77,10 +79,14 @@ MAX_STEPS = 500_000
 """Far more than a generated program takes; reduction may remove what ends a loop."""
 
 
-def run(program: Program, module: Module, grid: Dim3, inputs: dict[str, Any]) -> Outputs:
-    """The outputs by buffer name.  Raises ProgramError for a program at fault."""
+def run(
+    program: Program, module: Module, grid: Dim3, inputs: dict[str, Any], lines: list[str] | None = None
+) -> Outputs:
+    """The outputs by buffer name; appends what it prints to `lines`.  Raises ProgramError for a program at fault."""
     arguments = [inputs[b.name] for b in program.bound_buffers]
-    arrays = dispatcher("ref", max_steps=MAX_STEPS).dispatch(program, arguments, grid, module=module)
+    printed: list[str] = [] if lines is None else lines
+    with on_debug_print(printed.append):
+        arrays = dispatcher("ref", max_steps=MAX_STEPS).dispatch(program, arguments, grid, module=module)
     return dict(zip([b.name for b in outputs(program)], arrays, strict=True))
 
 
@@ -96,23 +102,26 @@ def named_inputs(sample: Sample, seed: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A program's text, inputs by name, and what the interpreter makes of them."""
+    """A program's text, inputs by name, and what the interpreter makes of them; `lines`: what it prints."""
 
     text: str
     inputs: dict[str, Any]
     outcome: Outputs | ProgramError
+    lines: list[str]
 
 
 def baseline(sample: Sample, seed: int = 0) -> Baseline:
     """Run a program as it is.  Raises Broken for one that is sound but at fault."""
     text = print_program(sample.module)
     inputs = named_inputs(sample, seed)
+    lines: list[str] = []
     try:
-        return Baseline(text, inputs, run(sample.program, sample.module, sample.grid, inputs))
+        outcome = run(sample.program, sample.module, sample.grid, inputs, lines)
+        return Baseline(text, inputs, outcome, lines)
     except ProgramError as fault:
         if sample.sound:
             raise Broken("fault", f"a sound program is at fault: {fault}", text) from None
-        return Baseline(text, inputs, fault)
+        return Baseline(text, inputs, fault, lines)
 
 
 def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None) -> Result:
@@ -140,10 +149,13 @@ def check_pipeline(sample: Sample, pipeline: str, before: Baseline | None = None
         return result
     program = module.programs[sample.program.name]
     try:
-        actual = run(program, module, sample.grid, before.inputs)
+        lines: list[str] = []
+        actual = run(program, module, sample.grid, before.inputs, lines)
     except ProgramError as fault:
         raise Broken("fault", f"the program is at fault after it: {fault}", text, pipeline) from None
     _compare(sample.program, expected, actual, text, pipeline)
+    if differ := differing_lines(before.lines, lines):
+        raise Broken("result", differ, text, pipeline)
     return result
 
 

@@ -197,6 +197,9 @@ class _Maker:
             lambda: f"y[i] = v + {self.number()}",
             lambda: f"n, j = j, {self.integer()}",
             lambda: f"out[i] += {self.integer()}",
+            lambda: f"print('n', n, {self.integer(1)} + j)",
+            lambda: f'print(f"j={{j}} {{v + {self.number(1)}:{self.choose("8", "")}.3f}} {{i:04d}}")',
+            lambda: f'assert {self.integer()} % 7 < 7, "never"',
             lambda: f"y[i] -= {self.number(1)}",
             lambda: "count, total = count + 1, total + v",
         )

@@ -20,6 +20,15 @@ from .memory import DividedBuffer, MemoryGenerator, Track
 MAX_TRIPS = 4
 
 
+DIRECTIVES = {
+    "uint": ("%u", "%08x", "%-5d|"),
+    "int": ("%d", "%+i", "%X"),
+    "float": ("%f", "%.3e", "%10g"),
+    "bool": ("%b", "%7b"),
+}
+"""By kind of element."""
+
+
 class Statements:
     """Adds statements where the builder stands.  `memory` is None in a function, which has no buffers."""
 
@@ -62,7 +71,7 @@ class Statements:
             choices += [self.barrier, self.subgroup, self.subgroup]
             choices += [self.barrier, self.handoff] if memory.shared else []
         if self.rng.random() < 0.1:
-            choices.append(self.trap)
+            choices += [self.trap, self.assert_, self.debug_print]
         return choices
 
     def _structured(self) -> list[Callable[[], bool]]:
@@ -123,6 +132,20 @@ class Statements:
         value = self.e.value(DataType.U32)
         with self.b.if_(self.b.gt(self.b.rem(value, 5), 5)):
             self.b.trap('not reached: "5 > 5"\n')
+        return True
+
+    def assert_(self) -> bool:
+        """An assert that holds, of which no pass knows it."""
+        value = self.e.value(DataType.U32)
+        self.b.assert_(self.b.lt(self.b.rem(value, 5), 5), 'never: "5 < 5"')
+        return True
+
+    def debug_print(self) -> bool:
+        e, rng = self.e, self.rng
+        types = [e.any_type() for _ in range(rng.randrange(4))]
+        values = [e.value(dtype) for dtype in types]
+        directives = [rng.choice(("%v", *DIRECTIVES[dtype.element.kind])) for dtype in types]
+        self.b.debug_print(f"100%% {rng.randrange(10)}: " + ", ".join(directives), *values)
         return True
 
     # --- blocks ---------------------------------------------------------------------------

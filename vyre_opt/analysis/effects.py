@@ -17,7 +17,7 @@ class Effects:
     """`reads` and `writes` name buffers; atomics do both.
 
     `orders`: has a barrier or an ordered atomic, after which other invocations' writes are visible.
-    `atomics`: has an atomic of any order.  `stops`: may trap or not terminate.
+    `atomics`: has an atomic of any order.  `stops`: may trap or not terminate.  `prints`: prints lines.
     """
 
     reads: set[str] = field(default_factory=set)
@@ -25,6 +25,7 @@ class Effects:
     orders: bool = False
     atomics: bool = False
     stops: bool = False
+    prints: bool = False
 
     def include(self, other: Effects) -> None:
         self.reads |= other.reads
@@ -32,11 +33,12 @@ class Effects:
         self.orders |= other.orders
         self.atomics |= other.atomics
         self.stops |= other.stops
+        self.prints |= other.prints
 
 
 def effects_of(op: Op) -> Effects:
     """The effects of one op, without those of ops in its regions."""
-    effects = Effects(stops=op.name in ("while", "trap"))
+    effects = Effects(stops=op.name == "while" or "trap" in op.definition.effects)
     row = op.definition
     if row.is_pure:
         return effects
@@ -51,6 +53,7 @@ def effects_of(op: Op) -> Effects:
         effects.reads.add(op.attrs["buffer"])
     if "write" in row.effects:
         effects.writes.add(op.attrs["buffer"])
+    effects.prints = "print" in row.effects
     effects.atomics = "atomic" in row.effects
     effects.orders = "sync" in row.effects or (effects.atomics and op.attrs["order"] != "relaxed")
     return effects

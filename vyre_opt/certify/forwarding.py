@@ -81,7 +81,7 @@ class _Between:
         between = ops[ops.index(self.first) + 1 : ops.index(self.second)]
         for op in (inner for top in between for inner in top.walk()):
             access = self.every.get(op)
-            if is_shared and (lets_others_in(op) or (is_read and op.name in ("while", "trap"))):
+            if is_shared and (lets_others_in(op) or (is_read and may_stop(op))):
                 yield not_seen(f"nothing comes between {first} and {second}", f"this {op.name} does", [op])
             elif access is None or access.buffer != first.buffer or op in removed:
                 continue
@@ -98,6 +98,11 @@ class _Between:
             are_apart(second, p, access, q),
             shown_at(self.point, element=p, other=q),
         )
+
+
+def may_stop(op: Op) -> bool:
+    """Whether what comes after an op may never run."""
+    return op.name == "while" or "trap" in op.definition.effects
 
 
 def lets_others_in(op: Op) -> bool:

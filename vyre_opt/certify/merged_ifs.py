@@ -13,7 +13,7 @@ import z3
 
 from ..ir.program import Op, Program
 from .accesses import Access, accesses_of
-from .forwarding import lets_others_in
+from .forwarding import lets_others_in, may_stop
 from .obligations import Obligation, not_seen
 from .points import Nesting
 
@@ -65,8 +65,8 @@ def _conflict(op: Op, other: Op, accesses: dict[Op, Access], written: Collection
         if lets_others_in(orders) and (is_shared or (lets_others_in(op) and lets_others_in(other))):
             return f"an access passes this {orders.name}"
     for stop, its in ((op, b), (other, a)):
-        if stop.name in ("while", "trap") and its is not None and its.is_write:
+        if may_stop(stop) and its is not None and its.is_write:
             return f"a store passes this {stop.name}"
-    if op.name in ("while", "trap") and other.name in ("while", "trap"):
+    if all(may_stop(each) or "print" in each.definition.effects for each in (op, other)):
         return f"this {op.name} passes this {other.name}"
     return None

@@ -99,6 +99,8 @@ def _check_independence(program: Program) -> None:
         is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
         if is_ordered or (has_while and "atomic" in op.definition.effects):
             raise Mismatch(f"workgroups of @{program.name} may wait for each other", op)
+        if "print" in op.definition.effects:
+            raise Mismatch(f"lines of @{program.name} come in the order of its workgroups", op)
         if op.name == "barrier" and op.attrs["scope"] == "grid":
             raise Mismatch(f"workgroups of @{program.name} wait for each other", op)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..ir.diagnostics import DiagnosticError, Source
+from ..ir.diagnostics import DiagnosticError, Source, printable
 from ..ir.program import Buffer, Module
 from . import errors
 from .command import (
@@ -266,10 +266,12 @@ def _call(
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.
 
-    With a clock it is the run that the user sees: host reads are printed as they come, launches may be timed.
+    With a clock it is the run that the user sees: host reads and what programs print are shown as they come, launches
+    may be timed.
     """
     from ..driver.program import ProgramExecutable
     from ..driver.progress import ProgressBar
+    from ..runtime.debug_prints import on_debug_print
     from ..runtime.pipelines.watch import Times, Watch
     from .run_report import HostReads, launch_table
 
@@ -277,7 +279,14 @@ def _call(
     files = frozenset(name for name, _ in options.outputs)
     compares = bool(options.check_against or options.check)
     reads = HostReads({b.name: b for b in signature.buffers}, files, compares=compares)
-    with ProgressBar(f"@{executable.name} on {executable.target}") as bar:
+
+    def print_line(line: str) -> None:
+        if clock is not None:
+            bar.end()
+            errors.write_stderr(f"{printable(line)}\n")
+
+    bar = ProgressBar(f"@{executable.name} on {executable.target}")
+    with bar, on_debug_print(print_line):
         if isinstance(executable, ProgramExecutable):
             return executable.run(arguments, options.grid, params=dict(options.param)), reads
         if clock is not None:

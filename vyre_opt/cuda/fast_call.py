@@ -38,13 +38,13 @@ __all__ = ["GpuCall", "Pieces", "allows_fast_calls", "fast_call", "launch_of"]
 def fast_call(
     backend: GpuArrays, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
 ) -> GpuCall | None:
-    """See `ArrayBackend.fast_call`; None also for grid barriers."""
+    """See `ArrayBackend.fast_call`; None also for grid barriers, and for programs that print."""
     dispatcher = backend.dispatcher
     if not allows_fast_calls(dispatcher, operands, results):
         return None
     with dispatcher.device:
         kernel = dispatcher.kernels.get(unit_of(call.program, call.module, {}))
-        if kernel.kernel.is_cooperative:
+        if kernel.kernel.is_cooperative or kernel.records is not None:
             return None
         inputs = [describe(operand.owner, "an array") for operand in operands]
         arguments = _Arguments(call, inputs, dispatcher.options.zero_memory)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..lowering.nvptx.abi import RECORD_BYTES, EntryPoint, Fault, read_record
 from ..runtime.dispatcher import BadInputs, ProgramError
-from ..runtime.faults import bad_step, out_of_bounds, signed, trapped
+from ..runtime.faults import asserted, bad_step, out_of_bounds, signed, trapped
 from .driver import translated_errors
 
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
     if site.kind == "trap":
         return trapped(program, op, invocation)
+    if site.kind == "assert":
+        return asserted(program, op, invocation)
     if site.kind == "step":
         return bad_step(program, op, signed(fault.index), invocation)
     # indices of signed types were sign-extended to 64 bits

@@ -11,6 +11,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
+from ..lowering.common.print_records import RECORDS, with_print_records
 from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
@@ -21,6 +22,7 @@ from ..runtime.dispatcher import BackendError, BadInputs
 from . import libcuda, ptx_cache
 from .device import Device
 from .faults import FaultRecord, program_error
+from .print_records import PrintRecords
 from .queues import Queue
 
 __all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
@@ -43,9 +45,12 @@ class PtxOptions:
 
 
 class LoadedKernel:
-    """A kernel on a device.  `module`: the handle of its module; the context must be current."""
+    """A kernel on a device.  `module`: the handle of its module; the context must be current.
 
-    def __init__(self, device: Device, kernel: EntryPoint, module: int) -> None:
+    `printing`: its program with its prints, which it has as records only.
+    """
+
+    def __init__(self, device: Device, kernel: EntryPoint, module: int, printing: Program) -> None:
         self.device = device
         self.kernel = kernel
         self.function = libcuda.function_of(module, kernel.symbol)
@@ -56,6 +61,7 @@ class LoadedKernel:
         if "status" in kinds:
             self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
+        self.records = PrintRecords(device, printing) if RECORDS in kernel.program.buffers else None
 
     @property
     def may_fault(self) -> bool:
@@ -94,11 +100,23 @@ class LoadedKernel:
             "call": self.device.faults.next_call() if self.may_fault and status is None else 0,
             "arrivals": 0 if self.arrivals is None else int(self.arrivals),
         }
+        if self.records is not None:
+            pointers = {**pointers, RECORDS: self.records.pointer}
         named = {"buffer": pointers, "length": counts, "scalar": params}
         return [named[p.kind][p.name] if p.name else own[p.kind] for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
-        """Enqueue one run; the context must be current.  `arguments`: see `arguments`."""
+        """Enqueue one run; the context must be current.  `arguments`: see `arguments`.
+
+        A run of a program that prints is waited for.  Raises BackendError for one that is recorded into a graph.
+        """
+        if self.records is None:
+            self._enqueue(queue, grid, arguments)
+        else:
+            with self.records.of_run(queue):
+                self._enqueue(queue, grid, arguments)
+
+    def _enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         kernel = self.kernel
         self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
@@ -178,6 +196,9 @@ class KernelCache:
         """
         facts, options = self.device.facts, self.options
         keys = list(map(_key, units))
+        programs = [unit.program for unit in units]
+        # here and not in `lower` alone: the ops of fault sites are those of these units
+        units = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
         if options.zero_memory:
             units = [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in units]
         try:
@@ -197,7 +218,10 @@ class KernelCache:
         # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
         # code that LLVM did not optimise.
         module = libcuda.load_module(ptx, options.level if options.level < 2 else None, names)
-        loaded = [LoadedKernel(self.device, kernel, module) for kernel in kernels]
+        loaded = [
+            LoadedKernel(self.device, kernel, module, program)
+            for kernel, program in zip(kernels, programs, strict=True)
+        ]
         self._loaded.update(zip(keys, loaded, strict=True))
         return loaded
 

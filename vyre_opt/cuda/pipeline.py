@@ -191,7 +191,7 @@ class GpuRunner:
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
 
         `in_place`: without results; what would be one is written to the array that is passed for it.
-        None where calls need more: host reads, many launches, grid barriers, what `allows_fast_calls` refuses.
+        None where calls need more: host reads, many launches, grid barriers, prints, what `allows_fast_calls` refuses.
         """
         batch = self.parts[0] if len(self.parts) == 1 else None
         if not isinstance(batch, LaunchBatch) or len(batch.steps) > MAX_PLANNED:
@@ -201,7 +201,9 @@ class GpuRunner:
             return None
         if not allows_fast_calls(self.dispatcher, operands, outputs):
             return None
-        if any(kernel.kernel.is_cooperative for kernel in self.kernels.values()):
+        if any(
+            kernel.kernel.is_cooperative or kernel.records is not None for kernel in self.kernels.values()
+        ):
             return None
         with self.lock, self.device:
             return _PipelineCall(self, batch.steps, inputs, results, in_place)

@@ -20,7 +20,7 @@ __all__ = ["decode", "encode", "key_of"]
 _BUFFER_PARAMS = ("buffer", "length")
 _SCALAR_PARAM = "scalar"
 _OTHER_PARAMS = ("status", "call", "arrivals")
-_SITES = ("bounds", "trap", "step")
+_SITES = ("bounds", "trap", "assert", "step")
 
 
 def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: PtxOptions) -> bytes:

@@ -22,6 +22,7 @@ from ..ir.parser import tables
 from ..ir.printer import print_program
 from ..ir.program import Module, Program
 from ..runtime.array_backend import is_torch
+from ..runtime.debug_prints import hand_over
 from ..runtime.dispatcher import BackendError, BadInputs, DispatcherLike
 from ..runtime.limits import LimitError, Limits
 from .executable import Grid, Inputs, Passes
@@ -184,13 +185,18 @@ class LimitedExecutable:
         total = 0
         while True:
             answer = self._answer()
+            if "print" in answer:
+                line = text(answer["print"])
+                total += len(line)
+                self._check_output(total)
+                hand_over([line])
+                continue
             is_read = "read" in answer
             descriptions = answer.get("read" if is_read else "outputs")
             if not isinstance(descriptions, list):
                 raise Malformed("neither an error nor outputs")
             total += sum(map(nbytes_of, descriptions))
-            if self.limits.output is not None and total > self.limits.output:
-                raise self.limits.error("output", f"outputs and host reads take {total} bytes")
+            self._check_output(total)
             arrays = dict([read_array(d, child.receive(b"d", nbytes_of(d))) for d in descriptions])
             if not is_read:
                 return arrays
@@ -198,6 +204,11 @@ class LimitedExecutable:
                 raise Malformed("a host read that nobody asked for")
             for name, array in arrays.items():
                 on_host_read(name, array)
+
+    def _check_output(self, total: int) -> None:
+        """Raises LimitError for more bytes than `output`."""
+        if self.limits.output is not None and total > self.limits.output:
+            raise self.limits.error("output", f"outputs, host reads and prints take {total} bytes")
 
     def _send(self, what: str, arguments: Mapping[str, Any]) -> None:
         assert self._child is not None

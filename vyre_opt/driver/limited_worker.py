@@ -13,6 +13,7 @@ from ..ir.parser import parse_source
 from ..ir.verifier import verify
 from ..passes import registry
 from ..runtime.confine import Parent, confine
+from ..runtime.debug_prints import on_debug_print
 from ..runtime.dispatcher import BadInputs
 from ..runtime.limits import compiling, memory_error
 from .compile import compile as compile_text
@@ -93,7 +94,14 @@ class _Worker:
     def call(
         self, inputs: Any, grid: Any, lengths: Any, params: Any, reads: bool
     ) -> tuple[dict[str, Any], list[np.ndarray]]:
-        """The outputs of a call.  `reads`: whether each host read is sent when it comes."""
+        """The outputs of a call.  `reads`: whether each host read is sent when it comes, as each printed line is."""
+        assert self.executable is not None
+        with on_debug_print(self._send_print):
+            return self._outputs(inputs, grid, lengths, params, reads)
+
+    def _outputs(
+        self, inputs: Any, grid: Any, lengths: Any, params: Any, reads: bool
+    ) -> tuple[dict[str, Any], list[np.ndarray]]:
         assert self.executable is not None
         if reads and isinstance(self.executable, PipelineExecutable):
             outputs = self.executable(
@@ -105,6 +113,9 @@ class _Worker:
 
     def _send_read(self, name: str, array: np.ndarray) -> None:
         self._send({"read": [write_array(name, array)]}, [array])
+
+    def _send_print(self, line: str) -> None:
+        self._send({"print": line}, [])
 
     def _send(self, answer: dict[str, Any], arrays: list[np.ndarray]) -> None:
         raw = json.dumps(answer).encode()

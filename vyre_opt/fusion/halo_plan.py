@@ -119,8 +119,8 @@ def _why_not_rerunnable(pair: PairAccesses, buffer: str) -> str | None:
         effects = op.definition.effects
         if op.name == "barrier" or "subgroup" in effects:
             return f"its invocations exchange values ({op.name})"
-        if "atomic" in effects or "trap" in effects:
-            return f"it has a {op.name}"
+        if effects & {"atomic", "trap", "print"}:
+            return f"it has an op {op.name}"
     if any(b.binding is None for b in producer.program.buffers.values()):
         return "it has buffers of its own"
     if any(not a.is_write for a in pair.accesses(0, buffer)):

@@ -54,6 +54,13 @@ def regrid_refusal(program: Program) -> Refusal | None:
     name = program.name
     if program.workgroup[1:] != (1, 1):
         return Refusal("grid", f"the workgroup of @{name} has more than one dimension")
+    prints = next((op for op in program.walk() if "print" in op.definition.effects), None)
+    if prints is not None:
+        return Refusal(
+            "grid",
+            f"lines of @{name} come in the order of its workgroups: it has a {prints.name}",
+            loc=prints.loc,
+        )
     loops = any(op.name == "while" for op in program.walk())
     for op in program.walk():
         if "atomic" not in op.definition.effects:

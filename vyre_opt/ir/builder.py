@@ -156,6 +156,14 @@ class Builder(OpMethods):
     def trap(self, message: str) -> None:
         self.emit(OPS["trap"], (), (), {"message": message})
 
+    def assert_(self, condition: Operand, message: str) -> None:
+        """Stop the dispatch with a message unless a bool holds."""
+        self.emit(OPS["assert"], (self.as_value(condition, DataType.BOOL),), (), {"message": message})
+
+    def debug_print(self, format: str, *values: Value) -> None:
+        """Print a line; see `vyre_opt.ir.print_format`."""
+        self.emit(OPS["debug_print"], values, (), {"format": format})
+
     def call(self, func: Func | str, *args: Operand) -> tuple[Value, ...]:
         """Call a function of the module; gives its results."""
         name = func if isinstance(func, str) else func.name

@@ -161,12 +161,12 @@ def render(diagnostic: Diagnostic, color: bool = False) -> str:
         more = diagnostic.places - MAX_PLACES
         lines += _headed("note", f"and in {more} more place{'s' * (more > 1)}", None, color)
     if diagnostic.help:
-        lines.append(f"{_paint('help', 'help', color)}: {_printable(diagnostic.help)}")
+        lines.append(f"{_paint('help', 'help', color)}: {printable(diagnostic.help)}")
     return "\n".join(lines)
 
 
 def _headed(severity: str, message: str, loc: Location | None, color: bool) -> list[str]:
-    head = f"{_paint(severity, severity, color)}: {_printable(message)}"
+    head = f"{_paint(severity, severity, color)}: {printable(message)}"
     if loc is None:
         return [head]
     line, column = loc.source.line_column(loc.start)
@@ -176,13 +176,13 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
     if len(text) > MAX_SHOWN_LINE:  # show a window of a very long line
         first = max(0, min(column - 1 - MAX_SHOWN_LINE // 2, len(text) - MAX_SHOWN_LINE))
         width = min(width, first + MAX_SHOWN_LINE - (column - 1))
-    shown = _printable(text[first : first + MAX_SHOWN_LINE])
+    shown = printable(text[first : first + MAX_SHOWN_LINE])
     pad = "".join("\t" if c == "\t" else " " for c in shown[: column - 1 - first])
     carets = _paint("^" + "~" * (width - 1), severity, color)
-    return [f"{_printable(loc.source.name)}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
+    return [f"{printable(loc.source.name)}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text that does nothing to a terminal: a program's may hold escape sequences, in a trap's message for one."""
     if text.isprintable():
         return text

@@ -15,7 +15,9 @@
     barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
     reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
     ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
-    for, while, if, region, call, trap, yield, condition: control flow, see the grammar
+    assert     assert %p, "message"              trap       trap "message"
+    debug_print   debug_print "format" %a, ...
+    for, while, if, region, call, yield, condition: control flow, see the grammar
 
 The builder's methods of these formats:
 
@@ -36,6 +38,7 @@ from . import arith
 from .literals import Written, encode, quote, show
 from .loops import BOUND_NAMES, bounds, inits
 from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, OpDef
+from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not, wrong_count
 from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
 from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, as_type, vector_lanes
 
@@ -797,7 +800,7 @@ def _check_terminator(checker: BodyChecker, op: Op) -> Problem:
     return None  # checked at the end of its block, where the types are known
 
 
-# --- call, trap, kernel -------------------------------------------------------------------
+# --- call, trap, assert, debug_print, kernel ---------------------------------------------
 
 
 def _check_call(checker: BodyChecker, op: Op) -> Problem:
@@ -827,6 +830,40 @@ def _check_trap(checker: BodyChecker, op: Op) -> Problem:
 
 def _print_trap(p: Printer, op: Op) -> str:
     return f"trap {quote(op.attrs['message'])}"
+
+
+def _check_assert(checker: BodyChecker, op: Op) -> Problem:
+    return _check_trap(checker, op) or _mismatch(op.operands, _BOOL)
+
+
+def _print_assert(p: Printer, op: Op) -> str:
+    return f"assert {p.uses(op.operands)}, {quote(op.attrs['message'])}"
+
+
+def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
+    if isinstance(checker.owner, Func):
+        return "not in a function"
+    if len(op.operands) > MAX_OPERANDS:
+        return f"takes up to {MAX_OPERANDS} operands, {len(op.operands)} given"
+    try:
+        directives = [part for part in parse_format(op.attrs["format"]) if isinstance(part, Directive)]
+    except FormatError as error:
+        where = op.loc.find(error.directive) if op.loc else None
+        checker.error(op, f"debug_print: {error}", where, error.help)
+        return None
+    if len(directives) != len(op.operands):
+        return wrong_count(len(directives), len(op.operands))
+    for directive, value in zip(directives, op.operands, strict=True):
+        problem = None if checker.poisoned(value.type) else why_not(directive, value.type)
+        if problem is not None:
+            message, help = problem
+            where = op.loc.find(f"%{value.name}") if op.loc else None
+            checker.error(op, f"debug_print: {message}, and %{value.name} is {value.type}", where, help)
+    return None
+
+
+def _print_debug_print(p: Printer, op: Op) -> str:
+    return " ".join(filter(None, ("debug_print", quote(op.attrs["format"]), p.uses(op.operands))))
 
 
 def _check_kernel(checker: BodyChecker, op: Op) -> Problem:
@@ -925,6 +962,9 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("call", None, None, 0, _check_call, _print_call, "%r = call @f(%a) : ({type}) -> {type}",
              has_type=False, needs_names=False),
     OpFormat("trap", 0, 0, 0, _check_trap, _print_trap, 'trap "message"', has_type=False),
+    OpFormat("assert", 1, 0, 0, _check_assert, _print_assert, 'assert %p, "message"', has_type=False),
+    OpFormat("debug_print", None, 0, 0, _check_debug_print, _print_debug_print, 'debug_print "i=%u" %i',
+             has_type=False),
     # its buffers and parameters differ by row, and so does its example
     OpFormat("kernel", 0, 0, 0, _check_kernel, _print_kernel, ""),
 )}

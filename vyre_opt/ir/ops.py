@@ -76,7 +76,7 @@ class OpDef:
     """A row of the table.
 
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
-    `effects`: of read, write, atomic, sync, subgroup, trap, control; none means pure.
+    `effects`: of read, write, atomic, sync, subgroup, trap, print, control; none means pure.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
     """
@@ -273,6 +273,10 @@ _row("region", "region", "A named group of ops, kept for reading and fusion repo
      attrs=(Attr("label", "symbol"),))
 _row("call", "call", "Calls a function of the module.", attrs=(Attr("callee", "symbol"),))
 _row("trap", "trap", "Stops the dispatch with a message.", effects="trap", attrs=(Attr("message", "string"),))
+_row("assert", "assert", "Stops the dispatch with a message unless p holds.", effects="trap",
+     attrs=(Attr("message", "string"),), since=2)
+_row("debug_print", "debug_print", "Prints a line; each operand in the place of its directive.", effects="print",
+     attrs=(Attr("format", "string"),), since=2)
 _row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)
 _row("condition", "condition", "Ends a while's condition block.", effects="control", is_terminator=True)
 

@@ -18,7 +18,7 @@ arguments             the order of arguments, and numbers as words
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 emitter               ops, with types that are settled at the end
-expressions, calls, statements, inlining, integer_division, unsupported
+expressions, calls, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline

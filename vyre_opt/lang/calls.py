@@ -16,6 +16,7 @@ from .bindings import Binding, BufferView, Static
 from .emitter import type_of
 from .inference import Mismatch, OpenType, flags_of, known, settled, unify
 from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
+from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .types import scalar_type
 
@@ -325,6 +326,7 @@ _FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
     "atomic": _atomic,
     "barrier": _barrier,
     "trap": _trap,
+    "debug_print": debug_print,
     "splat": _splat,
     "vector": _vector,
     "shuffle": _shuffle,
@@ -454,7 +456,7 @@ _PYTHON: dict[Any, Handler] = {
     round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
     sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.subgroup_reduce(x, "add")'),
     pow: _advise("a kernel has no pow(...)", "write a ** b"),
-    print: _advise("a kernel prints nothing this way", "store what you want to see in an array argument"),
+    print: python_print,
 }
 
 

@@ -41,6 +41,8 @@ class Emitter:
     def __init__(self, block: Block) -> None:
         self.body = self.block = block
         self.loc: Location | None = None
+        self.checks: list[Callable[[], None]] = []
+        """Called once types are settled; each raises Unsupported for what they do not fit."""
         self._count = 0
         self._constants: list[tuple[Op, Static, ast.AST]] = []
         self._deferred: dict[Op, Expansion] = {}
@@ -123,8 +125,10 @@ class Emitter:
     # --- settling
 
     def finish(self) -> None:
-        """Settle all types, encode constants, expand what waits for that.  Raises Unsupported."""
+        """Settle all types, run the checks, encode constants, expand what waits for that.  Raises Unsupported."""
         self._settle(self.body)
+        for check in self.checks:
+            check()
         for op, static, node in self._constants:
             op.attrs = {"value": encoded(static.value, op.results[0].type, node)}
         if self._deferred:

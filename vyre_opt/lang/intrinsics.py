@@ -42,6 +42,7 @@ ARGUMENTS = {
     "vector": "*values",
     "barrier": "scope='workgroup'",
     "trap": "message",
+    "debug_print": "format, *values",
 }
 """The arguments of the ops that are called by their names, by format."""
 

@@ -92,6 +92,7 @@ __all__ = [
     "subgroup_scan",
     "subgroup_ballot",
     "trap",
+    "debug_print",
     "shared",
     "buffer",
     "host_read",
@@ -278,6 +279,8 @@ def subgroup_ballot(predicate: Any) -> Any:
     """Bit i is the predicate of lane i."""
 def trap(message: Any) -> None:
     """Stops the dispatch with a message."""
+def debug_print(format: Any, *values: Any) -> None:
+    """Prints a line; each operand in the place of its directive."""
 def shared(dtype: Any, size: Any) -> Any:
     """shared(f32, 256): memory that the invocations of a workgroup share."""
 def buffer(dtype: Any, size: Any) -> Any:

@@ -226,21 +226,16 @@ class Statements(Expressions):
         return BufferView(buffer)
 
     def visit_assert(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> None:
-        """A trap where the condition does not hold."""
         if self.program is None:
             raise Unsupported(node, "a function of kernels computes only; it cannot stop the program")
         message = "" if node.msg is None else str(self.static(node.msg, "the message of an assert"))
-        message = message or f"assert {self.source.text(node.test)}"
+        message = message or self.source.text(node.test)
         condition = self.condition(node.test)
         if isinstance(condition, Static):
             if not condition.value:
                 raise Unsupported(node, f"{self.source.text(node.test)} is false: {message}")
             return
-        fails = self.emitter.value("not", (condition,), DataType.BOOL)
-        block = Block()
-        with self.emitter.at(block):
-            self.emitter.op("trap", attrs={"message": message})
-        self.emitter.op("if", (fails,), regions=(block,))
+        self.emitter.op("assert", (condition,), attrs={"message": message})
 
     # --- leaving early
 

@@ -11,7 +11,7 @@ Message = tuple[str, str | None]
 
 _LISTS = ("a kernel has no lists, sets or dicts", "use an array argument, vyre.shared(f32, 256), or a tuple")
 _COMPREHENSION = ("a kernel has no comprehensions", "write a for loop over range(...)")
-_TEXT = ("a kernel has no texts", None)
+_TEXT = ("a kernel has no texts", 'print it: print(f"i={i}")')
 
 EXPRESSIONS: dict[type[ast.expr], Message] = {
     ast.List: _LISTS,

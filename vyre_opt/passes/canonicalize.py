@@ -46,6 +46,9 @@ class _Canonicalizer(Walker):
             if value is not None:
                 self.replaced[op.result] = value
                 return
+        elif op.name == "assert" and constant_value(op.operands[0]):
+            self.changes += 1  # assert true = nothing
+            return
         out.append(op)
 
     def simplify(self, op: Op) -> Value | None:

@@ -82,8 +82,8 @@ class _Hoister(Walker):
             self.changes += 1
         else:
             out.append(op)
-            # `is_pure` first: the name is compared only where it may matter
-            if not is_pure and op.name == "trap":
+            # `is_pure` first: the effects are looked at only where they may matter
+            if not is_pure and "trap" in op.definition.effects:
                 self.pin_loads()
         if level:  # without an entry the level is 0
             for result in op.results:

@@ -133,10 +133,12 @@ class _IfMerger:
             return "orders accesses"
         if moved.orders and self.is_ordered(passed):
             return "accesses memory, which the first one orders"
-        if passed.stops and (moved.writes or moved.stops):
+        if moved.prints and passed.prints:
+            return "prints, as the first one does"
+        if passed.stops and (moved.writes or moved.stops or moved.prints):
             return "may stop the program"
-        if moved.stops and passed.writes:
-            return "stores, and the first one may stop the program"
+        if moved.stops and (passed.writes or passed.prints):
+            return f"{'stores' if passed.writes else 'prints'}, and the first one may stop the program"
         return None
 
     def is_ordered(self, effects: Effects) -> bool:

@@ -73,9 +73,9 @@ class BackendError(DispatchError):
 
 
 class ProgramError(BackendError):
-    """The program itself is at fault: a race, an access out of bounds, a trap, and so on.
+    """The program itself is at fault: a race, an access out of bounds, a trap, a false assert, and so on.
 
-    `kind` is one of bounds, race, uninitialised, divergence, trap, step, kernel, limit.
+    `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit.
     `diagnostic` is located at the op; `str()` renders it.
     """
 

@@ -6,7 +6,16 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.program import Dim3, Op, Program
 from .dispatcher import ProgramError
 
-__all__ = ["bad_step", "describe", "fault", "invocation_name", "out_of_bounds", "signed", "trapped"]
+__all__ = [
+    "asserted",
+    "bad_step",
+    "describe",
+    "fault",
+    "invocation_name",
+    "out_of_bounds",
+    "signed",
+    "trapped",
+]
 
 
 def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:
@@ -59,6 +68,11 @@ def bad_step(program: Program, op: Op, step: int, invocation: str) -> ProgramErr
 def trapped(program: Program, op: Op, invocation: str) -> ProgramError:
     """The error of a `trap` that was reached."""
     return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}")
+
+
+def asserted(program: Program, op: Op, invocation: str) -> ProgramError:
+    """The error of an `assert` whose condition is false."""
+    return fault("assert", program, op, f"assert: {op.attrs['message']}; false in {invocation}")
 
 
 def signed(word: int) -> int:

@@ -47,8 +47,8 @@ class Limits:
     """What a child process may take to parse, verify, transform, compile and run; None is no limit.
 
     `time`: seconds of wall clock, for `compile` and for each call, each by itself.  `memory`: bytes of address
-    space beyond what the process has when it is ready, inputs and outputs included.  `output`: bytes of all outputs
-    and host reads of a call.  `grid`: workgroups of a launch.  `compile`: seconds of wall clock for all that is
+    space beyond what the process has when it is ready, inputs and outputs included.  `output`: bytes of all outputs,
+    host reads and printed lines of a call.  `grid`: workgroups of a launch.  `compile`: seconds of wall clock for all that is
     compiled.  `plugins`: whether passes of other packages may be loaded.  `cache`: whether the compile cache may be
     written; it is read in any case.
 

@@ -351,6 +351,31 @@ def test_trap_and_step(faults: Any) -> None:
         assert error.kind == "step"
 
 
+@pytest.mark.parametrize(("condition", "lane"), [("%each", 5), ("%all", 0), ("%some", 8)])
+def test_an_assert_is_checked_in_active_lanes(faults: Any, condition: str, lane: int) -> None:
+    """A condition of each lane, one that is uniform, and one behind a branch, of which only some lanes ask it."""
+    text = """program @p workgroup(40) {
+      buffer @x : u32[40] read binding(0)
+      %g = global_id x
+      %v = load @x[%g] : u32
+      %five = const 5 : u32
+      %each = lt %v, %five : u32
+      %first = load @x[%five] : u32
+      %all = ne %first, %five : u32
+      %seven = const 7 : u32
+      %late = gt %g, %seven : u32
+      if %late { %some = lt %v, %five : u32 SOME }
+      REST
+    }"""
+    inside = f'assert {condition}, "small"'
+    text = text.replace("SOME", inside if condition == "%some" else "").replace(
+        "REST", "" if condition == "%some" else inside
+    )
+    error = faults(text, [np.arange(40, dtype=np.uint32)], 1)
+    assert error.kind == "assert"
+    assert f"assert: small; false in workgroup (0,0,0) local id ({lane},0,0)" in str(error)
+
+
 def test_the_first_workgroup_at_fault_is_reported(faults: Any) -> None:
     """Many workgroups over many threads, all of the later ones at fault."""
     error = faults(

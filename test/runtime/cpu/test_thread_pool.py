@@ -363,7 +363,11 @@ def right(workers):
 def python(text: str, timeout: float = 60) -> str:
     """The output of a script, which ends well."""
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + text], capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", HEAD + text],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

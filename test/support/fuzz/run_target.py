@@ -20,6 +20,7 @@ from vyre_opt.ir.pipeline import KernelStage, Pipeline
 from vyre_opt.ir.program import Buffer, Func, Module, Op, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.cpu import CpuDispatcher
+from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import DispatchError, ProgramError
 from vyre_opt.runtime.ref import RefDispatcher
 
@@ -149,7 +150,17 @@ def _count(buffer: Buffer) -> int:
 def _observe(
     module: Module, item: Program | Pipeline, target: Any, inputs: dict[str, Any], passes: str = ""
 ) -> Observation:
-    """The host reads and outputs of one run.  Raises DispatchError, DiagnosticError."""
+    """The host reads and outputs of one run.  Raises DispatchError, DiagnosticError.
+
+    What programs print is dropped: launches that a pass joins print in another order.
+    """
+    with on_debug_print(lambda line: None):
+        return _observed(module, item, target, inputs, passes)
+
+
+def _observed(
+    module: Module, item: Program | Pipeline, target: Any, inputs: dict[str, Any], passes: str
+) -> Observation:
     compiled: Any = vyre_opt.compile(module, entry=item.name, target=target, passes=passes or None)
     elements = {b.name: b.dtype.element.name for b in compiled.signature.buffers}
     names = {b.name for b in compiled.signature.parameters}

@@ -64,6 +64,7 @@ def control() -> Iterator[OpProgram]:
     b.store(a, "t", index)
     b.barrier("subgroup")
     b.barrier("workgroup")
+    b.assert_(b.lt(index, LANES), "a lane beyond the workgroup")
     with b.region("swap") as swap:
         swap.yield_(b.load("t", b.sub(b.const(LANES - 1), index)))
     with b.if_(b.lt(a, swap.result)) as branch:
@@ -75,6 +76,21 @@ def control() -> Iterator[OpProgram]:
     yield make.finish()
     yield _calls()
     yield _grid_barrier()
+    yield _prints()
+
+
+def _prints() -> OpProgram:
+    """Values of all types, in the lanes of a branch and in rounds of a loop."""
+    make = Maker("debug_print")
+    b = make.b
+    values = [make.source(str(dtype), dtype) for dtype in SCALARS]
+    with b.if_(b.lt(values[0], b.cast(b.const(100), values[0].type))):
+        b.debug_print(" ".join(["%v"] * len(values)), *values)
+    with b.for_(0, 3) as loop:
+        pair = b.vector(b.local_id("x"), loop.index)
+        b.debug_print("%4u of 3: %x %b", pair, b.cast(values[0], DataType.U32), b.lt(loop.index, 2))
+    make.result(values[0])
+    return make.finish()
 
 
 def _loops(dtype: DataType) -> OpProgram:

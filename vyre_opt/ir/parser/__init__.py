@@ -16,7 +16,7 @@ __all__ = ["parse", "parse_file", "parse_source"]
 # The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
-    "FOR WHILE IF REGION CALL TRAP"
+    "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
 
 

@@ -16,7 +16,7 @@ from .scopes import Symbol, TooDeep, result_names
 
 
 class ControlActions(OpActions):
-    """Blocks, for, while, if, region, call, trap, kernels."""
+    """Blocks, for, while, if, region, call, trap, assert, debug_print, kernels."""
 
     # --- control flow -----------------------------------------------------------------
 
@@ -141,6 +141,16 @@ class ControlActions(OpActions):
     def trap(self, place: int, end: int, message: str) -> Op:
         attrs = {"message": unquote(message)}
         return self.finish(OPS["trap"], (), (), attrs, (), None, Location(self.source, place, end))
+
+    def assert_op(self, place: int, end: int, condition: str, message: str) -> Op:
+        loc = Location(self.source, place, end)
+        value = self.use(condition, loc.find(condition).start)
+        return self.finish(OPS["assert"], (value,), (), {"message": unquote(message)}, (), None, loc)
+
+    def debug_print(self, place: int, end: int, format: str, operands: list[Value] | None = None) -> Op:
+        attrs = {"format": unquote(format)}
+        loc = Location(self.source, place, end)
+        return self.finish(OPS["debug_print"], tuple(operands or ()), (), attrs, (), None, loc)
 
     # --- named kernels ----------------------------------------------------------------
 

@@ -328,7 +328,7 @@ def _call(statement: Statement) -> Advice | None:
         help = f"write {result}call {name}({', '.join(operands)}) : ({types}) -> {dtype}"
         return statement.at(*match.span("name"), "a function is called by `call`", help)
     row = OPS.get(name)
-    if row is None or row.kernel is not None or row.effects & {"control", "trap"} or name == "call":
+    if row is None or row.kernel is not None or row.effects & {"control", "trap", "print"} or name == "call":
         return None
     written = f"{name} {', '.join(operands)} : {dtype}" if operands else name
     if any(attr.name == "buffer" for attr in row.attrs):

@@ -28,7 +28,7 @@ _STATEMENT = re.compile(
 )
 _NO_VALUES = frozenset({"const", "spec", "len", "trap", "buffer", "launch", "program", "grid"})
 """What may have numbers, or no operands."""
-_CONDITIONS = frozenset({"if", "condition", "subgroup_ballot"})
+_CONDITIONS = frozenset({"if", "condition", "subgroup_ballot", "assert"})
 
 
 class LiteralOperand(NamedTuple):

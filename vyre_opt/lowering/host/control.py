@@ -8,7 +8,7 @@ turns into registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ir import arith
 from ...ir.loops import bounds, inits
@@ -194,24 +194,19 @@ class TripCounter:
 
     def _check_step(self, step: Value) -> None:
         """Fault unless the step is at least 1 in every active lane."""
-        emitter, w, builder = self.emitter, self.emitter.w, self.builder
+        emitter, w = self.emitter, self.emitter.w
         shape = emitter.shape(step) if emitter.facts.is_uniform(step) else WIDE
         (step_value,) = emitter.get(step, shape)
         zero = shape.integer(self.kind, 0)
-        any_stuck = elementwise.compare(w, shape, "le", self.dtype, step_value, zero)
-        if shape is SCALAR:
-            bits = emitter.active_bits()
-        else:
-            bits = builder.mask_bits(builder.mask_and(emitter.mask, any_stuck))
-            any_stuck = w.emit(f"icmp ne i32 {bits}, 0")
-        stuck, progressing = w.label("stuck"), w.label("counts")
-        w.branch_if(any_stuck, stuck, progressing)
-        w.start(stuck)
-        lane = builder.first_lane(bits)
-        if shape is WIDE:
-            step_value = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
-        builder.fault(self.op, lane, conversions.to_word(w, self.dtype, step_value))
-        w.start(progressing)
+        stuck = elementwise.compare(w, shape, "le", self.dtype, step_value, zero)
+
+        def step_in(lane: str) -> str:
+            number = step_value
+            if shape is WIDE:
+                number = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
+            return conversions.to_word(w, self.dtype, number)
+
+        _fault_where(emitter, self.op, shape, stuck, step_in)
 
 
 def for_(emitter: SubgroupEmitter, op: Op) -> None:
@@ -284,8 +279,46 @@ def trap(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.w.start(emitter.w.label("after"))
 
 
+def assert_(emitter: SubgroupEmitter, op: Op) -> None:
+    condition = op.operands[0]
+    if emitter.facts.is_uniform(condition):
+        shape, holds, always = SCALAR, emitter.scalar(condition), "true"
+    else:
+        shape, holds, always = WIDE, emitter.lane(condition), ALL
+    fails = emitter.w.emit(f"xor {shape.of('i1')} {holds}, {always}")
+    _fault_where(emitter, op, shape, fails, lambda lane: "0")
+
+
+def _fault_where(
+    emitter: SubgroupEmitter, op: Op, shape: LaneShape, fails: str, index: Callable[[str], str]
+) -> None:
+    """Fault at `op` in the first active lane where the i1 `fails`, of a shape, is true.
+
+    `index`: writes the word to record for a lane (i64).
+    """
+    w, builder = emitter.w, emitter.builder
+    if shape is SCALAR:
+        bits = emitter.active_bits()
+    else:
+        bits = builder.mask_bits(builder.mask_and(emitter.mask, fails))
+        fails = w.emit(f"icmp ne i32 {bits}, 0")
+    failing, passing = w.label("fails"), w.label("holds")
+    w.branch_if(fails, failing, passing)
+    w.start(failing)
+    lane = builder.first_lane(bits)
+    builder.fault(op, lane, index(lane))
+    w.start(passing)
+
+
 def subgroup_barrier(emitter: SubgroupEmitter, op: Op) -> None:
     """A subgroup barrier writes no code: the lanes of a subgroup run in lock step."""
 
 
-CONTROL_OPS = {"if": if_, "for": for_, "while": while_, "trap": trap, "barrier": subgroup_barrier}
+CONTROL_OPS = {
+    "if": if_,
+    "for": for_,
+    "while": while_,
+    "trap": trap,
+    "assert": assert_,
+    "barrier": subgroup_barrier,
+}

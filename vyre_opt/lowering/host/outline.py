@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["cut_block", "is_heavy", "weigh_ops", "write_part"]
 
 CHECKED, LANES = 16, 8
-"""The weight of a checked access, and the elements of an op's longest vector for each of which it weighs 1."""
+"""The weight of a checked access or an assert, which may exit, and the elements of an op's longest vector for each of which it weighs 1."""
 
 HEAVY = 16
 """The weight of one element of an op that is long code: a function, or one that vector units lack."""
@@ -46,7 +46,7 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
     """The weight of each op with the ops nested in it; `ops` in the order of `Program.walk()`."""
     weights: dict[Op, int] = {}
     for op in reversed(ops):
-        checked = "buffer" in op.attrs and op.operands and op not in proven
+        checked = op.name == "assert" or ("buffer" in op.attrs and op.operands and op not in proven)
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
         lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
         own = HEAVY * lanes if is_heavy(op) else -(-lanes // LANES)

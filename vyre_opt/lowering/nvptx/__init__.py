@@ -4,7 +4,7 @@ abi                the parameters of a kernel, and its fault record
 targets            GPU architectures and PTX versions
 kernel             programs as a module of kernels
 function_emitter   one LLVM function being written: values, phis, faults
-control            if, for, while, region and trap
+control            if, for, while, region, trap and assert
 calls              functions of the language and calls of them
 values             constants, ids, arithmetic, casts and vectors
 memory             loads and stores

@@ -70,7 +70,7 @@ class KernelParam:
 
 @dataclass(frozen=True, slots=True)
 class FaultSite:
-    """An op that may fault.  `kind` is that of a ProgramError: bounds, trap or step.
+    """An op that may fault.  `kind` is that of a ProgramError: bounds, trap, assert or step.
 
     `width`: the number of elements that the access touches.
     """

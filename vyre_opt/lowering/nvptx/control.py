@@ -148,13 +148,18 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
         emitter.values[result] = emitter.get(arg)
 
 
-# --- traps
+# --- traps and asserts
 
 
 def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     """Ops after a trap in its block are unreachable, but still need a block to be written to."""
     emitter.fault(op, "trap")
     emitter.w.start(emitter.w.label("dead"))
+
+
+def _assert(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    fails = emitter.w.emit(f"xor i1 {emitter.scalar(op.operands[0])}, true")
+    emitter.fault_if(fails, op, "assert", "0", "0")
 
 
 CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
@@ -164,4 +169,5 @@ CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
     "while": _while,
     "call": call,
     "trap": _trap,
+    "assert": _assert,
 }

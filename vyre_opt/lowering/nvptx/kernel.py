@@ -17,6 +17,7 @@ from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
+from ..common.print_records import with_print_records
 from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
@@ -53,8 +54,10 @@ class LoweredModule:
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
     """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.
 
-    Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame.
+    What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
+    run, located at the op or buffer to blame.
     """
+    units = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
@@ -173,7 +176,7 @@ def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven:
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
-            if op.name == "trap":
+            if "trap" in op.definition.effects:
                 return True
             if checks and "buffer" in op.attrs and op.operands and op not in proven:
                 return True

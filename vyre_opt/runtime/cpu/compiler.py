@@ -12,6 +12,7 @@ from typing import Any
 from ...ir.fingerprint import fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
+from ...lowering.common.print_records import with_print_records
 from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
 from ...lowering.host.live_values import BUDGET, TooManyLive
@@ -53,9 +54,9 @@ class ObjectCode:
 
 
 def flat_program(program: Program, module: Module | None) -> Program:
-    """The program with all calls inlined.  Raises BackendError for one that gets too large."""
+    """The program with all calls inlined, and prints as records.  Raises BackendError for one that gets too large."""
     try:
-        return flatten(program, module.funcs if module is not None else {})
+        return with_print_records(flatten(program, module.funcs if module is not None else {}))
     except TooLarge:
         raise BackendError(
             f"program @{program.name}: with the functions that it calls it has more than {MAX_OPS} ops"
@@ -136,7 +137,7 @@ def _compile_once(
             return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
 
         def decode(payload: bytes) -> ObjectCode:
-            code, object_file = object_cache.decode(payload, program)
+            code, object_file = object_cache.decode(payload, with_print_records(program))
             return ObjectCode(code, load(object_file, ENTRY))
 
         object_code = fetch(

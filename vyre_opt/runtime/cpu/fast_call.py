@@ -43,7 +43,7 @@ def fast_call(
     results: Sequence[Any],
 ) -> CpuCall | None:
     """See `ArrayBackend.fast_call`."""
-    if not all(map(is_in_place, operands)):
+    if launch.prints or not all(map(is_in_place, operands)):
         return None
     return CpuCall(launch, call, backend, operands, results)
 

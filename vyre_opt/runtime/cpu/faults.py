@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
-from ..faults import bad_step, invocation_name, out_of_bounds, signed, trapped
+from ..faults import asserted, bad_step, invocation_name, out_of_bounds, signed, trapped
 
 __all__ = ["error_of"]
 
@@ -21,6 +21,8 @@ def error_of(
     invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
     if op.name == "trap":
         return trapped(program, op, invocation)
+    if op.name == "assert":
+        return asserted(program, op, invocation)
     if op.name == "for":
         return bad_step(program, op, signed(index), invocation)
     name = op.attrs["buffer"]

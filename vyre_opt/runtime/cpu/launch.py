@@ -18,7 +18,9 @@ import numpy as np
 from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
+from ...lowering.common.print_records import RECORDS, with_print_records
 from ..arrays import transient_storage
+from ..debug_prints import read_records
 from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from ..params import Words
@@ -47,6 +49,8 @@ class CompiledLaunch:
     ) -> None:
         self.program, self.module, self.workers = program, module, workers
         self.parameters = parameters_of(program)
+        self.recording = with_print_records(program)
+        """The program as it is compiled, with a buffer for what it prints."""
         self._snapshot = Snapshot(program, module)
         self._compile = compile
         self._code: _Code | None = None
@@ -57,6 +61,11 @@ class CompiledLaunch:
     def is_current(self) -> bool:
         """Whether the program and its module's functions are unchanged."""
         return self._snapshot.holds()
+
+    @property
+    def prints(self) -> bool:
+        """Whether the program prints, so that each run must be followed by a look at its records."""
+        return self.recording is not self.program
 
     def __call__(
         self,
@@ -111,7 +120,7 @@ class CompiledLaunch:
 
     def _loaded(self) -> _Code:
         if self._code is None:
-            self._code = _Code.of(self.program, self._compile())
+            self._code = _Code.of(self.recording, self._compile())
         return self._code
 
     def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3, params: Words) -> None:
@@ -126,6 +135,9 @@ class CompiledLaunch:
         if params:
             self.set_params(runner, params)
         record = runner(map(output_memory.address, arrays))
+        if self.prints:
+            names = code.object_code.host_code.buffers
+            read_records(self.program, arrays[names.index(RECORDS)]).deliver()
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runner)

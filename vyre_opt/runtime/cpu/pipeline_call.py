@@ -50,15 +50,17 @@ class CpuRunner(HostRunner):
         """The call for arrays with the signatures of the operands' owners, after one with these `results`.
 
         `in_place`: without results; what would be one is written to the array that is passed for it.
-        None where calls need more: copies of what the host reads in between, arrays that are not used in place.
+        None where calls need more: copies of what the host reads in between, arrays that are not used in place,
+        programs that print.
         """
         plan, dispatcher = self.plan, self.dispatcher
         assert dispatcher is not None
         for step in steps_of(plan.steps):
-            if (
-                isinstance(step, HostReadStep)
-                and not step.settled
-                and not is_returned(plan.buffers[step.buffer])
+            if isinstance(step, LaunchStep):
+                if dispatcher.prepared(step.program, plan.module, settled=True).prints:
+                    return None
+            elif isinstance(step, HostReadStep) and not (
+                step.settled or is_returned(plan.buffers[step.buffer])
             ):
                 return None
         if not inputs or not (results or in_place) or not all(map(is_in_place, inputs.values())):

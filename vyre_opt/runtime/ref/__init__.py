@@ -128,7 +128,11 @@ class RefDispatcher:
     ) -> Machine:
         try:
             machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
-            machine.run(workgroups or [range(call.workgroups)])
+            try:
+                machine.run(workgroups or [range(call.workgroups)])
+            finally:  # what led to a fault was printed before it
+                if workgroups is None and machine.prints.count:
+                    machine.prints.lines().deliver()
         except MemoryError as error:
             raise BackendError(
                 f"program @{program.name}: not enough memory to interpret it: {error}"

@@ -10,7 +10,7 @@ from ...ir import arith
 from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Value
 from ..dispatcher import BackendError
-from ..faults import bad_step, trapped
+from ..faults import asserted, bad_step, trapped
 from .frame import Frame
 from .machine import Machine
 from .registers import constant_register, register_type
@@ -68,6 +68,16 @@ def call(machine: Machine, frame: Frame, op: Op) -> None:
 
 def trap(machine: Machine, frame: Frame, op: Op) -> None:
     raise trapped(machine.program, op, machine.invocation_at(frame, 0))
+
+
+def assert_(machine: Machine, frame: Frame, op: Op) -> None:
+    holds = frame.get(op.operands[0])
+    if not holds.all():
+        raise asserted(machine.program, op, machine.invocation_at(frame, int(np.argmin(holds))))
+
+
+def debug_print(machine: Machine, frame: Frame, op: Op) -> None:
+    machine.prints.add(frame, op)
 
 
 # --- loops

@@ -14,6 +14,7 @@ from ..faults import describe, fault, invocation_name
 from ..inputs import CheckedCall, is_initialised
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
+from .prints import PrintLog
 from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Machine:
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )
         self.written_buffers = _written_buffers(ops)
+        self.prints = PrintLog(program)
         self.storages: dict[str, Storage] = {}
         for buffer in program.buffers.values():
             if not buffer.is_workgroup:

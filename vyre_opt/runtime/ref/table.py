@@ -44,6 +44,8 @@ _BY_NAME: dict[str, Handler] = {
     "region": control.region,
     "call": control.call,
     "trap": control.trap,
+    "assert": control.assert_,
+    "debug_print": control.debug_print,
 }
 
 TABLE: dict[str, Handler] = {

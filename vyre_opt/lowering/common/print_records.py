@@ -1,0 +1,118 @@
+"""`debug_print` as ordinary ops, so that every compiled target prints alike: each print stores a record in a buffer of
+the program's own, which the host reads after the launch.
+
+    @debug_print.records    word 0: how many prints there were      then records, of equal lengths
+    a record                which print, which invocation, and a word for each operand, or each lane of a vector
+
+    debug_print "v=%f" %v   =>   %slot = atomic_add @records[0], 1
+                                 if %slot < capacity { stores of a record at 1 + %slot * length }
+
+All words are u64.  A lane takes its slots in the order of its prints, which a sort by invocation and slot keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...ir.builder import Builder
+from ...ir.ops import AXES
+from ...ir.program import AccessMode, Block, Buffer, Op, Program, Value
+from ...ir.rewrite import clone
+from ...ir.types import DataType
+from ...ir.walker import Walker
+
+__all__ = ["MAX_RECORDS", "RECORDS", "capacity", "prints_of", "record_words", "with_print_records"]
+
+RECORDS = "debug_print.records"
+HEAD_WORDS = 2
+"""Of a record: the number of the print and the linear id of the invocation."""
+
+MAX_RECORDS, MAX_RECORD_BYTES = 4096, 1 << 22
+
+_U32, _U64 = DataType.U32, DataType.U64
+
+
+def prints_of(program: Program) -> list[Op]:
+    """The prints of a program, in the order by which records number them."""
+    return [op for op in program.walk() if op.name == "debug_print"]
+
+
+def record_words(prints: list[Op]) -> int:
+    """Words of a record, which has room for the operands of any of these prints."""
+    return HEAD_WORDS + max(sum(value.type.lanes for value in op.operands) for op in prints)
+
+
+def capacity(prints: list[Op]) -> int:
+    """How many records a launch keeps; what is printed beyond is only counted."""
+    return min(MAX_RECORDS, MAX_RECORD_BYTES // (8 * record_words(prints))) if prints else 0
+
+
+def with_print_records(program: Program) -> Program:
+    """The program, or a copy of it whose prints store records in a transient buffer named RECORDS."""
+    prints = prints_of(program)
+    if not prints:
+        return program
+    length = record_words(prints)
+    records = Buffer(RECORDS, _U64, 1 + capacity(prints) * length, AccessMode.READ_WRITE)
+    copy = replace(
+        program,
+        body=Block((), clone(program.body.ops, {})),
+        buffers={**program.buffers, RECORDS: records},
+    )
+    recorder = _Recorder(copy, length, capacity(prints))
+    recorder.walk_block(copy.body)
+    return copy
+
+
+class _Recorder(Walker):
+    def __init__(self, program: Program, length: int, capacity: int) -> None:
+        super().__init__()
+        self.b = Builder(program.name, program.workgroup, program.grid)
+        self.b.program.buffers = program.buffers
+        self.length, self.capacity = length, capacity
+
+    def visit(self, op: Op, out: list[Op]) -> None:
+        if op.name != "debug_print":
+            out.append(op)
+            return
+        b, block = self.b, Block()
+        b.loc = op.loc
+        with b.at(block):
+            slot = b.atomic_add(RECORDS, b.const(0, _U64), b.const(1, _U64))
+            with b.if_(b.lt(slot, self.capacity)):
+                self.store_record(op, b.add(b.mul(slot, self.length), 1))
+        out += block.ops
+        self.changes += 1
+
+    def store_record(self, op: Op, start: Value) -> None:
+        b = self.b
+        words = [b.const(self.changes, _U64), self.invocation()]
+        words += [self.word(lane) for value in op.operands for lane in self.lanes(value)]
+        for place, word in enumerate(words):
+            b.store(word, RECORDS, b.add(start, place) if place else start)
+
+    def invocation(self) -> Value:
+        """The linear id of the workgroup times the invocations of one, plus the linear local id."""
+        b = self.b
+        gx, gy, gz = (b.cast(b.workgroup_id(axis), _U64) for axis in AXES)
+        width, height = (b.cast(b.num_workgroups(axis), _U64) for axis in AXES[:2])
+        group = b.add(gx, b.mul(width, b.add(gy, b.mul(height, gz))))
+        x, y, z = (b.local_id(axis) for axis in AXES)
+        width_inside, height_inside, _ = b.program.workgroup
+        local = b.add(x, b.mul(b.add(y, b.mul(z, height_inside)), width_inside))
+        return b.add(b.mul(group, b.program.lanes), b.cast(local, _U64))
+
+    def lanes(self, value: Value) -> Iterator[Value]:
+        if not value.type.is_vec:
+            yield value
+            return
+        for lane in range(value.type.lanes):
+            yield self.b.extract(value, lane)
+
+    def word(self, value: Value) -> Value:
+        """The bits of a scalar, lowest first; those above its own are of its sign."""
+        b, dtype = self.b, value.type
+        if dtype.is_float:
+            value = b.bitcast(value, DataType.of(f"u{dtype.bits}"))
+        return value if value.type is _U64 else b.cast(value, _U64)
