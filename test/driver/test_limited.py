@@ -204,7 +204,9 @@ def test_a_pipeline_and_its_host_reads() -> None:
         with pytest.raises(ZeroDivisionError):  # what the caller's function raises comes through
             steps([np.zeros(4, np.uint32)], on_host_read=lambda name, a: 1 // 0)
         x = [np.ones(4, np.uint32)]
-        with pytest.raises(BadInputs, match="on_host_read may not call or close the executable"):
+        with pytest.raises(
+            BadInputs, match="a handler of host reads or prints may not call or close the executable"
+        ):
             steps(x, on_host_read=lambda name, a: steps(x))
         assert steps(x)["x"].tolist() == [4] * 4
 

@@ -135,7 +135,9 @@ class LimitedExecutable:
     def _guarded(self, work: Callable[[], Any]) -> Any:
         """`work()`, under the lock; the child is ended unless it is idle again and within its limits."""
         if self._is_busy:
-            raise BadInputs("on_host_read may not call or close the executable whose run it sees")
+            raise BadInputs(
+                "a handler of host reads or prints may not call or close the executable whose run it sees"
+            )
         self._is_busy = True
         try:
             return work()
