@@ -208,7 +208,8 @@ def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: An
     `owner`: the first tensor among the arguments of the call; None if there is none.
     """
     is_text = isinstance(argument, memoryview)  # bytes, whatever their shape
-    shape = (None if is_text else getattr(argument, "shape", None)) or output.shape
+    is_array = not is_text and not isinstance(argument, OutputAlloc)
+    shape = (getattr(argument, "shape", None) if is_array else None) or output.shape
     is_bf16 = buffer.dtype.element.name == "bf16"
     if owner is None and not is_bf16:
         return output if output.shape == shape else output.reshape(shape)

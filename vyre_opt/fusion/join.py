@@ -101,7 +101,7 @@ def join(
     for actual, formals in formals_of.items():
         buffer = _merged(actual, formals, lengths[actual], actual in initialized)
         if actual in by_buffer:
-            buffer.count, buffer.access = by_buffer[actual].size, AccessMode.WORKGROUP
+            buffer.shape, buffer.access = (by_buffer[actual].size,), AccessMode.WORKGROUP
         if actual in by_buffer or actual in internal:
             buffer.live_in = buffer.live_out = False
         else:

@@ -127,7 +127,7 @@ class HostArrays:
         self.dispatcher = dispatcher
         self.target = dispatcher.name
         self.workers: int = getattr(dispatcher, "workers", 1)
-        self._prepared = getattr(dispatcher, "prepared", None)
+        self._prepared = getattr(dispatcher, "launch_of", None)
 
     def take(self, source: Any, name: str) -> Operand:
         """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
@@ -156,7 +156,7 @@ class HostArrays:
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        plain = [a.array if isinstance(a, Operand) else a for a in arguments]
+        plain = [_plain(a) for a in arguments]
         if self._prepared is not None:
             words = tuple(param_words(f"program @{program.name}", program.params, params).values())
             outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch, words)
@@ -210,6 +210,13 @@ class HostArrays:
     ) -> FastCall | None:
         plan = getattr(self.dispatcher, "fast_call", None)
         return None if plan is None else plan(call, self, operands, results)
+
+
+def _plain(argument: Any) -> Any:
+    """An argument of `run` as dispatchers take it, in its shape."""
+    if not isinstance(argument, Operand):
+        return argument
+    return argument.array if len(argument.shape) == 1 else argument.array.reshape(argument.shape)
 
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}
