@@ -367,7 +367,9 @@ def _shaped_argument(
         declared = f"@{buffer.name} is {buffer.dtype}[{show_shape(expected.shape)}]"
         is_shape = isinstance(length, (tuple, list)) and len(length) == buffer.dimensions
         if not is_shape or not all(_is_whole(extent) and 0 <= int(extent) <= MAX_EXTENT for extent in length):
-            raise BadInputs(f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension")
+            raise BadInputs(
+                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension"
+            )
         if not shapes_agree(tuple(length), expected.shape):
             raise BadInputs(f"{option}: {declared}")
         shape = [int(extent) for extent in length]
@@ -375,7 +377,9 @@ def _shaped_argument(
     if len(extents) < buffer.dimensions:
         return None
     if prod(extents) > MAX_COUNT:
-        raise BadInputs(f"{signature.title}: @{buffer.name} of {prod(extents)} elements; at most 2^48 are possible")
+        raise BadInputs(
+            f"{signature.title}: @{buffer.name} of {prod(extents)} elements; at most 2^48 are possible"
+        )
     return OutputAlloc(prod(extents), extents)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..analysis.launch_flow import BufferUses
 from ..analysis.refusal import Refusal
-from ..ir.grids import Grid, fold
+from ..ir.grids import Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module
 from .halo_plan import Cost, is_profitable, plan_tile
@@ -102,14 +102,13 @@ class PairProofs:
                 self.verdicts[key] = Verdict(incompatible(a.member, b.member, (a.grid, b.grid)))
             return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
-        counts = tuple(lengths[name] for name in names)
+        known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
-        key = (*members, counts, a.grid, b.grid, changed)
+        key = (*members, tuple(sorted(known.items())), a.grid, b.grid, changed)
         if key not in self.verdicts:
-            by_placeholder = {placeholder(number): count for number, count in enumerate(counts)}
             first, second = members
             grids = (a.grid, b.grid)
-            self.verdicts[key] = prove_pair(self.module, first, second, by_placeholder, grids, changed)
+            self.verdicts[key] = prove_pair(self.module, first, second, known, grids, changed)
         return self.verdicts[key], names, key
 
     def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[HaloTile, Cost] | Refusal:

@@ -76,7 +76,7 @@ class Builder:
         self,
         name: str,
         dtype: DataType,
-        count: int | None | Sequence[int | None],
+        count: int | Sequence[int | None] | None,
         access: str,
         binding: int | None = None,
         *,

@@ -311,7 +311,8 @@ def _parse_len(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] not in ("symbol", "dimension"):
         raise Malformed("is written len @buffer, or len @buffer, 1 for dimension 1")
     _, _, name, *dimension = tail.access
-    return (), (tail.dtype or _U32,), {"buffer": name, **{"dimension": number for number in dimension}}
+    attrs = {"buffer": name, "dimension": dimension[0]} if dimension else {"buffer": name}
+    return (), (tail.dtype or _U32,), attrs
 
 
 def _check_len(checker: BodyChecker, op: Op) -> Problem:
@@ -585,7 +586,9 @@ def _check_atomic(checker: BodyChecker, op: Op) -> Problem:
 
 def _print_atomic(p: Printer, op: Op) -> str:
     values = op.operands[-op.definition.atomic_values :]
-    return f"{_print_words(op)} @{op.attrs['buffer']}[{p.uses(op.indices)}], {p.uses(values)} : {values[0].type}"
+    return (
+        f"{_print_words(op)} @{op.attrs['buffer']}[{p.uses(op.indices)}], {p.uses(values)} : {values[0].type}"
+    )
 
 
 def _build_atomic(

@@ -27,6 +27,7 @@ __all__ = [
     "lengths_by_dimension",
     "lengths_of",
     "params_of",
+    "renamed_lengths",
     "show_extent",
 ]
 
@@ -114,6 +115,16 @@ def length_key(name: str, dimension: Extent | str | None = None) -> str:
 def lengths_by_dimension(name: str, shape: Sequence[int | None]) -> dict[str, int | None]:
     """The extents of a buffer, as a mapping of lengths has them beside its number of elements."""
     return {length_key(name, number): extent for number, extent in enumerate(shape)}
+
+
+def renamed_lengths(lengths: Mapping[str, int | None], names: Mapping[str, str]) -> dict[str, int | None]:
+    """The lengths of the buffers that are keys of `names`, under their new names."""
+    result: dict[str, int | None] = {}
+    for key, length in lengths.items():
+        name, comma, dimension = key.partition(",")
+        if name in names:
+            result[f"{names[name]}{comma}{dimension}"] = length
+    return result
 
 
 def dimensions_of(extent: Extent) -> Iterator[tuple[str, int | None]]:

@@ -175,7 +175,7 @@ class Buffer:
         self,
         name: str,
         dtype: DataType,
-        shape: int | None | Sequence[int | None],
+        shape: int | Sequence[int | None] | None,
         access: AccessMode | None,
         binding: int | None = None,
         live_in: bool = False,

@@ -358,7 +358,11 @@ def _is_extent(extent: object) -> bool:
         return _is_int(extent)
     if extent.name in ("len", "param"):
         name, *dimension = extent.args
-        return isinstance(name, str) and len(dimension) <= (extent.name == "len") and all(map(_is_int, dimension))
+        return (
+            isinstance(name, str)
+            and len(dimension) <= (extent.name == "len")
+            and all(map(_is_int, dimension))
+        )
     return extent.name in FUNCTIONS and len(extent.args) == 2 and all(map(_is_extent, extent.args))
 
 

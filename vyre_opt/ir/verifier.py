@@ -313,7 +313,9 @@ class _ModuleChecker:
                 continue
             message = ""
             if number is None and buffer.dimensions > 1:
-                message = f"@{name} has {buffer.dimensions} dimensions: write len(@{name}, 0) for the first extent"
+                message = (
+                    f"@{name} has {buffer.dimensions} dimensions: write len(@{name}, 0) for the first extent"
+                )
             elif number is not None and not 0 <= number < buffer.dimensions:
                 message = f"@{name} has no dimension {number}; its last one is {buffer.dimensions - 1}"
             if message:

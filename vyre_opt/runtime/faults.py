@@ -9,7 +9,17 @@ from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
 from .dispatcher import ProgramError
 
-__all__ = ["bad_step", "describe", "fault", "invocation_name", "out_of_bounds", "outside_of_shape", "place_in", "signed", "trapped"]
+__all__ = [
+    "bad_step",
+    "describe",
+    "fault",
+    "invocation_name",
+    "out_of_bounds",
+    "outside_of_shape",
+    "place_in",
+    "signed",
+    "trapped",
+]
 
 
 def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:

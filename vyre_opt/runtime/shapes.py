@@ -75,11 +75,11 @@ def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
     """How to reshape a flat array, where its elements make up whole rows."""
     if len(shape) != 1:
         return ""
-    inner = [extent for extent in buffer.shape[1:]]
+    inner = list(buffer.shape[1:])
     if None in inner or (buffer.shape[0] is None and not prod(e or 0 for e in inner)):
         return "; reshape it, since its extents cannot be told from the number of its elements"
     rows = prod(extent or 0 for extent in inner)
-    if buffer.shape[0] is not None and shape[0] != buffer.shape[0] * rows or rows and shape[0] % rows:
+    if (buffer.shape[0] is not None and shape[0] != buffer.shape[0] * rows) or (rows and shape[0] % rows):
         return ""
     first = -1 if buffer.shape[0] is None else buffer.shape[0]
     return f"; pass array.reshape({', '.join(map(str, array_of(buffer, (first, *(e or 0 for e in inner)))))})"

@@ -58,7 +58,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      [_P + "%x = load @b[3", _P + "%x = load @b[]", _P + "store %a, @b[3", _P + "store %a, @b[]", _P + "%x = load @b[foo",
       _P + "%x = load @b[%i, 3", _P + "%x = load @b[%i, ]"]),
     ("the closing bracket of an index is missing", None, [_P + "%x = load @b[%i :", _P + "%x = load @b[%i )", _P + "%x = load @b[%i, %j :",
-      _P + "%x = load @b[%i, %j )"]),
+      _P + "%x = load @b[%i, %j )", _P + "store %a, @b[%i :", _P + "store %a, @b[%i )", _P + "store %a, @b[%i, %j :"]),
     ("a for counts `= LOWER to UPPER step STEP`", "write for %k = 0 to 256 step 1 {",
      [_P + "for x", _P + "for %k in", _P + "for %k", _P + "for %k = 0 {", _P + "for %k = 0 , ", _P + "for %k = {", _P + "for %k = 0 to {",
       _P + "for %k = 0 to 4 step {", _P + "for {", _P + "for ("]),

@@ -60,6 +60,13 @@ class RowMajorProgram:
         """The words of the extents, for the shapes of the buffers that have several dimensions."""
         return tuple(shapes[extent.buffer][extent.dimension] for extent in self.extents)
 
+    def values(
+        self, params: Mapping[str, Any] | None, shapes: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, Any]:
+        """The values of all runtime scalars by name, of which `params` has those of a caller."""
+        names = [extent.param for extent in self.extents]
+        return {**(params or {}), **dict(zip(names, self.words(shapes), strict=True))}
+
 
 def has_rows(program: Program) -> bool:
     """Whether a buffer of the program has more than one dimension."""

@@ -36,7 +36,14 @@ def fault_blocks(emitter: FunctionEmitter) -> None:
     for label, site, index, length, last in emitter.faults:
         _define_record(emitter)
         w.start(label)
-        values = [(POINTER, "%status"), ("i64", "%call"), ("i32", site), ("i64", index), ("i64", length), ("i64", last)]
+        values = [
+            (POINTER, "%status"),
+            ("i64", "%call"),
+            ("i32", site),
+            ("i64", index),
+            ("i64", length),
+            ("i64", last),
+        ]
         w.line(f"call void @{RECORD}({', '.join(f'{kind} {value}' for kind, value in values)})")
         _exit(w)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ...analysis.alignment import Alignment
@@ -17,6 +17,7 @@ from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
+from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
@@ -55,6 +56,10 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 
     Raises DiagnosticError for what no GPU can run, located at the op or buffer to blame.
     """
+    units = [
+        replace(unit, program=row_major(unit.program, bounds).program) if has_rows(unit.program) else unit
+        for unit in units
+    ]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()

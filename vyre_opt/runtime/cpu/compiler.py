@@ -12,6 +12,7 @@ from typing import Any
 from ...ir.fingerprint import fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
+from ...lowering.common.row_major import has_rows, row_major
 from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
 from ...lowering.host.live_values import BUDGET, TooManyLive
@@ -54,6 +55,8 @@ class ObjectCode:
 
 def flat_program(program: Program, module: Module | None) -> Program:
     """The program with all calls inlined.  Raises BackendError for one that gets too large."""
+    if has_rows(program):
+        program = row_major(program).program
     try:
         return flatten(program, module.funcs if module is not None else {})
     except TooLarge:
