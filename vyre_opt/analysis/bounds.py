@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..ir import arith
 from ..ir.loops import bounds
-from ..ir.program import Block, Op, Program, Value
+from ..ir.program import Block, Buffer, Op, Program, Value
 from .affine import AffineExpr, Symbol, SymbolKind
 from .affine_rules import length, result_form
 from .value_forms import ValueForms
@@ -219,7 +219,18 @@ class BoundsProofs:
         value = op.operands[0] if op.name == "store" else op.results[0]
         # a vector is of elements that follow each other along the last dimension
         width = value.type.lanes // buffer.dtype.lanes if dimension == len(op.indices) - 1 else 1
-        expr, no_wrap = self._expr_with_facts(op.indices[dimension], MAX_DEPTH)
+        index = op.indices[dimension]
+        derived, no_wrap = self._expr_with_facts(index, MAX_DEPTH)
+        proof = self._proof_of(derived, no_wrap, buffer, dimension, width)
+        plain = self.forms.expr(index)
+        if proof is None and plain != derived:
+            # a comparison of the index itself is a fact about the plain expression: `%i + 1 < n`
+            proof = self._proof_of(plain, (), buffer, dimension, width)
+        return proof
+
+    def _proof_of(
+        self, expr: AffineExpr, no_wrap: Sum, buffer: Buffer, dimension: int, width: int
+    ) -> BoundsProof | None:
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
         low = self._sum_for(expr, facts)

@@ -226,7 +226,7 @@ def check_names(
 def bind(
     signature: Signature,
     inputs: Mapping[str, Any] | Sequence[Any],
-    lengths: Mapping[str, int],
+    lengths: Mapping[str, Any],
     syntax: CallSyntax = PYTHON,
     params: Mapping[str, int] = NO_PARAMS,
 ) -> list[Any]:

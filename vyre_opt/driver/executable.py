@@ -64,7 +64,7 @@ class Executable:
         return self.dispatcher.name
 
     def arguments(
-        self, inputs: Inputs, lengths: Mapping[str, int], params: Mapping[str, int] = NO_PARAMS
+        self, inputs: Inputs, lengths: Mapping[str, Any], params: Mapping[str, int] = NO_PARAMS
     ) -> list[Any]:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs.
 
@@ -96,7 +96,7 @@ class Executable:
             raise BadInputs(f"scratch is a vyre_opt.Scratch, not {type(scratch).__name__}")
 
     def _planned(
-        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None, words: tuple[int, ...] = ()
+        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, Any] | None, words: tuple[int, ...] = ()
     ) -> tuple[PlannedCall | None, Any, Any, Any]:
         """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
 

@@ -75,7 +75,7 @@ class PipelineExecutable(Executable):
         inputs: Inputs = (),
         grid: Grid = None,
         *,
-        lengths: Mapping[str, int] | None = None,
+        lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
         on_host_read: Callable[[str, Any], None] | None = None,

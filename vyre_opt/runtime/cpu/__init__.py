@@ -114,6 +114,7 @@ class CpuDispatcher:
         `settled`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
         """
+        assert not has_rows(program), "launch_of makes it row-major first"
         values = check_declarations(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
         cached = self._launches.get(key)
@@ -155,6 +156,10 @@ class CpuDispatcher:
         params: Words = (),
     ) -> Callable[[], None]:
         """See `HostRunner`."""
+        if has_rows(program):
+            rows = self.rows.of(program, settled=True)
+            shapes = {name: held.shape for name, held in memory.items()}
+            program, params = rows.program, (*params, *rows.words(shapes))
         launch = self.prepared(program, module, settled=True)
         bound = [memory[p.buffer.name].array for p in launch.parameters]
         launch.prepare(grid)
