@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize("target", ["ref", "cpu"])
-@pytest.mark.parametrize("rows, inner, columns", [(33, 50, 70), (16, 16, 16), (1, 1, 1), (40, 0, 3)])
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(33, 50, 70), (16, 16, 16), (1, 1, 1), (40, 0, 3)])
 def test_matmul(target: str, rows: int, inner: int, columns: int) -> None:
     """Small whole numbers, so that sums are exact in any order."""
     rng = np.random.default_rng(rows)
