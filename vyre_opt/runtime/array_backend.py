@@ -127,7 +127,7 @@ class HostArrays:
         self.dispatcher = dispatcher
         self.target = dispatcher.name
         self.workers: int = getattr(dispatcher, "workers", 1)
-        self._prepared = getattr(dispatcher, "launch_of", None)
+        self._prepared = getattr(dispatcher, "prepared", None)
 
     def take(self, source: Any, name: str) -> Operand:
         """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
@@ -157,9 +157,12 @@ class HostArrays:
         scratch: Scratch | None = None,
     ) -> list[Any]:
         plain = [_plain(a) for a in arguments]
-        if self._prepared is not None:
+        prepared = self._prepared
+        if any(buffer.dimensions > 1 for buffer in program.bound_buffers):
+            prepared = getattr(self.dispatcher, "launch_of", None)
+        if prepared is not None:
             words = tuple(param_words(f"program @{program.name}", program.params, params).values())
-            outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch, words)
+            outputs: list[Any] = prepared(program, module, settled=True)(plain, grid, scratch, words)
             return outputs
         scalars = {"params": params} if params else {}  # a dispatcher of the caller's may know none
         outputs = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch, **scalars)
