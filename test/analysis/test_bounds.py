@@ -312,7 +312,7 @@ def test_a_proof_names_what_bounds_the_index():
     }
     """).programs["p"]
     (access,) = (op for op in program.walk() if op.name == "load")
-    proof = BoundsProofs(program).proven[access]
+    (proof,) = BoundsProofs(program).proven[access]
     assert {fact.op.name for _, fact in proof.high} == {"lt"}
     assert str(proof.index) == "64*workgroup_id.x + local_id.x + iteration(%k)"
     margins = [(proof.index, proof.low), (AffineExpr(99) - proof.index, proof.high)]

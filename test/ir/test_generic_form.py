@@ -36,15 +36,15 @@ REFUSED = """%x = "add"(%a) : (u32) -> (u32) | add: takes 2 operands, 1 given
 %x = "const"() {value = [1, 2]} : () -> (u32) | const: u32 has 1 lanes, 2 given
 %x = "const"() {value = 1, value = 2} : () -> (u32) | attribute value is given twice
 %x = "const"() {value = 1} : () -> (tensor) | const: attribute value: no constant of tensor exists
-%x = "load"() {buffer = @b} : () -> (u32) | load: takes 1 operand, 0 given
+%x = "load"() {buffer = @b} : () -> (u32) | load: takes an index for each dimension of its buffer
 %x = "load"(%a) : (u32) -> (u32) | load: attribute buffer is missing
 %x = "load"(%a) {buffer = b} : (u32) -> (u32) | load: attribute buffer: takes a symbol, not a word
 %x = "load"(%a) {buffer = [@b]} : (u32) -> (u32) | load: attribute buffer: takes a symbol, not a list
-"store"(%a) {buffer = @b} : (u32) -> () | store: takes 2 operands, 1 given
+"store"(%a) {buffer = @b} : (u32) -> () | store: takes a value, and an index for each dimension of its buffer
 %x = "store"(%a, %a) {buffer = @b} : (u32, u32) -> (u32) | store: gives 0 results, not 1
-%x = "atomic_add"(%a) {order = relaxed, buffer = @b} : (u32) -> (u32) | atomic_add: takes 2 operands, 1 given
+%x = "atomic_add"(%a) {order = relaxed, buffer = @b} : (u32) -> (u32) | atomic_add: takes an index for each dimension of its buffer, and 1 value
 %x = "atomic_add"(%a, %a) {order = never, buffer = @b} : (u32, u32) -> (u32) | atomic_add: order is relaxed, acquire, release, acq_rel, seq_cst, not never
-%x = "atomic_compare_exchange"(%a, %a) {order = relaxed, buffer = @b} : (u32, u32) -> (u32) | atomic_compare_exchange: takes 3 operands, 2 given
+%x = "atomic_compare_exchange"(%a, %a) {order = relaxed, buffer = @b} : (u32, u32) -> (u32) | atomic_compare_exchange: takes an index for each dimension of its buffer, and 2 values
 %x = "subgroup_shuffle"(%a) {mode = idx} : (u32) -> (u32) | subgroup_shuffle: takes 2 operands, 1 given
 %x = "subgroup_reduce"(%a) {combine = nand} : (u32) -> (u32) | subgroup_reduce: combine is add, mul, min, max, and, or, xor, not nand
 %x = "subgroup_scan"(%a) {mode = half, combine = add} : (u32) -> (u32) | subgroup_scan: mode is inclusive, exclusive, not half

@@ -8,6 +8,7 @@ __all__ = ["MUTANTS"]
 
 PLANTED_MISTAKES = "test/passes/test_planted_mistakes.py"
 LAUNCH_SOUNDNESS = "test/passes/test_launch_soundness.py"
+DIMENSIONS = "test/analysis/test_dimensions.py"
 DECODE_SCAN_FUSE = "test/passes/test_decode_scan_fuse.py"
 FUSION_SOUNDNESS = "test/passes/test_fusion_soundness.py"
 ALIGNMENT = "test/analysis/test_alignment.py"
@@ -23,10 +24,38 @@ WHOLE_WRITES = "test/analysis/test_whole_writes.py"
 
 MUTANTS = (
     Mutant(
+        "a condition along one dimension is one along another",
+        "vyre_opt/analysis/footprint.py",
+        'key = ("index", dimension, relation, dtype.name, offset, fixed)',
+        'key = ("index", relation, dtype.name, offset, fixed)',
+        f"{DIMENSIONS}::test_a_condition_is_one_along_its_dimension",
+    ),
+    Mutant(
+        "an index of several that may wrap is taken for its expression",
+        "vyre_opt/analysis/virtual_index.py",
+        "if not is_exact_index(limits(expr), index, buffer.shape[dimension]):",
+        "if False:",
+        f"{DIMENSIONS}::test_an_index_that_may_wrap_has_no_expression",
+    ),
+    Mutant(
+        "ids that one dimension determines are taken for all ids",
+        "vyre_opt/analysis/dependence.py",
+        "if len(fixed) == before:\n                return False",
+        "if len(fixed) == before:\n                return True",
+        f"{DIMENSIONS}::test_columns_alone_do_not_tell_rows_apart",
+    ),
+    Mutant(
+        "a proof of the first dimension is one of all",
+        "vyre_opt/analysis/bounds.py",
+        "if len(proven) == len(proofs):",
+        "if proofs[0] is not None:",
+        f"{DIMENSIONS}::test_each_dimension_needs_a_proof",
+    ),
+    Mutant(
         "the dependence test tells workgroups apart without regard to wrap",
         "vyre_opt/analysis/dependence.py",
-        "return not wrap or reach < wrap",
-        "return True",
+        "if wrap and reaches[-1] >= wrap:",
+        "if False:",
         f"{PLANTED_MISTAKES}::test_workgroups_whose_indices_wrap_meet",
     ),
     Mutant(
@@ -67,15 +96,15 @@ MUTANTS = (
     Mutant(
         "a stride as large as the rest tells workgroups apart",
         "vyre_opt/analysis/dependence.py",
-        "if stride <= reach:",
-        "if stride < reach:",
+        "if abs(strides[name]) <= reach:",
+        "if abs(strides[name]) < reach:",
         f"{PLANTED_MISTAKES}::test_a_launch_between_makes_a_new_version",
     ),
     Mutant(
         "smaller strides are not added to what a larger one must exceed",
         "vyre_opt/analysis/dependence.py",
-        "reach += stride * (counts[name] - 1)",
-        "reach += 0",
+        "reaches[-1] + abs(strides[name]) * (counts[name] - 1)",
+        "reaches[-1]",
         f"{PLANTED_MISTAKES}::test_workgroups_whose_indices_wrap_meet",
     ),
     Mutant(
@@ -229,8 +258,8 @@ MUTANTS = (
     Mutant(
         "a guard's predicate is without its type",
         "vyre_opt/analysis/footprint.py",
-        'key = ("index", relation, dtype.name, offset, fixed)',
-        'key = ("index", relation, offset, fixed)',
+        'key = ("index", dimension, relation, dtype.name, offset, fixed)',
+        'key = ("index", dimension, relation, offset, fixed)',
         f"{PLANTED_MISTAKES}::test_a_condition_on_the_element_is_one_of_its_type",
     ),
     Mutant(
@@ -271,8 +300,8 @@ MUTANTS = (
     Mutant(
         "a condition on the first element of a vector is one on all",
         "vyre_opt/analysis/footprint.py",
-        "if isinstance(self.index, AffineExpr) and self.width == 1 else None",
-        "if isinstance(self.index, AffineExpr) else None",
+        "if isinstance(self.index, AffineExpr) and self.width == 1:",
+        "if isinstance(self.index, AffineExpr):",
         f"{DECODE_SCAN_FUSE}::test_refuses_a_write_that_may_not_happen",
     ),
     Mutant(
@@ -432,8 +461,8 @@ MUTANTS = (
     Mutant(
         "a difference of sets keeps the old first element",
         "vyre_opt/analysis/elements.py",
-        "return Elements(self.low + first, bits >> first)",
-        "return Elements(self.low, bits >> first)",
+        "return Elements(self.low + first, bits >> first, self.box)",
+        "return Elements(self.low, bits >> first, self.box)",
         f"{ELEMENTS}::test_union_and_difference",
     ),
     Mutant(

@@ -129,7 +129,7 @@ MUTANTS = (
     Mutant(
         "an earlier if passes a trap",
         "vyre_opt/passes/simplify_cf.py",
-        "if passed.stops and (moved.writes or moved.stops):",
+        "if passed.stops and (moved.writes or moved.stops or moved.prints):",
         "if False:",
         lit("passes/simplify_cf_merge"),
     ),
@@ -143,7 +143,7 @@ MUTANTS = (
     Mutant(
         "an offset does not wrap with its index",
         "vyre_opt/passes/store_forward.py",
-        "at = at % place.modulus if place.base is not None else at",
+        "at = at % place.modulus if place.wraps else at",
         "at = at + 0",
         f"{STORE_FORWARD}::test_memory_holds_the_same",
     ),
@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "a vector begins at any index",
         "vyre_opt/passes/vectorize_access.py",
-        "if lanes > 1 << self.linear.zeros(first.op.index):",
-        "if False:",
+        "lanes > 1 << self.linear.zeros(first.op.indices[-1])",
+        "False",
         lit("passes/vectorize_access_refuse"),
     ),
     Mutant(

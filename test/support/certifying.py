@@ -141,7 +141,7 @@ def kernel_texts(cases: Iterable[KernelCase]) -> Iterator[tuple[KernelCase, str]
         built = print_program(use.program)
         (program,) = parse(built).programs.values()
         for buffer, data in zip(program.bound_buffers, use.inputs, strict=True):
-            buffer.count = len(data)
+            buffer.shape = (len(data),)
         program.grid = (use.grid, 1, 1)
         for text in (built, print_program(program)):
             if text not in texts:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import Op, Program, Value
+from ..ir.program import MAX_EXTENT, Op, Program, Value
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
 
 __all__ = ["IdSplit", "OperandForms", "length", "local_ids", "result_form"]
@@ -113,9 +113,14 @@ def _digit_by_lane(lanes: int, inner: int, size: int, stride: int, radix: int) -
     return tuple(lane // inner % size // stride % radix for lane in range(lanes))
 
 
-def length(program: Program, buffer: str, bits: int) -> AffineExpr:
+def length(program: Program, buffer: str, bits: int, dimension: int | None = None) -> AffineExpr:
     """The result of `len` in a type of `bits`: the count modulo 2^bits."""
-    count, mask = program.buffers[buffer].count, (1 << bits) - 1
+    declared, mask = program.buffers[buffer], (1 << bits) - 1
+    count = declared.extent(dimension)
+    if declared.dimensions > 1 and count is None:
+        limits, identity = (0, MAX_EXTENT), ("len", buffer, dimension)
+        symbol = Symbol(SymbolKind.GROUP, f"len({buffer}, {dimension})", limits, identity=identity)
+        return AffineExpr.of(symbol)
     if count is not None:
         return AffineExpr(count & mask)
     return AffineExpr.of(
@@ -192,7 +197,7 @@ def _item(pair: tuple[AffineExpr, AffineExpr] | None, index: int) -> AffineExpr 
 
 
 def _len(forms: OperandForms, op: Op) -> AffineExpr:
-    return length(forms.program, op.attrs["buffer"], op.result.type.bits or 32)
+    return length(forms.program, op.attrs["buffer"], op.result.type.bits or 32, op.attrs.get("dimension"))
 
 
 def _param(forms: OperandForms, op: Op) -> AffineExpr:

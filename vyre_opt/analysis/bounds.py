@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..ir import arith
 from ..ir.loops import bounds
-from ..ir.program import Block, Op, Program, Value
+from ..ir.program import Block, Buffer, Op, Program, Value
 from .affine import AffineExpr, Symbol, SymbolKind
 from .affine_rules import length, result_form
 from .value_forms import ValueForms
@@ -49,7 +49,7 @@ Sum = Sequence[tuple[int, Fact]]
 
 @dataclass(frozen=True, slots=True)
 class BoundsProof:
-    """Why an access is in bounds.
+    """Why an access is in bounds along a dimension.
 
     `index`: as an integer, which it is by `no_wrap`.  `low`: facts whose sum it exceeds by what is never negative.
     `high`: the same of the count of elements less the last one's index.
@@ -62,8 +62,9 @@ class BoundsProof:
 
 
 class BoundsProofs:
-    """`proven`: the loads, stores and atomics of a program that are in bounds, each with its proof.
+    """`proven`: the loads, stores and atomics of a program that are in bounds, each with a proof for each dimension.
 
+    `along`: for those that are in bounds along some dimensions only, which these are.
     `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
     Without `proves` nothing is proven, and only `bases` are found.
     `specs`: the values of specialization constants, where they are fixed.
@@ -75,7 +76,8 @@ class BoundsProofs:
         self.program = program
         self.proves = proves
         self.forms = ValueForms(program, specs)
-        self.proven: dict[Op, BoundsProof] = {}
+        self.proven: dict[Op, tuple[BoundsProof, ...]] = {}
+        self.along: dict[Op, tuple[bool, ...]] = {}
         self.bases: dict[Op, tuple[Value, int]] = {}
         self.facts: list[Fact] = []
         self.properties: dict[Symbol, list[Fact]] = {}
@@ -99,10 +101,12 @@ class BoundsProofs:
             elif op.regions:
                 self._block(op.regions[0])
             elif "buffer" in op.attrs and op.operands:
-                proof = self._proof(op) if self.proves else None
-                if proof is not None:
-                    self.proven[op] = proof
-                self._find_base(op)
+                if op.attrs.get("in_bounds"):  # see lowering/common/row_major.py
+                    self.proven[op] = ()
+                elif self.proves:
+                    self._prove(op)
+                if len(op.indices) == 1:
+                    self._find_base(op)
 
     def _block_with(self, block: Block, facts: list[Fact]) -> None:
         outer = len(self.facts), self.under_facts, self.contradiction
@@ -200,22 +204,44 @@ class BoundsProofs:
 
     # --- the search ---------------------------------------------------------------------
 
-    def _proof(self, op: Op) -> BoundsProof | None:
-        """The proof that an access is in bounds; None if there is none."""
+    def _prove(self, op: Op) -> None:
+        """Record the proofs that an access is in bounds, or along which dimensions it is."""
+        proofs = [self._proof(op, dimension) for dimension in range(len(op.indices))]
+        proven = tuple(proof for proof in proofs if proof is not None)
+        if len(proven) == len(proofs):
+            self.proven[op] = proven
+        elif proven:
+            self.along[op] = tuple(proof is not None for proof in proofs)
+
+    def _proof(self, op: Op, dimension: int) -> BoundsProof | None:
+        """The proof that an access is in bounds along a dimension; None if there is none."""
         buffer = self.program.buffers[op.attrs["buffer"]]
         value = op.operands[0] if op.name == "store" else op.results[0]
-        width = value.type.lanes // buffer.dtype.lanes
-        expr, no_wrap = self._expr_with_facts(op.index, MAX_DEPTH)
+        # a vector is of elements that follow each other along the last dimension
+        width = value.type.lanes // buffer.dtype.lanes if dimension == len(op.indices) - 1 else 1
+        index = op.indices[dimension]
+        derived, no_wrap = self._expr_with_facts(index, MAX_DEPTH)
+        proof = self._proof_of(derived, no_wrap, buffer, dimension, width)
+        plain = self.forms.expr(index)
+        if proof is None and plain != derived:
+            # a comparison of the index itself is a fact about the plain expression: `%i + 1 < n`
+            proof = self._proof_of(plain, (), buffer, dimension, width)
+        return proof
+
+    def _proof_of(
+        self, expr: AffineExpr, no_wrap: Sum, buffer: Buffer, dimension: int, width: int
+    ) -> BoundsProof | None:
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
         low = self._sum_for(expr, facts)
         if low is None:
             return None
-        if buffer.count is not None:
-            counts = [AffineExpr(buffer.count)]
+        extent = buffer.extent(dimension)
+        if extent is not None:
+            counts = [AffineExpr(extent)]
         else:
             # `len` modulo 2^bits is at most the count, so a proof by either is enough
-            counts = [length(self.program, buffer.name, bits) for bits in (32, 64)]
+            counts = [length(self.program, buffer.name, bits, dimension) for bits in (32, 64)]
         highs = (self._sum_for(count - AffineExpr(width) - expr, facts) for count in counts)
         high = next((high for high in highs if high is not None), None)
         return BoundsProof(expr, low, high, no_wrap) if high is not None else None

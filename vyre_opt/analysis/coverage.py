@@ -219,8 +219,7 @@ class CoverageWalk:
 
     def has_known_index(self, access: MemoryAccess) -> bool:
         """Whether the index is affine and independent of loaded data."""
-        data = access.op.index in self.footprints.affine.data_source
-        return isinstance(access.index, AffineExpr) and not data
+        return isinstance(access.index, AffineExpr) and self.footprints.data_source(access) is None
 
     # --- events -----------------------------------------------------------------------
 
@@ -229,7 +228,7 @@ class CoverageWalk:
         if access.is_atomic:
             message = f"{access.op.name} on @{access.buffer}: atomics order across workgroups"
             self.refuse(access, "atomic", message)
-        elif (source := self.footprints.affine.data_source.get(access.op.index)) is not None:
+        elif (source := self.footprints.data_source(access)) is not None:
             message = f"the index of this {access.op.name} depends on data loaded from @{source}"
             self.refuse(access, "data-dependent", message)
         elif isinstance(access.index, Unknown):
@@ -256,7 +255,7 @@ class CoverageWalk:
         condition = _Condition(access.predicates, access.residue)
         lanes = frozenset(access.lanes.items())
         # for the lane itself the key has all terms of the index, so one element (or vector) is left
-        lane_elements = Elements.single(access.expr.const).spread(1, access.width)
+        lane_elements = access.first_elements()
         if lane_elements is not None:
             own = condition._replace(lanes=lanes)
             self.writers.setdefault((_without_counters(access, LOCAL, VALUE), own), []).append(access)
@@ -342,7 +341,7 @@ class CoverageWalk:
         iterations of the innermost loop, and so on outwards, since entries from before a loop have no
         terms of its counter."""
         whole = access.elements()
-        lane = Elements.single(access.expr.const).spread(1, access.width)
+        lane = access.first_elements()
         if whole is not None and not whole:  # no lane gets here
             self.order[access.op] = "same lane"
             return

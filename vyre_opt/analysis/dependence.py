@@ -83,7 +83,10 @@ class DependenceTest:
         return self.disjoint(p, q) or self._element_determines_ids(p, q, {**self.groups, **self.lanes})
 
     def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
-        """No element is touched by both, in any workgroups."""
+        """No element is touched by both, in any workgroups: along some dimension, no index is."""
+        return any(self._disjoint(a, b) for a, b in zip(p.along(), q.along(), strict=True))
+
+    def _disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         difference = self._difference(p, q, {})
         if difference is None:
             return False
@@ -104,26 +107,49 @@ class DependenceTest:
     def _element_determines_ids(self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]) -> bool:
         """Whether equal elements have equal coordinates; `counts`: how many values each coordinate takes.
 
-        If the coordinates differ by d, the elements differ by sum(stride * d) + rest.  Of the coordinates
+        Along each dimension, equal indices may show that some coordinates are equal, and then other dimensions more.
+        """
+        # under `if local_id.x == 0` on both sides, the local id cannot differ at all
+        fixed = {name for name in counts if _is_single_lane(p, q, name)}
+        pairs = list(zip(p.along(), q.along(), strict=True))
+        while fixed != counts.keys():
+            before = len(fixed)
+            for a, b in pairs:
+                fixed |= self._determined(a, b, counts, fixed)
+            if len(fixed) == before:
+                return False
+        return True
+
+    def _determined(
+        self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int], fixed: set[str]
+    ) -> set[str]:
+        """The coordinates that are equal where the indices along a dimension are, as those in `fixed` are.
+
+        If the coordinates differ by d, the indices differ by sum(stride * d) + rest.  Of the coordinates
         that differ, take the one with the largest stride: if its stride exceeds all that the smaller
-        strides and the rest can add up to, the elements differ.
+        strides and the rest can add up to, the indices differ.
         """
         difference = self._difference(p, q, counts)
         if difference is None:
-            return False
+            return set()
         (low, high), _, _ = difference
         strides = self._index_parts(p, counts).strides
-        # under `if local_id.x == 0` on both sides, the local id cannot differ at all
-        fixed = {name for name in counts if _is_single_lane(p, q, name)}
-        reach = max(-low, high)
-        for name in sorted(counts.keys() - fixed, key=lambda name: abs(strides.get(name, 0))):
-            stride = abs(strides.get(name, 0))  # 0 for an id that is not in the index: then any two meet
-            if stride <= reach:
-                return False
-            reach += stride * (counts[name] - 1)
+        reaches = [max(-low, high)]
+        names = sorted(
+            (name for name in counts.keys() - fixed if strides.get(name)), key=lambda name: abs(strides[name])
+        )
+        for name in names:
+            reaches.append(reaches[-1] + abs(strides[name]) * (counts[name] - 1))
         # numbers that are equal modulo `wrap` and differ by less than it are equal
         wrap = modulus(p.residue, q.residue)
-        return not wrap or reach < wrap
+        if wrap and reaches[-1] >= wrap:
+            return set()
+        determined: set[str] = set()
+        for name, reach in reversed(list(zip(names, reaches, strict=False))):
+            if abs(strides[name]) <= reach:
+                break
+            determined.add(name)
+        return determined
 
     def _difference(
         self, p: MemoryAccess, q: MemoryAccess, counts: Mapping[str, int]

@@ -8,9 +8,14 @@ of strided ranges.  Adding one more range takes O(log n) shifts and ors of one b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-__all__ = ["MAX_SPAN", "Elements"]
+from .virtual_index import component
+
+__all__ = ["EMPTY", "MAX_SPAN", "Elements"]
+
+ROWS = {1: 1, 2: 1 << 11, 3: 1 << 7}
+"""Elements of a row in sets of elements of so many dimensions, so that their square, or cube, is about MAX_SPAN."""
 
 MAX_SPAN = 1 << 22
 """Largest distance between elements of a set (512 KiB of bits); sets that span more are not tracked."""
@@ -18,26 +23,43 @@ MAX_SPAN = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The set `{low + i : bit i of bits is set}`; bit 0 is set unless the set is empty."""
+    """The set `{low + i : bit i of bits is set}`; bit 0 is set unless the set is empty.
+
+    Elements of several dimensions are numbers in a grid whose rows are `ROWS[dimensions]` long; callers count in virtual
+    indices (see virtual_index.py).  `box`: bounds of what the set spans along each dimension, which is less than
+    half of that; () for one dimension.
+    """
 
     low: int
     bits: int
+    box: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @staticmethod
-    def single(value: int) -> Elements:
-        return Elements(value, 1)
+    def single(value: int, dimensions: int = 1) -> Elements | None:
+        """One element; None where it is too far from 0 to track."""
+        if dimensions == 1:
+            return Elements(value, 1)
+        place = component(value, dimensions)
+        return _checked(_joined(place), 1, tuple((index, index) for index in place))
 
     @staticmethod
-    def of(values: Iterable[int]) -> Elements | None:
+    def of(values: Iterable[int], dimensions: int = 1) -> Elements | None:
         """These values; None past MAX_SPAN."""
         numbers = set(values)
+        box: tuple[tuple[int, int], ...] = ()
+        if dimensions > 1 and numbers:
+            places = [component(number, dimensions) for number in numbers]
+            numbers = set(map(_joined, places))
+            box = tuple((min(along), max(along)) for along in zip(*places, strict=True))
+            if not _is_tracked(box):
+                return None
         low, high = min(numbers, default=0), max(numbers, default=0)
         if high - low >= MAX_SPAN:
             return None
         mask = bytearray((high - low) // 8 + 1)
         for number in numbers:
             mask[(number - low) // 8] |= 1 << (number - low) % 8
-        return Elements(low, int.from_bytes(mask, "little"))
+        return Elements(low, int.from_bytes(mask, "little"), box)
 
     def spread(self, stride: int, count: int) -> Elements | None:
         """The sum with `{0, stride, ..., (count-1) * stride}`; None past MAX_SPAN."""
@@ -45,6 +67,13 @@ class Elements:
             return EMPTY
         if stride == 0 or count == 1:
             return self
+        box = self.box
+        if box:
+            by = component(stride, len(box))
+            box = _hull(box, _moved(box, tuple(each * (count - 1) for each in by)))
+            if not _is_tracked(box):
+                return None
+            stride = _joined(by)
         reach = (count - 1) * stride
         low = self.low + min(0, reach)
         if self.bits.bit_length() + abs(reach) > MAX_SPAN:
@@ -54,10 +83,14 @@ class Elements:
             step = min(done, count - done)
             bits |= bits << (step * stride)
             done += step
-        return Elements(low, bits)
+        return Elements(low, bits, box)
 
-    def shifted(self, by: int) -> Elements:
-        return Elements(self.low + by, self.bits)
+    def shifted(self, by: int) -> Elements | None:
+        """All elements moved; None where they get too far from 0 to track."""
+        if not self.box:
+            return Elements(self.low + by, self.bits)
+        step = component(by, len(self.box))
+        return _checked(self.low + _joined(step), self.bits, _moved(self.box, step))
 
     def union(self, other: Elements) -> Elements | None:
         """The union; None past MAX_SPAN."""
@@ -68,7 +101,8 @@ class Elements:
         low = min(self.low, other.low)
         if max(self.high, other.high) - low >= MAX_SPAN:
             return None
-        return Elements(low, (self.bits << (self.low - low)) | (other.bits << (other.low - low)))
+        bits = (self.bits << (self.low - low)) | (other.bits << (other.low - low))
+        return Elements(low, bits, _hull(self.box, other.box))
 
     def minus(self, other: Elements) -> Elements:
         """The difference: the elements that `other` does not have."""
@@ -80,7 +114,7 @@ class Elements:
         if not bits:
             return EMPTY
         first = (bits & -bits).bit_length() - 1
-        return Elements(self.low + first, bits >> first)
+        return Elements(self.low + first, bits >> first, self.box)
 
     @property
     def high(self) -> int:
@@ -103,3 +137,35 @@ class Elements:
 
 
 EMPTY = Elements(0, 0)
+
+
+# --- several dimensions
+
+Box = tuple[tuple[int, int], ...]
+
+
+def _joined(place: tuple[int, ...]) -> int:
+    """The number of a place in the grid."""
+    number, row = 0, ROWS[len(place)]
+    for index in place:
+        number = number * row + index
+    return number
+
+
+def _is_tracked(box: Box) -> bool:
+    """Whether no two places in the box have one number: inner indices lie within half a row on either side of 0."""
+    half = ROWS[len(box)] // 2
+    return all(-half < low and high < half for low, high in box[1:])
+
+
+def _checked(low: int, bits: int, box: Box) -> Elements | None:
+    return Elements(low, bits, box) if _is_tracked(box) else None
+
+
+def _moved(box: Box, step: tuple[int, ...]) -> Box:
+    return tuple((low + by, high + by) for (low, high), by in zip(box, step, strict=True))
+
+
+def _hull(one: Box, other: Box) -> Box:
+    pairs = zip(one, other, strict=True)
+    return tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in pairs)

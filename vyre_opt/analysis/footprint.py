@@ -7,8 +7,8 @@ affine expression of their index, barriers, and the loops and branches around th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress, product
 from operator import mul
 
@@ -18,9 +18,10 @@ from ..ir.uniformity import Level, Uniformity
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_analysis import AffineAnalysis, LoopCounter, Unknown
 from .affine_rules import IdSplit
-from .congruence import Residue
+from .congruence import Residue, fits
 from .elements import Elements
 from .lane_values import sum_by_lane
+from .virtual_index import EXACT, along, components, virtual_index
 
 __all__ = [
     "MemoryAccess",
@@ -76,9 +77,11 @@ class Guard:
     loops: frozenset[Op] = frozenset()
     expr: AffineExpr | None = None
 
-    def predicate(self, index: AffineExpr | None, dtype: DataType) -> Predicate:
-        """The guard as a predicate on an access with this index."""
-        if index is not None and self.dtype is dtype and self.left is not None and self.right is not None:
+    def predicate(self, indices: Sequence[tuple[AffineExpr, DataType]]) -> Predicate:
+        """The guard as a predicate on an access with these indices, by dimension."""
+        for dimension, (index, dtype) in enumerate(indices):
+            if self.dtype is not dtype or self.left is None or self.right is None:
+                continue
             for relation, moving, fixed in (
                 (self.relation, self.left, self.right),
                 (_FLIPPED[self.relation], self.right, self.left),
@@ -87,12 +90,32 @@ class Guard:
                 offset = moving - index
                 if _is_group(offset) and _is_group(fixed):
                     # with the type: expressions may be equal where only one of the two indices wraps
-                    key = ("index", relation, dtype.name, offset, fixed)
+                    key = ("index", dimension, relation, dtype.name, offset, fixed)
                     return Predicate("element", key, offset.loops | fixed.loops)
         if self.level <= Level.WORKGROUP:
             identity = self.expr if self.expr is not None else self.value
             return Predicate("uniform", (identity, self.holds), self.loops)
         return Predicate("lane", (self.value, self.holds), self.loops)
+
+
+def _range_under(expr: AffineExpr, guards: Sequence[Guard]) -> Range:
+    """The range of an expression where comparisons hold: `%c + 1` does not wrap where %c is below a length."""
+    low, high = expr.range()
+    for guard in guards:
+        if guard.left is None or guard.right is None or guard.dtype is None:
+            continue
+        if not (fits(guard.left.range(), guard.dtype) and fits(guard.right.range(), guard.dtype)):
+            continue  # a comparison of wrapped values is not one of their expressions
+        for relation, moving, fixed in (
+            (guard.relation, guard.left, guard.right),
+            (_FLIPPED[guard.relation], guard.right, guard.left),
+        ):
+            (least, most), (lowest, highest) = (expr - moving).range(), fixed.range()
+            if relation in ("lt", "le", "eq"):
+                high = min(high, most + highest - (relation == "lt"))
+            if relation in ("gt", "ge", "eq"):
+                low = max(low, least + lowest + (relation == "gt"))
+    return low, high
 
 
 def _is_group(expr: AffineExpr) -> bool:
@@ -103,7 +126,8 @@ def _is_group(expr: AffineExpr) -> bool:
 class MemoryAccess:
     """A load, store or atomic.
 
-    `index`: expression of the element index; of a vector, that of its first element.
+    `index`: expression of the element index; of a vector, that of its first element.  In a buffer of several
+    dimensions it is a virtual one, see virtual_index.py.
     `width`: elements accessed from there.  `count`: the buffer's elements, if known.
     `lanes`: ranges of local ids that the branches around leave; empty, `(1, 0)`, where no lane gets there.
     `lane_count`: of the workgroup.
@@ -131,16 +155,32 @@ class MemoryAccess:
         return self.index
 
     @property
+    def dimensions(self) -> int:
+        return len(self.op.indices)
+
+    def along(self) -> list[MemoryAccess]:
+        """The access along each dimension, as if the index there were all of it."""
+        if self.dimensions == 1 or not isinstance(self.index, AffineExpr):
+            return [self] * self.dimensions
+        exprs = components(self.index, self.dimensions)
+        widths = [1] * (self.dimensions - 1) + [self.width]
+        return [replace(self, index=expr, width=width) for expr, width in zip(exprs, widths, strict=True)]
+
+    @property
     def residue(self) -> Residue:
         """The arithmetic that relates the elements to the expression of the index."""
+        if self.dimensions > 1:
+            return EXACT
         return Residue.of(self.op.index.type, self.expr, self.width, self.count)
 
     @property
     def predicates(self) -> frozenset[Predicate]:
         # a condition on the first element of a vector says nothing of the others
-        expr = self.index if isinstance(self.index, AffineExpr) and self.width == 1 else None
-        dtype = self.op.index.type
-        return frozenset(guard.predicate(expr, dtype) for guard in self.guards)
+        indices: list[tuple[AffineExpr, DataType]] = []
+        if isinstance(self.index, AffineExpr) and self.width == 1:
+            exprs = components(self.index, self.dimensions)
+            indices = [(expr, value.type) for expr, value in zip(exprs, self.op.indices, strict=True)]
+        return frozenset(guard.predicate(indices) for guard in self.guards)
 
     def elements(self) -> Elements | None:
         """The elements that the lanes of a workgroup may access in one iteration, relative to the terms of
@@ -148,7 +188,7 @@ class MemoryAccess:
 
         This is exact unless the index `has_unknown`, then an upper bound.
         """
-        elements: Elements | None = Elements.single(self.expr.const).spread(1, self.width)
+        elements: Elements | None = self.first_elements()
         moving = self.expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
         if any(symbol.kind is SymbolKind.VALUE and symbol.by_lane is not None for symbol in moving.terms):
             # not a sum of ranges: l / 3 and l % 3 move together
@@ -158,10 +198,16 @@ class MemoryAccess:
         for symbol, coefficient in moving.terms.items():
             if elements is not None:
                 lowest, highest = self.lanes.get(symbol, symbol.range)
-                elements = elements.shifted(coefficient * lowest).spread(coefficient, highest - lowest + 1)
+                moved = elements.shifted(coefficient * lowest)
+                elements = moved and moved.spread(coefficient, highest - lowest + 1)
         if elements is not None and any(highest < lowest for lowest, highest in self.lanes.values()):
             return Elements(0, 0)  # no lane gets here
         return elements
+
+    def first_elements(self) -> Elements | None:
+        """The elements where all symbols are 0."""
+        element = Elements.single(self.expr.const, self.dimensions)
+        return None if element is None else element.spread(1, self.width)
 
     def _elements_by_lane(self, own: AffineExpr) -> Elements | None:
         """The elements of the lanes that get here, where `own`, the index, depends on local ids alone."""
@@ -173,12 +219,13 @@ class MemoryAccess:
             )
             for lane in range(self.lane_count)
         ]
-        starts = Elements.of(compress(sum_by_lane(own, self.lane_count) or (), present))
+        places = compress(sum_by_lane(own, self.lane_count) or (), present)
+        starts = Elements.of(places, self.dimensions)
         return None if starts is None else starts.spread(1, self.width)
 
     def describe(self) -> str:
         """The access in words: `load @b[64*workgroup_id.x + local_id.x]`."""
-        where = str(self.index) if isinstance(self.index, AffineExpr) else "?"
+        where = along(self.index, self.dimensions) if isinstance(self.index, AffineExpr) else "?"
         span = f" .. +{self.width - 1}" if self.width > 1 else ""
         return f"{self.op.name} @{self.buffer}[{where}{span}]"
 
@@ -279,14 +326,35 @@ class Footprints:
                 self.affine.visit(op)
 
     def _access(self, op: Op) -> None:
-        effects, index = op.definition.effects, self.affine.expr(op.index)
+        effects = op.definition.effects
         moved = op.operands[0] if op.name == "store" else op.results[0]
         buffer = self.program.buffers[op.attrs["buffer"]]
+        index = self.index(op, self.affine.expr, self._guards)
         # of a buffer of vectors, an index counts vectors, so that a whole one is one element
         width = moved.type.lanes if moved.type is not buffer.dtype else 1
         around = self._guards, self._lanes, self._loops, tuple(self.affine.loops), self.program.lanes
         touched = buffer.name, "write" in effects, "atomic" in effects, index, width, buffer.count
         self.events.append(MemoryAccess(op, *touched, *around))
+
+    def index(
+        self, op: Op, form: Callable[[Value], AffineExpr | Unknown | None], guards: tuple[Guard, ...]
+    ) -> AffineExpr | Unknown:
+        """The expression of the element of an access; `form`: that of an index, `guards`: around the access."""
+        if len(op.indices) == 1:
+            return form(op.index) or Unknown("its value is not known")
+        found = virtual_index(
+            op, self.program.buffers[op.attrs["buffer"]], form, lambda expr: _range_under(expr, guards)
+        )
+        if isinstance(found, AffineExpr):
+            return found
+        if isinstance(found.unknown, Unknown):
+            return Unknown(f"along dimension {found.dimension} {found.unknown.reason}")
+        return Unknown(f"along dimension {found.dimension} it may wrap around its type")
+
+    def data_source(self, access: MemoryAccess) -> str | None:
+        """The buffer from which an index of the access was loaded, if one depends on loaded data."""
+        sources = map(self.affine.data_source.get, access.op.indices)
+        return next((source for source in sources if source is not None), None)
 
     def _structured(self, op: Op) -> None:
         if op.name in ("for", "while"):

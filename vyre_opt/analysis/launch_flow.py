@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..ir.grids import lengths_by_dimension
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
@@ -161,6 +162,9 @@ class LaunchDataflow:
                 ):
                     if counts[name] is None:
                         counts[name] = formal.count
+                    for key, extent in lengths_by_dimension(name, formal.shape).items():
+                        if counts[key] is None:
+                            counts[key] = extent
         return counts
 
     def runs(self, pipeline: Pipeline) -> Iterator[RunDataflow]:

@@ -85,7 +85,7 @@ class LinearAnalysis:
 def _identity(op: Op) -> object:
     """The key of an op's result as a term; ops that read the same id or size have the same key."""
     if op.definition.is_pure and not op.operands:
-        return (op.name, *(op.attrs[a.name] for a in op.definition.attrs))
+        return (op.name, *(op.attrs.get(a.name) for a in op.definition.attrs))
     return op.result
 
 

@@ -96,7 +96,7 @@ def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
 
     Nothing orders workgroups, so the program as written then has a race, which the tiles hide.
     """
-    if all(access.is_write for access in proof.accesses):
+    if all(access.is_write for access in proof.accesses) or proof.accesses[0].dimensions > 1:
         return False
     strides = {workgroup_axis(symbol): abs(c) for symbol, c in proof.base.terms.items()}
     stored: Elements | None = EMPTY
@@ -111,7 +111,8 @@ def stores_overlap(proof: TileProof, grid: Dim3 | None) -> bool:
         if not stride:
             return True
         for distance in range(stride, stored.high - stored.low + 1, stride):
-            if len(stored.minus(stored.shifted(distance))) < len(stored):
+            moved = stored.shifted(distance)
+            if moved is not None and len(stored.minus(moved)) < len(stored):
                 return True
     return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from ..ir.grids import fold, lengths_of
+from ..ir.grids import fold, lengths_of, renamed_lengths
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from ..ir.program import Module
 
@@ -53,7 +53,8 @@ class PipelineUses:
         self.counts[pipeline][name] -= 1
         if self.counts[pipeline][name]:
             return
-        length = {name: pipeline.buffers.pop(name).count}
+        length = renamed_lengths(pipeline.static_lengths, {name: name})
+        del pipeline.buffers[name]
         pipeline.fold_sizes(length)
         for launch in self.grids[pipeline].pop(name, ()):
             x, y, z = (fold(extent, length) for extent in launch.grid)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.program import Op
 from ..ir.uniformity import Level
-from .affine import SymbolKind
+from .affine import AffineExpr, SymbolKind
 from .affine_analysis import Unknown
 from .clamped import clamped_expr
 from .dependence import DependenceTest
@@ -43,8 +43,10 @@ def unordered_loads(footprints: Footprints) -> Iterator[tuple[MemoryAccess, Memo
 
 def _resolve_clamp(footprints: Footprints, event: Event) -> Event:
     """An access with a clamped index as one with an affine index, if possible; other events as they are."""
-    expr = clamped_expr(footprints.affine, event.op.index) if isinstance(event, MemoryAccess) else None
-    return replace(event, index=expr) if isinstance(event, MemoryAccess) and expr is not None else event
+    if not isinstance(event, MemoryAccess):
+        return event
+    expr = footprints.index(event.op, lambda index: clamped_expr(footprints.affine, index), event.guards)
+    return replace(event, index=expr) if isinstance(expr, AffineExpr) else event
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ def _may_race(dependence: DependenceTest, store: MemoryAccess, load: MemoryAcces
     """Whether different lanes may touch one element, as far as the indices tell."""
     if _are_exclusive(store, load):
         return False
-    if store.op.index is load.op.index and _is_data(store):
+    if store.op.indices == load.op.indices and _is_data(store):
         return False  # taken as the lane's own element, wherever it is
     if isinstance(store.index, Unknown) or isinstance(load.index, Unknown):
         return not (store.lanes or load.lanes or store.guards or load.guards)

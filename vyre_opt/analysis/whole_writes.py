@@ -83,7 +83,10 @@ def _stores(block: Block, around: tuple[Op, ...]) -> Iterator[tuple[Op, tuple[Op
 
 
 def _whole_write(program: Program, store: Op, around: tuple[Op, ...]) -> WholeWrite | None:
-    buffer, index = program.buffers[store.attrs["buffer"]], store.index
+    buffer = program.buffers[store.attrs["buffer"]]
+    if buffer.dimensions > 1:
+        return None
+    index = store.index
     if buffer.is_workgroup or store.operands[0].type is not buffer.dtype:
         return None
     loop = next((op for op in around if op.name == "for" and op.regions[0].args[0] is index), None)

@@ -12,15 +12,22 @@ from .points import Nesting
 
 __all__ = [
     "Access",
+    "Indices",
     "accesses_of",
     "are_apart",
+    "are_equal",
     "barrier_between",
     "is_group_barrier",
     "is_before",
     "is_inside",
+    "named",
     "parts_workgroup",
     "shared_loops",
 ]
+
+
+Indices = Sequence[z3.ArithRef]
+"""Of an element, one for each dimension of the buffer."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,30 @@ def accesses_of(nesting: Nesting, buffer: str | None = None) -> list[Access]:
     return found
 
 
-def is_inside(access: Access, index: z3.ArithRef, count: z3.ArithRef | int) -> z3.BoolRef:
-    """Whether an access at `index` is of elements of a buffer of `count`."""
-    return z3.And(index >= 0, index + access.width <= count)
+def is_inside(access: Access, indices: Indices, shape: Sequence[z3.ArithRef | int]) -> z3.BoolRef:
+    """Whether an access at `indices`, one for each dimension, is of elements of a buffer of `shape`."""
+    *outer, last = zip(indices, shape, strict=True)
+    rows = [z3.And(index >= 0, index < extent) for index, extent in outer]
+    return z3.And(*rows, last[0] >= 0, last[0] + access.width <= last[1])
 
 
-def are_apart(one: Access, at: z3.ArithRef, other: Access, to: z3.ArithRef) -> z3.BoolRef:
-    """Whether accesses, at the indices `at` and `to`, have no element in common."""
-    return z3.Or(at + one.width <= to, to + other.width <= at)
+def are_apart(one: Access, at: Indices, other: Access, to: Indices) -> z3.BoolRef:
+    """Whether accesses, at the indices `at` and `to`, have no element in common: they are of different rows, or of
+    different elements of a row."""
+    rows = [x != y for x, y in zip(at[:-1], to[:-1], strict=True)]
+    return z3.Or(*rows, at[-1] + one.width <= to[-1], to[-1] + other.width <= at[-1])
+
+
+def are_equal(one: Indices, other: Indices) -> z3.BoolRef:
+    """Whether two accesses have the same indices."""
+    return z3.And([x == y for x, y in zip(one, other, strict=True)])
+
+
+def named(name: str, indices: Indices) -> dict[str, z3.ArithRef]:
+    """Indices for a person to see; several with their dimensions."""
+    if len(indices) == 1:
+        return {name: indices[0]}
+    return {f"{name} {dimension}": index for dimension, index in enumerate(indices)}
 
 
 def shared_loops(nesting: Nesting, a: Op, b: Op) -> tuple[Op, ...]:

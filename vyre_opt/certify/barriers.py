@@ -9,7 +9,7 @@ import z3
 
 from ..ir.ops import SCOPES
 from ..ir.program import Block, Op, Program
-from .accesses import Access, accesses_of, are_apart
+from .accesses import Access, accesses_of, are_apart, named
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
@@ -81,12 +81,12 @@ def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:
     lanes = [z3.Or(differs)]
     if barrier.attrs["scope"] == "subgroup":
         lanes.append(one.subgroup() == other.subgroup())
-    p, q = one.integer(a.op.index).term, other.integer(b.op.index).term
+    p, q = one.indices(a.op), other.indices(b.op)
     return Obligation(
         f"{a} before the barrier and {b} behind it are of different elements, or of one lane",
         [barrier, a.op, b.op],
         [one, other],
         [one.reaches(a.op), other.reaches(b.op), *lanes],
         are_apart(a, p, b, q),
-        {**shown_at(one, **{"one element": p}), **shown_at(other, **{"other element": q})},
+        {**shown_at(one, **named("one element", p)), **shown_at(other, **named("other element", q))},
     )

@@ -22,6 +22,7 @@ from typing import Any
 
 import z3
 
+from ..ir.grids import length_key
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
@@ -197,7 +198,7 @@ class BodyMatch:
         """What `len` gives, where the pipeline says it."""
         if op.name != "len":
             return None
-        length = self.lengths.get(self._actual(op) or "")
+        length = self.lengths.get(length_key(self._actual(op) or "", op.attrs.get("dimension")))
         return None if length is None else length % (1 << (op.result.type.bits or 1))
 
     def _same(self, op: Op, after: Sequence[Op], at: int) -> int:
@@ -458,7 +459,7 @@ class BodyMatch:
                 [op],
                 [point],
                 [point.reaches(op), *self.inside(point, op)],
-                z3.And(place == element - first, is_inside(self.accesses[op], place, size)),
+                z3.And(place == element - first, is_inside(self.accesses[op], [place], [size])),
                 shown_at(point, element=element, place=place),
             )
 
@@ -468,7 +469,7 @@ class BodyMatch:
         length = self.lengths.get(access.halo.buffer) if access is not None else None
         if access is None or length is None:
             return []
-        return [is_inside(self.accesses[op], point.integer(access.was).term, length)]
+        return [is_inside(self.accesses[op], [point.integer(access.was).term], [length])]
 
 
 def _inside(branch: Op) -> Op:

@@ -17,7 +17,7 @@ from functools import lru_cache
 import z3
 
 from ..ir.program import Op, Program
-from .accesses import Access, accesses_of, are_apart
+from .accesses import Access, accesses_of, are_apart, are_equal, named
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
@@ -67,15 +67,15 @@ class _Between:
                 "one comes before the other in its block", "it does not", [self.first, self.second]
             )
             return
-        one, other = (self.point.integer(access.op.index).term for access in (first, second))
+        one, other = (self.point.indices(access.op) for access in (first, second))
         types = [(a.op.operands[0] if a.op.name == "store" else a.op.result).type for a in (first, second)]
         yield Obligation(
             f"{first} and {second} are of the same elements",
             [self.second, self.first],
             [self.point],
             self.given,
-            z3.And(one == other, z3.BoolVal(first.buffer == second.buffer and types[0] is types[1])),
-            shown_at(self.point, first=one, second=other),
+            z3.And(are_equal(one, other), z3.BoolVal(first.buffer == second.buffer and types[0] is types[1])),
+            shown_at(self.point, **named("first", one), **named("second", other)),
         )
         is_shared = any(access.is_write and access.buffer == first.buffer for access in self.every.values())
         between = ops[ops.index(self.first) + 1 : ops.index(self.second)]
@@ -89,14 +89,14 @@ class _Between:
                 yield self._distinct(second, access)
 
     def _distinct(self, second: Access, access: Access) -> Obligation:
-        p, q = self.point.integer(second.op.index).term, self.point.integer(access.op.index).term
+        p, q = self.point.indices(second.op), self.point.indices(access.op)
         return Obligation(
             f"{access} between them is of other elements",
             [access.op, self.second],
             [self.point],
             [*self.given, self.point.reaches(access.op)],
             are_apart(second, p, access, q),
-            shown_at(self.point, element=p, other=q),
+            shown_at(self.point, **named("element", p), **named("other", q)),
         )
 
 

@@ -8,7 +8,7 @@ import z3
 
 from ..ir.ops import AXES
 from ..ir.program import Op, Program
-from .accesses import accesses_of, is_inside
+from .accesses import accesses_of, is_inside, named
 from .obligations import Obligation
 from .points import MAIN_GROUP, Group, Nesting, Point
 
@@ -24,15 +24,14 @@ def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
         if access.op not in wanted:
             continue
         point = Point.any(nesting, _group(program), "lane")
-        index = point.integer(access.op.index).term
-        count = point.group.length(access.buffer).term
+        indices, shape = point.indices(access.op), point.group.shape(access.buffer)
         yield Obligation(
             f"{access} is in bounds",
             [access.op],
             [point],
             [point.reaches(access.op)],
-            is_inside(access, index, count),
-            shown_at(point, index=index, length=count),
+            is_inside(access, indices, shape),
+            shown_at(point, **named("index", indices), **named("length", shape)),
         )
 
 

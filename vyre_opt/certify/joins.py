@@ -22,12 +22,13 @@ from itertools import combinations, product
 
 import z3
 
-from ..ir.grids import Extent, GridError, evaluate
+from ..ir.grids import Extent, GridError, evaluate, renamed_lengths
 from ..ir.literals import encode
 from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
-from .accesses import Access, accesses_of, are_apart, is_inside
+from ..ir.shapes import shapes_agree
+from .accesses import Access, Indices, accesses_of, are_apart, is_inside, named
 from .bodies import Body, BodyMatch, Halo, Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
@@ -200,13 +201,12 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
 
 def _match_buffer(join: Join, name: str, own: Buffer, members: Sequence[_Member]) -> None:
     """The joined program's buffer for one of the pipeline."""
-    count = join.pipeline.buffers[name].count
+    actual = join.pipeline.buffers[name]
     is_tile = any(halo.buffer == name for halo in join.halos)
     if own.binding is None and name not in join.left:
         raise Mismatch(f"@{name} stays in the pipeline, which sees nothing of it")
-    if not is_tile and (
-        own.is_workgroup or own.count not in (count, None if own.binding is not None else count)
-    ):
+    is_open = own.binding is not None and shapes_agree(own.shape, actual.shape)
+    if not is_tile and (own.is_workgroup or not (is_open or own.shape == actual.shape)):
         raise Mismatch(f"@{name} is declared otherwise")
     formals = [formal for member in members for formal in member.formals(name)]
     was_output = any(formal.live_out or formal.access is AccessMode.WRITE for formal in formals)
@@ -274,7 +274,10 @@ def _members(
             for formal, actual in names.items()
             if formal not in written
         }
-        lengths = {formal: count for formal in formals if (count := counts[names[formal]]) is not None}
+        known: dict[str, int | None] = {}
+        for formal in formals:  # one by one: a buffer may be passed for several
+            known.update(renamed_lengths(counts, {names[formal]: formal}))
+        lengths = {key: length for key, length in known.items() if length is not None}
         yield _Member(nesting, accesses, names, grid or _grid(launch, counts), contents, lengths)
         for formal in written & names.keys():
             version[names[formal]] = version.get(names[formal], 0) + 1
@@ -294,15 +297,16 @@ def _extent(extent: Extent, counts: Mapping[str, int | None]) -> int | None:
 
 def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier: bool) -> Obligation:
     p, q = one.point("first", "first"), other.point("second", "second")
-    at, to = p.integer(a.op.index).term, q.integer(b.op.index).term
+    at, to = p.indices(a.op), q.indices(b.op)
     pairs = [(p.group.workgroup_id(axis).term, q.group.workgroup_id(axis).term) for axis in range(3)]
     who = "workgroup"
     if not has_barrier:
         who, pairs = "lane", [*pairs, *zip(p.local, q.local, strict=True)]
     given = [p.reaches(a.op), q.reaches(b.op), *lengths_in_range(p), *lengths_in_range(q)]
-    for access, member, index in ((a, one, at), (b, other, to)):
-        if access.buffer in member.lengths:  # out of bounds it would be an error of the program
-            given.append(is_inside(access, index, member.lengths[access.buffer]))
+    # out of bounds it would be an error of the program
+    for access, member, point, indices in ((a, one, p, at), (b, other, q, to)):
+        if access.buffer in member.lengths or len(indices) > 1:
+            given.append(is_inside(access, indices, point.group.shape(access.buffer)))
     given += _no_races(one, a, p, q, at) + _no_races(other, b, q, p, to)
     return Obligation(
         f"{a} of @{one.nesting.program.name} and {b} of @{other.nesting.program.name} meet in one {who} only",
@@ -310,13 +314,13 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
         [p, q],
         given,
         z3.Or(are_apart(a, at, b, to), z3.And([x == y for x, y in pairs])),
-        {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
+        {**shown_at(p, **named("first element", at)), **shown_at(q, **named("second element", to))},
         ruled_out=lambda model: [*_races_of(model, one, a, p, q, at), *_races_of(model, other, b, q, p, to)],
     )
 
 
 def _races_of(
-    model: z3.ModelRef, member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef
+    model: z3.ModelRef, member: _Member, access: Access, here: Point, there: Point, index: Indices
 ) -> list[z3.BoolRef]:
     """That the races do not happen which any lane of the workgroup `there` has, by the values of a model, with what the
     launch accesses `here`."""
@@ -334,9 +338,7 @@ def _races_of(
     return facts
 
 
-def _no_races(
-    member: _Member, access: Access, here: Point, there: Point, index: z3.ArithRef
-) -> list[z3.BoolRef]:
+def _no_races(member: _Member, access: Access, here: Point, there: Point, index: Indices) -> list[z3.BoolRef]:
     """What a launch accesses `here`, the lane `there` does not access too, if that is another one that nothing orders
     and one of the two accesses stores."""
     return [z3.Not(race) for race in _races(member, access, here, there, index, there.local)]
@@ -347,7 +349,7 @@ def _races(
     access: Access,
     here: Point,
     there: Point,
-    index: z3.ArithRef,
+    index: Indices,
     local: Sequence[z3.ArithRef],
     at_first: bool = False,
 ) -> Iterator[z3.BoolRef]:
@@ -367,7 +369,7 @@ def _races(
         stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)
         if stores and own.buffer == access.buffer:
             twin = Point(member.nesting, group, f"{there.name} twin", local, iterations, member.contents)
-            at = twin.integer(own.op.index).term
+            at = twin.indices(own.op)
             race = z3.And(twin.reaches(own.op), differs, z3.Not(are_apart(own, at, access, index)))
             if not twin.free:
                 yield race

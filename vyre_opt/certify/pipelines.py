@@ -40,9 +40,11 @@ def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | Non
 
 def _is_same_buffer(was: Buffer, now: Buffer, lengths: Mapping[str, int | None]) -> bool:
     """Lengths of buffers that left became numbers in sizes."""
-    size = None if was.size is None else fold(was.size, lengths)
-    expected = replace(was, count=size, size=None) if isinstance(size, int) else replace(was, size=size)
-    return now in (was, expected)
+    sizes = tuple(None if size is None else fold(size, lengths) for size in was.sizes)
+    extents = zip(was.shape, sizes or was.shape, strict=True)
+    shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
+    rest = tuple(None if isinstance(size, int) else size for size in sizes)
+    return now in (was, replace(was, shape=shape, sizes=rest if any(rest) else ()))
 
 
 def _stages_differ(

@@ -19,7 +19,7 @@ import z3
 
 from ..ir.loops import bounds
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import MAX_GRID, AccessMode, Block, Dim3, Op, Program, Value
+from ..ir.program import MAX_EXTENT, MAX_GRID, AccessMode, Block, Dim3, Op, Program, Value
 from ..ir.types import DataType
 from .op_terms import has_term, literal, op_term
 
@@ -130,11 +130,23 @@ class Group:
         self.wraps |= most >= LEAST_WRAP
         return term % modulus
 
-    def length(self, buffer: str) -> Integer:
-        count = self.lengths.get(buffer, self.program.buffers[buffer].count)
+    def length(self, buffer: str, dimension: int | None = None) -> Integer:
+        """Of several dimensions, the extent along one."""
+        declared = self.program.buffers[buffer]
+        if declared.dimensions > 1:
+            number = dimension or 0
+            extent = self.lengths.get(f"{buffer},{number}", declared.shape[number])
+            if extent is not None:
+                return _exactly(extent)
+            return self.variable(("len", buffer, number), f"len.{buffer}.{number}", 0, MAX_EXTENT)
+        count = self.lengths.get(buffer, declared.count)
         if count is not None:
             return _exactly(count)
         return self.variable(("len", buffer), f"len.{buffer}", 0, (1 << 64) - 1)
+
+    def shape(self, buffer: str) -> list[z3.ArithRef]:
+        """The extents along all dimensions."""
+        return [self.length(buffer, number).term for number in range(self.program.buffers[buffer].dimensions)]
 
     def workgroup_id(self, axis: int) -> Integer:
         count = self.num_workgroups(axis)
@@ -262,6 +274,10 @@ class Point:
         if value not in self.integers:
             self._visit(value)
         return self.integers[value]
+
+    def indices(self, op: Op) -> list[z3.ArithRef]:
+        """The indices of an access, one for each dimension of its buffer."""
+        return [self.integer(index).term for index in op.indices]
 
     def boolean(self, value: Value) -> z3.BoolRef:
         if value not in self.booleans:
@@ -452,7 +468,7 @@ def _linear(point: Point) -> Integer:
 
 
 def _len(point: Point, op: Op) -> Integer:
-    return point.group.length(op.attrs["buffer"])
+    return point.group.length(op.attrs["buffer"], op.attrs.get("dimension"))
 
 
 def _spec(point: Point, op: Op) -> Integer | None:
@@ -469,13 +485,13 @@ def _param(point: Point, op: Op) -> Integer:
 
 
 def _load(point: Point, op: Op) -> Integer | None:
-    """What an unknown function of the index gives, so that equal loads are equal."""
+    """What an unknown function of the indices gives, so that equal loads are equal."""
     name = point.contents.get(op.attrs["buffer"])
     if name is None or not op.result.type.is_int:
         return None
     low, high = type_range(op.result.type)
-    function = z3.Function(f"@{name}", z3.IntSort(), z3.IntSort())
-    term = function(point.integer(op.index).term)
+    function = z3.Function(f"@{name}", *[z3.IntSort()] * len(op.indices), z3.IntSort())
+    term = function(*point.indices(op))
     point.facts += [term >= low, term <= high]
     return Integer(term, low, high)
 

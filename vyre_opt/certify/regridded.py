@@ -25,7 +25,7 @@ from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
-from .accesses import Access, accesses_of, are_apart
+from .accesses import Access, accesses_of, are_apart, named
 from .bodies import Mismatch
 from .in_bounds import shown_at
 from .obligations import Obligation
@@ -215,6 +215,8 @@ def _parts(extent: Extent) -> Iterator[Extent]:
 def _term(extent: Extent, known: Mapping[str, int | None], lengths: dict[str, z3.ArithRef]) -> z3.ArithRef:
     if isinstance(extent, int):
         return z3.IntVal(extent)
+    if extent.name == "len" and len(extent.args) > 1:
+        raise Mismatch(f"the grid depends on one dimension of @{extent.args[0]}")
     if extent.name == "len":
         name = str(extent.args[0])
         count = known.get(name)
@@ -302,7 +304,7 @@ def _commute(a: Access, b: Access, used: Container[Value]) -> bool:
 def _apart(nesting: Nesting, a: Access, b: Access) -> Obligation:
     grid = (None, 1, 1)
     p, q = (Point.any(nesting, Group(nesting.program, name, grid), name) for name in ("first", "second"))
-    at, to = p.integer(a.op.index).term, q.integer(b.op.index).term
+    at, to = p.indices(a.op), q.indices(b.op)
     differs = [p.group.workgroup_id(0).term != q.group.workgroup_id(0).term, p.local[0] != q.local[0]]
     return Obligation(
         f"{a} and {b} in rounds of two elements are apart",
@@ -310,7 +312,7 @@ def _apart(nesting: Nesting, a: Access, b: Access) -> Obligation:
         [p, q],
         [p.reaches(a.op), q.reaches(b.op), z3.Or(differs), *lengths_in_range(p), *lengths_in_range(q)],
         are_apart(a, at, b, to),
-        {**shown_at(p, **{"first element": at}), **shown_at(q, **{"second element": to})},
+        {**shown_at(p, **named("first element", at)), **shown_at(q, **named("second element", to))},
     )
 
 

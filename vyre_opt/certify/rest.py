@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import z3
 
+from ..ir.grids import lengths_by_dimension
 from ..ir.program import Op, Program, Value
 from .bodies import Body, BodyMatch, Mismatch, Special
 from .obligations import Obligation, not_seen
@@ -25,7 +26,10 @@ def is_rest_unchanged(
     """`special`: ops that are not the same in the program after.  `moved`: buffers that became tiles."""
     what = f"the rest of @{before.name} is as it was"
     names = {name: name for name in before.buffers}
-    lengths = {name: buffer.count for name, buffer in before.buffers.items()}
+    lengths: dict[str, int | None] = {}
+    for name, buffer in before.buffers.items():
+        lengths[name] = buffer.count
+        lengths.update(lengths_by_dimension(name, buffer.shape))
     match = BodyMatch(after, [Body(before, names)], names, lengths, special=special, moved=frozenset(moved))
     try:
         _match_declarations(before, after, moved)
@@ -79,7 +83,7 @@ def _vector_load(lanes: Sequence[Sequence[Op]]) -> Special:
     def special(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
         if op.result in match.values:  # the vector is the first of the loads
             return at
-        other = _vector_access(match, op, after, at, "load", lanes[0][0].index)
+        other = _vector_access(match, op, after, at, "load", lanes[0][0].indices)
         if other.result.type.lanes != len(lanes) or other.result.type.element is not op.result.type:
             raise Mismatch(f"this vector has not {len(lanes)} elements of {op.result.type}", other, op)
         at = match.pure(after, at + 1)
@@ -100,7 +104,7 @@ def _vector_store(lanes: Sequence[Sequence[Op]]) -> Special:
         match.stored[op] = match.after(op.operands[:1])[0]
         if members - match.stored.keys():  # the vector is the last of the stores
             return at
-        other = _vector_access(match, op, after, at, "store", lanes[0][0].index)
+        other = _vector_access(match, op, after, at, "store", lanes[0][0].indices)
         order = list(match.stored)
         values = [match.stored[max(same, key=order.index)] for same in lanes]
         vector = match.result_of("vector", values, other.operands[0].type)
@@ -111,11 +115,13 @@ def _vector_store(lanes: Sequence[Sequence[Op]]) -> Special:
     return special
 
 
-def _vector_access(match: BodyMatch, op: Op, after: Sequence[Op], at: int, name: str, index: Value) -> Op:
-    """The next op, which is to be an access of a vector where `index` was."""
+def _vector_access(
+    match: BodyMatch, op: Op, after: Sequence[Op], at: int, name: str, indices: Sequence[Value]
+) -> Op:
+    """The next op, which is to be an access of a vector where `indices` were."""
     if at == len(after) or after[at].name != name or after[at].attrs["buffer"] != op.attrs["buffer"]:
         raise Mismatch(f"here should be the {name} of a vector", *after[at : at + 1], op)
     other = after[at]
-    if match.first([other.index]) != match.after([index]):
+    if match.first(other.indices) != match.after(indices):
         raise Mismatch("this vector begins at another index", other, op)
     return other

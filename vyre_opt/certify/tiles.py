@@ -81,6 +81,12 @@ def covered(
     given: Callable[[Point], list[z3.BoolRef]] = lambda reader: [],
 ) -> Obligation:
     """Each element that is read, the workgroup has written.  `given`: what else is known of the reader."""
+    if len(read.op.indices) > 1:
+        return not_seen(
+            f"what {read} reads, its workgroup has written",
+            f"@{read.buffer} has several dimensions, and elements are looked for along one",
+            [read.op],
+        )
     group = Group(nesting.program)
     point = Point.any(nesting, group, "reader")
     part = z3.Int("part")
@@ -354,7 +360,7 @@ def _first_inside(point: Point, access: Access, here: Access) -> list[z3.BoolRef
 
 
 def _is_element(point: Point, access: Access, count: int) -> z3.BoolRef:
-    return is_inside(access, point.integer(access.op.index).term, count)
+    return is_inside(access, [point.integer(access.op.index).term], [count])
 
 
 # --- the tile
@@ -381,7 +387,7 @@ def _in_tile(old: Nesting, new: Nesting, access: Access, moved: Access) -> Oblig
         [access.op],
         [first, second],
         [first.reaches(access.op), *_no_fault(first, access)],
-        is_inside(moved, index, count),
+        is_inside(moved, [index], [count]),
         shown_at(first, place=index),
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import z3
+
 from ..ir.program import Op, Program
-from .accesses import Access, accesses_of, are_apart
+from .accesses import Access, accesses_of, are_apart, are_equal, named
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen
 from .points import Group, Nesting, Point
@@ -19,7 +21,7 @@ def vector(program: Program, lanes: Sequence[Sequence[Op]]) -> Iterator[Obligati
     nesting = Nesting(program)
     first = lanes[0][0]
     point = Point.any(nesting, Group(program), "lane")
-    start = point.integer(first.index).term
+    *row, start = point.indices(first)
     given = [point.reaches(first)]
     for number, same in enumerate(lanes):
         for op in same:
@@ -28,18 +30,25 @@ def vector(program: Program, lanes: Sequence[Sequence[Op]]) -> Iterator[Obligati
                 [op, first],
                 [point],
                 given,
-                point.integer(op.index).term == start + number,
-                shown_at(point, first=start, index=point.integer(op.index).term),
+                are_equal(point.indices(op), [*row, start + number]),
+                shown_at(point, first=start, **named("index", point.indices(op))),
             )
     yield Obligation(
         f"the vector starts at a multiple of {len(lanes)}",
         [first],
         [point],
         given,
-        start % len(lanes) == 0,
+        _is_multiple(program, first, start, len(lanes)),
         shown_at(point, first=start),
     )
     yield from _moves(nesting, point, [op for same in lanes for op in same])
+
+
+def _is_multiple(program: Program, op: Op, start: z3.ArithRef, lanes: int) -> z3.BoolRef:
+    """Whether the first element is at a multiple of `lanes` in memory: in its row, and the row is."""
+    buffer = program.buffers[op.attrs["buffer"]]
+    row = 0 if buffer.dimensions == 1 else buffer.shape[-1]
+    return z3.And(start % lanes == 0, z3.BoolVal(row is not None and row % lanes == 0))
 
 
 def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Obligation]:
@@ -66,12 +75,12 @@ def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Ob
 
 def _distinct(point: Point, moved: Access, access: Access) -> Obligation:
     """An access that is moved over another one of the same lane is of another element."""
-    p, q = point.integer(moved.op.index).term, point.integer(access.op.index).term
+    p, q = point.indices(moved.op), point.indices(access.op)
     return Obligation(
         f"this {moved.op.name} may move past {access}: they are of different elements",
         [moved.op, access.op],
         [point],
         [point.reaches(moved.op), point.reaches(access.op)],
         are_apart(moved, p, access, q),
-        shown_at(point, moved=p, passed=q),
+        shown_at(point, **named("moved", p), **named("passed", q)),
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.pipeline import Pipeline
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
+from ..ir.shapes import show_shape
 from ..report.decisions import decisions
 from ..report.graph import pipeline_graph, quote
 from ..report.pictures import PipelinePicture, pictures
@@ -55,8 +56,9 @@ class _Writer:
         self.lines += [f"subgraph {quote(f'cluster_{key}')} {{", f"label={quote(label)}"]
 
     def buffer(self, buffer: Buffer, key: str) -> None:
-        count = "?" if buffer.count is None else buffer.count
-        label = f"@{buffer.name} : {buffer.dtype}[{count}]" + (f" {buffer.access}" if buffer.access else "")
+        label = f"@{buffer.name} : {buffer.dtype}[{show_shape(buffer.shape)}]" + (
+            f" {buffer.access}" if buffer.access else ""
+        )
         self.lines.append(f"{quote(f'{key}@{buffer.name}')} [shape=cylinder, label={quote(label)}]")
 
     def edge(self, start: str, end: str) -> None:

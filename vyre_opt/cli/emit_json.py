@@ -137,6 +137,7 @@ def _buffer(buffer: Buffer) -> Json:
         "name": buffer.name,
         "dtype": buffer.dtype.name,
         "count": buffer.count,
+        "shape": list(buffer.shape),
         "size_bytes": buffer.size_bytes,
         "access": None if buffer.access is None else str(buffer.access),
         "binding": buffer.binding,

@@ -1,4 +1,4 @@
-"""The shape of an output that `vyre-run --out` writes: a buffer has one dimension, a .npy file may have more."""
+"""The shape of an output that `vyre-run --out` writes: where a buffer has one dimension, a .npy file may have more."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def output_shape(
     """
     buffers = {buffer.name: buffer for buffer in signature.buffers}
     own = buffers[name]
+    if own.dimensions > 1:
+        return output.shape
     lanes: Shape = (own.dtype.lanes,) if own.dtype.is_vec else ()
     shapes = {
         _shape_of_elements(buffers[other], array)
         for other, array in inputs.items()
         if (other == name or name not in inputs)
-        and buffers[other].count == own.count
+        and buffers[other].shape == own.shape
         and array.size // buffers[other].dtype.lanes == len(output)
     }
     shape = shapes.pop() if len(shapes) == 1 else None

@@ -101,7 +101,13 @@ BUFFERS, RUN = "Buffers", "Run"
     metavar="NAME=FILE",
     **PAIRS,
 )
-@option("--len lengths", "Elements of a buffer of open size.", BUFFERS, metavar="NAME=N", **PAIRS)
+@option(
+    "--len lengths",
+    "Elements of a buffer of open size; of several dimensions N,M.",
+    BUFFERS,
+    metavar="NAME=N",
+    **PAIRS,
+)
 @option(
     "--target",
     "What runs it: this machine's vector unit, ref, the checking interpreter, or a GPU.",

@@ -20,6 +20,7 @@ from ..runtime.cache.store import LIMIT_VARIABLE
 from ..runtime.dispatcher import Dispatcher, OutputAlloc
 from ..runtime.limits import compiling
 from ..runtime.params import NO_PARAMS
+from ..runtime.shapes import argument_shape, array_of
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 
@@ -42,12 +43,13 @@ SHELL = CallSyntax(
     input="--in {name}",
     give_input="--in {name}=FILE",
     length="--len {name}={value}",
-    give_length="--len {name}=N, or its contents with --in",
-    length_alone="--len {name}=N",
+    give_length="--len {name}={value}, or its contents with --in",
+    length_alone="--len {name}={value}",
     grid="--grid={value}",
     any_grid="X[,Y,Z]",
     give_spec="--spec {name}=VALUE",
     give_param="--param {name}=VALUE",
+    shape=",",
 )
 
 
@@ -88,16 +90,23 @@ def arguments(
     """An array for each buffer, in order: from a file, or zeros; `OutputAlloc` for one inside a pipeline.
 
     `files`: from `read_inputs`.  `params`: the words of the runtime scalars.
-    The arrays are of shape (count,) or (count, lanes).
+    The arrays have the shapes of their buffers, and one dimension more for the lanes of vectors.
     Raises ToolError and BadInputs for a name that is no buffer, and for what is missing.
     """
     signature = executable.signature
     check_names(signature, _once(outputs, "--out"), signature.outputs, "--out {name}", "output")
-    counts = {name: _count(name, text) for name, text in _once(lengths, "--len").items()}
+    several = {b.name for b in signature.buffers if b.dimensions > 1}
+    counts = {
+        name: _extents(name, text) if name.removeprefix("@") in several else _count(name, text)
+        for name, text in _once(lengths, "--len").items()
+    }
     buffers = {b.name: b for b in signature.parameters}
     arrays = {}
     for name, array in files.items():
         lanes = buffers[name].dtype.lanes
+        if name in several:
+            arrays[name] = _shaped(buffers[name], array, counts.get(name))
+            continue
         arrays[name] = array.reshape(-1, lanes) if lanes > 1 else array.reshape(-1)
     bound = executable.arguments(arrays, counts, params)
     return [_zeros(b, a) if b.name in buffers else a for b, a in zip(signature.buffers, bound, strict=True)]
@@ -108,12 +117,12 @@ def rebind(
 ) -> list[Any]:
     """The `arguments` of `previous` for the same entry under other passes, which may have removed buffers."""
     arrays: dict[str, Any] = {}
-    counts: dict[str, int] = {}
+    counts: dict[str, Any] = {}
     for buffer, argument in zip(previous.signature.buffers, arguments, strict=True):
         if not isinstance(argument, OutputAlloc):
             arrays[buffer.name] = argument
         elif buffer.count is None:
-            counts[buffer.name] = argument.count
+            counts[buffer.name] = argument.shape or argument.count
     return executable.arguments(arrays, counts, params)
 
 
@@ -147,13 +156,29 @@ def _count(name: str, text: str) -> int:
     return int(text)
 
 
+def _extents(name: str, text: str) -> tuple[int, ...]:
+    """The extents that `--len x=8,64` gives."""
+    return tuple(_count(name, part) for part in text.split(","))
+
+
+def _shaped(buffer: Buffer, array: np.ndarray, extents: Any) -> np.ndarray:
+    """The contents of a file for a buffer of several dimensions; one without a shape takes that of --len, or of the
+    declaration.  Raises BadInputs."""
+    if array.ndim > 1:
+        return array
+    if isinstance(extents, tuple) and prod(extents) * buffer.dtype.lanes == array.size:
+        shape = extents
+    else:
+        shape = argument_shape(buffer, array.tobytes(), SHELL.input.format(name=buffer.name))
+    return array.reshape(array_of(buffer, shape))
+
+
 def _zeros(buffer: Buffer, argument: Any) -> Any:
     """Zeros for an `OutputAlloc`: then elements that nothing writes are the same on every target."""
     if not isinstance(argument, OutputAlloc):
         return argument
-    lanes = buffer.dtype.lanes
     try:
-        return np.zeros((argument.count, lanes) if lanes > 1 else argument.count, _stored(buffer))
+        return np.zeros(array_of(buffer, argument.shape or (argument.count,)), _stored(buffer))
     except (MemoryError, ValueError):
         raise ToolError(f"not enough memory for @{buffer.name}, {argument.count} elements") from None
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from blake3 import blake3
 
 from ..ir.literals import show
 from ..ir.program import Buffer
+from ..ir.shapes import show_shape
 from ..ir.types import DataType
 from ..runtime.arrays import bits_type
 from ..runtime.cache.compilations import Compilation
@@ -34,10 +36,12 @@ def summary(buffer: Buffer, array: np.ndarray) -> str:
     """`@y : f32[4] = 0.0 1.0 2.0 3.0 (blake3 1f3870be274f6c49)`; the checksum is of the raw bytes."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     checksum = blake3(little.tobytes()).hexdigest()[:CHECKSUM_DIGITS]
-    values = [_text(element, buffer.dtype) for element in array[:SHOWN_VALUES]]
-    if len(array) > SHOWN_VALUES:
+    shape = array.shape[: buffer.dimensions]
+    elements = array.reshape(prod(shape), *array.shape[buffer.dimensions :])
+    values = [_text(element, buffer.dtype) for element in elements[:SHOWN_VALUES]]
+    if len(elements) > SHOWN_VALUES:
         values.append("...")
-    return f"@{buffer.name} : {buffer.dtype}[{len(array)}] = {' '.join(values)} (blake3 {checksum})"
+    return f"@{buffer.name} : {buffer.dtype}[{show_shape(shape)}] = {' '.join(values)} (blake3 {checksum})"
 
 
 def book_compilations(dispatcher: Dispatcher, clock: Stopwatch) -> float:

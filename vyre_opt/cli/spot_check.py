@@ -24,6 +24,7 @@ from ..runtime.inputs import check_call
 from ..runtime.params import Words, values_of_words
 from ..runtime.pipelines.host_runner import HostMemory, HostRunner
 from ..runtime.ref import RefDispatcher
+from ..runtime.shapes import array_of
 from . import run_report
 from .errors import ToolError
 
@@ -83,14 +84,18 @@ class SpotCheck:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         call = check_call(program, inputs, grid, module, specs, params)
-        memory = {b.name: HostMemory(call.arrays[b.name].copy()) for b in program.bound_buffers}
+        memory = {
+            b.name: HostMemory(call.arrays[b.name].copy(), shape=call.shapes.get(b.name, ()))
+            for b in program.bound_buffers
+        }
         words = tuple(call.params.values())
         self.in_place(program, memory, call.grid, module or Module(), scratch or Scratch(), words)()
         outputs = []
         for buffer in program.bound_buffers:
             if buffer.is_output:
-                array = memory[buffer.name].array
-                outputs.append(array.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else array)
+                held = memory[buffer.name]
+                shape = held.shape or (len(held.array) // buffer.dtype.lanes,)
+                outputs.append(held.array.reshape(array_of(buffer, shape)))
         return outputs
 
     def pipeline(self, plan: PipelinePlan) -> HostRunner:
@@ -152,7 +157,8 @@ class SpotCheck:
         params: Mapping[str, Any],
     ) -> None:
         """Run all workgroups on the target, in place."""
-        arguments = [memory[b.name].array for b in program.bound_buffers]
+        held = [(b, memory[b.name]) for b in program.bound_buffers]
+        arguments = [m.array.reshape(array_of(b, m.shape)) if m.shape else m.array for b, m in held]
         outputs = iter(self.target.dispatch(program, arguments, grid, module=module, params=params))
         for buffer in program.bound_buffers:
             if buffer.is_output:
@@ -245,7 +251,7 @@ def _depends_on_order(program: Program) -> bool:
 
 def _copies(memory: Mapping[str, HostMemory]) -> dict[str, HostMemory]:
     return {
-        name: HostMemory(m.array.copy(), None if m.written is None else m.written.copy())
+        name: HostMemory(m.array.copy(), None if m.written is None else m.written.copy(), m.shape)
         for name, m in memory.items()
     }
 

@@ -17,6 +17,7 @@ from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import CheckedCall, check_call, input_name
+from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
 from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
@@ -75,6 +76,7 @@ class CudaDispatcher:
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
         self._kernels: KernelCache | None = None
+        self.rows = RowMajorPrograms(bounds)
 
     @property
     def device(self) -> Device:
@@ -110,6 +112,18 @@ class CudaDispatcher:
         is raised by a later call, or by `synchronize`, unless `check` is "now".  The output for an `OutputAlloc` comes from the library of the
         first array, in shape (count,), or (count, lanes).
         """
+        if has_rows(program):
+            rows, shapes = self.rows.of(program), argument_shapes(program, inputs)
+            outputs = self.dispatch(
+                rows.program,
+                inputs,
+                grid,
+                module=module,
+                specs=specs,
+                params=rows.values(params, shapes),
+                scratch=scratch,
+            )
+            return shaped_outputs(program, shapes, outputs)
         if are_on_gpu(program, inputs):
             checked = check_shapes(program, inputs, grid, module, specs, params)
             return self._on_gpu(program, inputs, checked, module)
@@ -120,6 +134,8 @@ class CudaDispatcher:
         self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
     ) -> LoadedKernel:
         """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
+        if has_rows(program):
+            program = self.rows.of(program).program
         with self.device:
             return self.kernels.get(unit_of(program, module, specs or {}))
 
@@ -144,6 +160,10 @@ class CudaDispatcher:
         Everything is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
+        if has_rows(program):
+            rows, shapes = self.rows.of(program), argument_shapes(program, arrays)
+            values = rows.values(params, shapes)
+            return self.bind(rows.program, arrays, grid, module=module, specs=specs, params=values)
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
         checked = check_shapes(program, arrays, grid, module, specs, params)
@@ -201,7 +221,7 @@ class CudaDispatcher:
         """What runs a pipeline; see `PipelineRunner`."""
         from .pipeline import GpuRunner
 
-        return GpuRunner(plan, self)
+        return GpuRunner(self.rows.plan(plan), self)
 
     # --- inputs on the host
 

@@ -42,6 +42,7 @@ def fast_call(
     dispatcher = backend.dispatcher
     if not allows_fast_calls(dispatcher, operands, results):
         return None
+    call = dispatcher.rows.call(call, [operand.shape for operand in operands])
     with dispatcher.device:
         kernel = dispatcher.kernels.get(unit_of(call.program, call.module, {}))
         if kernel.kernel.is_cooperative or kernel.records is not None:
@@ -59,7 +60,7 @@ def fast_call(
             steps,
             kernel.may_fault,
             title,
-            len(call.program.params),
+            len(call.program.params) - len(call.words),
         )
 
 
@@ -237,7 +238,10 @@ class _Arguments:
         self.steps: list[Clear | Copy | Launch] = []
         self._pointers: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        self._values = {name: number for number, name in enumerate(sorted(call.program.params))}
+        names = sorted(call.program.params)
+        passed = len(names) - len(call.words)
+        self._values: dict[str, Argument] = {name: f"v{k}" for k, name in enumerate(names[:passed])}
+        self._values.update(zip(names[passed:], call.words, strict=True))
         results = {place: len(inputs) + number for number, place in enumerate(call.allocated_results)}
         for place, (buffer, argument) in enumerate(
             zip(call.program.bound_buffers, call.arguments, strict=True)
@@ -284,7 +288,7 @@ class _Arguments:
         """What is passed for a buffer, a length or a runtime scalar."""
         if param.kind == "buffer":
             return f"p{self._pointers[param.name]}"
-        return f"v{self._values[param.name]}" if param.kind == "scalar" else self._counts[param.name]
+        return self._values[param.name] if param.kind == "scalar" else self._counts[param.name]
 
 
 def _size(array: Description) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..lowering.nvptx.abi import RECORD_BYTES, EntryPoint, Fault, read_record
 from ..runtime.dispatcher import BadInputs, ProgramError
-from ..runtime.faults import asserted, bad_step, out_of_bounds, signed, trapped
+from ..runtime.faults import asserted, bad_step, out_of_bounds, outside_of_shape, signed, trapped
 from .driver import translated_errors
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     """The error, located at the op."""
     site, program = kernel.sites[fault.site - 1], kernel.program
     op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
+    if site.kind == "trap" and "access" in op.attrs:
+        return outside_of_shape(program, op, fault.indices, {}, invocation)
     if site.kind == "trap":
         return trapped(program, op, invocation)
     if site.kind == "assert":
@@ -181,7 +183,7 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
         return bad_step(program, op, signed(fault.index), invocation)
     # indices of signed types were sign-extended to 64 bits
     index = signed(fault.index) if op.index.type.is_signed else fault.index
-    return out_of_bounds(program, op, index, site.width, fault.length, invocation)
+    return out_of_bounds(program, op, (index,), site.width, (fault.length,), invocation)
 
 
 def _triple(ids: tuple[int, int, int]) -> str:

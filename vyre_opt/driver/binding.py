@@ -6,17 +6,28 @@ Messages say how to pass what is missing in the syntax of the caller, Python or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from numbers import Integral
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, suggest
-from ..ir.grids import Extent, GridError, evaluate, lengths_of, show_extent
+from ..ir.grids import (
+    Extent,
+    GridError,
+    evaluate,
+    length_key,
+    lengths_by_dimension,
+    lengths_of,
+    show_extent,
+)
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
-from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
+from ..ir.program import MAX_EXTENT, AccessMode, Buffer, Dim3, Module, Param, Program
+from ..ir.shapes import shapes_agree, show_shape
 from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
 from ..runtime.params import NO_PARAMS
+from ..runtime.shapes import argument_shape, shape_in_elements
 
 __all__ = [
     "PYTHON",
@@ -36,7 +47,8 @@ MAX_COUNT = 1 << 48
 class CallSyntax:
     """How arguments are written, for messages; `{name}` and `{value}` are replaced.
 
-    `give_*` tells how to pass an argument, the others refer to one that was passed.
+    `give_*` tells how to pass an argument, the others refer to one that was passed.  `shape`: what stands between the
+    extents of a length.
     """
 
     entry: str
@@ -49,6 +61,7 @@ class CallSyntax:
     any_grid: str
     give_spec: str
     give_param: str
+    shape: str = ", "
 
 
 PYTHON = CallSyntax(
@@ -213,7 +226,7 @@ def check_names(
 def bind(
     signature: Signature,
     inputs: Mapping[str, Any] | Sequence[Any],
-    lengths: Mapping[str, int],
+    lengths: Mapping[str, Any],
     syntax: CallSyntax = PYTHON,
     params: Mapping[str, int] = NO_PARAMS,
 ) -> list[Any]:
@@ -234,7 +247,7 @@ def bind(
     missing = [b for b in signature.read if b.name not in arrays]
     errors = []
     if missing:
-        names = ", ".join(f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}]" for b in missing)
+        names = ", ".join(f"@{b.name} : {b.dtype}[{show_shape(b.shape)}]" for b in missing)
         advice = ", ".join(syntax.give_input.format(name=b.name) for b in missing)
         message = f"{signature.title} reads {names}, which nothing gives; pass {advice}"
         errors.append(Diagnostic("error", message, missing[0].loc))
@@ -242,6 +255,15 @@ def bind(
     arguments = []
     for buffer in signature.buffers:
         array, length = arrays.get(buffer.name), counts.get(buffer.name)
+        if buffer.dimensions > 1:
+            argument = _shaped_argument(signature, buffer, array, length, known, syntax)
+            if argument is None and buffer not in missing and not _follows_missing(buffer, known):
+                errors.append(_open_size(signature, buffer, syntax))
+            shape = None if argument is None else shape_in_elements(buffer, argument)
+            known.update(lengths_by_dimension(buffer.name, shape or (None,) * buffer.dimensions))
+            known[buffer.name] = None if shape is None else prod(shape)
+            arguments.append(argument)
+            continue
         size = None if buffer.size is None else _size(signature, buffer, buffer.size, known)
         if array is None and length is None:
             length = size
@@ -254,7 +276,7 @@ def bind(
                 f"{signature.title}: @{buffer.name} has {count} elements, and its size is "
                 f"{show_extent(buffer.size or 0)}, which is {size} here"
             )
-        known[buffer.name] = count
+        known[buffer.name] = known[length_key(buffer.name, 0)] = count
         arguments.append(argument)
     if errors:
         raise LocatedBadInputs(errors)
@@ -263,12 +285,15 @@ def bind(
 
 def _follows_missing(buffer: Buffer, known: Mapping[str, int | None]) -> bool:
     """Whether its size is that of buffers whose lengths are not known either."""
-    return buffer.size is not None and any(known.get(name) is None for name in lengths_of(buffer.size))
+    sizes = [size for size in buffer.sizes if size is not None]
+    return any(known.get(name) is None for size in sizes for name in lengths_of(size))
 
 
 def _open_size(signature: Signature, buffer: Buffer, syntax: CallSyntax) -> Diagnostic:
     option = syntax.give_length if buffer in signature.parameters else syntax.length_alone
-    advice = option.format(name=buffer.name, value="N")
+    advice = option.format(name=buffer.name, value=syntax.shape.join(["N"] * buffer.dimensions))
+    if buffer.dimensions > 1:
+        advice = advice.replace(": n}", f": ({', '.join(['n'] * buffer.dimensions)})}}")
     return Diagnostic("error", f"buffer @{buffer.name} has an open size: pass {advice}", buffer.loc)
 
 
@@ -315,11 +340,57 @@ def _argument(signature: Signature, buffer: Buffer, array: Any, length: Any, syn
     return None if count is None else OutputAlloc(count)
 
 
+def _shaped_argument(
+    signature: Signature,
+    buffer: Buffer,
+    array: Any,
+    length: Any,
+    known: Mapping[str, int | None],
+    syntax: CallSyntax,
+) -> Any:
+    """`_argument` for a buffer of several dimensions; `length`: its extents."""
+    shape: list[int | None] = list(buffer.shape)
+    for number, size in enumerate(buffer.sizes):
+        if size is not None:
+            shape[number] = _size(signature, buffer, size, known)
+    expected = replace(buffer, shape=tuple(shape), sizes=())
+    if array is not None:
+        where = f"{signature.title}: {syntax.input.format(name=buffer.name)}"
+        given = argument_shape(expected, array, where)
+        if length is not None and tuple(length) != given:
+            option = syntax.length.format(name=buffer.name, value=length)
+            held = syntax.input.format(name=buffer.name)
+            raise BadInputs(f"{option}, but {held} has shape {given}")
+        return array
+    if length is not None:
+        option = syntax.length.format(name=buffer.name, value=length)
+        declared = f"@{buffer.name} is {buffer.dtype}[{show_shape(expected.shape)}]"
+        is_shape = isinstance(length, (tuple, list)) and len(length) == buffer.dimensions
+        if not is_shape or not all(_is_whole(extent) and 0 <= int(extent) <= MAX_EXTENT for extent in length):
+            raise BadInputs(
+                f"{option}: {declared}; its length is {buffer.dimensions} numbers, one a dimension"
+            )
+        if not shapes_agree(tuple(length), expected.shape):
+            raise BadInputs(f"{option}: {declared}")
+        shape = [int(extent) for extent in length]
+    extents = tuple(extent for extent in shape if extent is not None)
+    if len(extents) < buffer.dimensions:
+        return None
+    if prod(extents) > MAX_COUNT:
+        raise BadInputs(
+            f"{signature.title}: @{buffer.name} of {prod(extents)} elements; at most 2^48 are possible"
+        )
+    return OutputAlloc(prod(extents), extents)
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
 def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any, syntax: CallSyntax) -> None:
     problem = ""
     count = None if array is None else _elements(array, buffer)
-    is_whole = isinstance(length, Integral) and not isinstance(length, bool)
-    if not is_whole or not 0 <= int(length) <= MAX_COUNT:
+    if not _is_whole(length) or not 0 <= int(length) <= MAX_COUNT:
         problem = f": {length!r} is not a count of elements"
     elif count not in (None, length):
         problem = f", but {syntax.input.format(name=buffer.name)} holds {count} elements"
@@ -331,8 +402,6 @@ def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any,
 
 def _elements(array: Any, buffer: Buffer) -> int | None:
     """The number of elements of an array; None for lists, which have no shape."""
-    from math import prod
-
     if isinstance(array, (bytes, bytearray)):
         return len(array) // (buffer.dtype.element_bytes or 1)
     shape = getattr(array, "shape", None)

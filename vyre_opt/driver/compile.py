@@ -92,7 +92,7 @@ def run(
     entry: str | None = None,
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
-    lengths: Mapping[str, int] | None = None,
+    lengths: Mapping[str, Any] | None = None,
     params: Mapping[str, Any] | None = None,
     passes: Passes = None,
     limits: Limits | None = None,

@@ -64,7 +64,7 @@ class Executable:
         return self.dispatcher.name
 
     def arguments(
-        self, inputs: Inputs, lengths: Mapping[str, int], params: Mapping[str, int] = NO_PARAMS
+        self, inputs: Inputs, lengths: Mapping[str, Any], params: Mapping[str, int] = NO_PARAMS
     ) -> list[Any]:
         """The array for each buffer of the signature, or `OutputAlloc`.  Raises BadInputs.
 
@@ -96,7 +96,7 @@ class Executable:
             raise BadInputs(f"scratch is a vyre_opt.Scratch, not {type(scratch).__name__}")
 
     def _planned(
-        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, int] | None, words: tuple[int, ...] = ()
+        self, inputs: Inputs, grid: Grid, lengths: Mapping[str, Any] | None, words: tuple[int, ...] = ()
     ) -> tuple[PlannedCall | None, Any, Any, Any]:
         """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
 
@@ -212,7 +212,8 @@ def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: An
     `owner`: the first tensor among the arguments of the call; None if there is none.
     """
     is_text = isinstance(argument, memoryview)  # bytes, whatever their shape
-    shape = (None if is_text else getattr(argument, "shape", None)) or output.shape
+    is_array = not is_text and not isinstance(argument, OutputAlloc)
+    shape = (getattr(argument, "shape", None) if is_array else None) or output.shape
     is_bf16 = buffer.dtype.element.name == "bf16"
     if owner is None and not is_bf16:
         return output if output.shape == shape else output.reshape(shape)

@@ -93,7 +93,7 @@ class LimitedExecutable:
         inputs: Inputs = (),
         grid: Grid = None,
         *,
-        lengths: Mapping[str, int] | None = None,
+        lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         on_host_read: HostReader | None = None,
     ) -> dict[str, np.ndarray]:

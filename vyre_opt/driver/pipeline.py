@@ -9,15 +9,16 @@ from threading import Lock
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.grids import params_of
+from ..ir.grids import length_key, params_of
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer
-from ..runtime.array_backend import ArrayBackend, is_torch
+from ..runtime.array_backend import ArrayBackend, Operand, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
 from ..runtime.limits import compiling
 from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.watch import Watch
+from ..runtime.shapes import argument_shape, array_of
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .pipeline_plan import make_plan
@@ -74,7 +75,7 @@ class PipelineExecutable(Executable):
         inputs: Inputs = (),
         grid: Grid = None,
         *,
-        lengths: Mapping[str, int] | None = None,
+        lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
         on_host_read: Callable[[str, Any], None] | None = None,
@@ -113,7 +114,10 @@ class PipelineExecutable(Executable):
         arguments = self.arguments(inputs, lengths or {}, words)
         watch = Watch()
         if on_host_read is not None:
-            watch.on_read = lambda read, array: on_host_read(read.buffer, array)
+            shapes = self._shapes(arguments)
+            watch.on_read = lambda read, array: on_host_read(
+                read.buffer, _in_shape(self.pipeline.buffers[read.buffer], array, shapes)
+            )
         outputs = self.run(arguments, grid, scratch, watch, params)
         if key is not None and arrays:
             self._plan(key, self._named(names, arrays), arguments, outputs, words)
@@ -164,6 +168,8 @@ class PipelineExecutable(Executable):
         backend, operands, lengths = self._operands(by_name)
         runner = self._runner(backend.dispatcher, lengths, words)
         outputs = runner.run(operands, watch or Watch(), scratch or Scratch(), words)
+        shapes = self._shapes(arguments)
+        outputs = {b.name: _in_shape(b, outputs[b.name], shapes) for b in signature.outputs}
         if backend.on_gpu:
             return [outputs[b.name] for b in signature.outputs]
         owner = next(filter(is_torch, arguments), None)
@@ -181,7 +187,19 @@ class PipelineExecutable(Executable):
         arrays = {name: a for name, a in arguments.items() if not isinstance(a, OutputAlloc)}
         backend = array_backend_of(self._target, arrays)
         operands = {b.name: self._operand(backend, b, arguments[b.name]) for b in self.signature.buffers}
-        return backend, operands, {b.name: _count(b, operands[b.name]) for b in self.signature.buffers}
+        lengths = {b.name: _count(b, operands[b.name]) for b in self.signature.buffers}
+        shapes = self._shapes([arguments[b.name] for b in self.signature.buffers])
+        for name, shape in shapes.items():
+            lengths.update((length_key(name, number), extent) for number, extent in enumerate(shape))
+        return backend, operands, lengths
+
+    def _shapes(self, arguments: Sequence[Any]) -> dict[str, tuple[int, ...]]:
+        """The extents of the buffers of several dimensions."""
+        return {
+            b.name: argument_shape(b, argument, f"pipeline @{self.name}: @{b.name}")
+            for b, argument in zip(self.signature.buffers, arguments, strict=True)
+            if b.dimensions > 1
+        }
 
     def refuse_grid(self, grid: Grid) -> None:
         """Raises BadLaunch if there is a grid: launches of a pipeline have their own."""
@@ -201,7 +219,7 @@ class PipelineExecutable(Executable):
         if backend.on_gpu:
             return backend.take(argument, f"inputs[{buffer.name!r}]")
         operand = take_argument(backend, buffer, argument)
-        plain = getattr(operand, "array", operand)
+        plain = operand.array.reshape(operand.shape) if isinstance(operand, Operand) else operand
         where = f"pipeline @{self.name}: input for @{buffer.name}"
         return Parameter.of(buffer, where, "pipeline").take(plain)
 
@@ -238,6 +256,11 @@ class PipelineExecutable(Executable):
             for key, fast in list(self._fast.items()):
                 if getattr(fast, "runner", None) is old:
                     del self._fast[key]
+
+
+def _in_shape(buffer: Buffer, array: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """What a run gives for a buffer, in its shape where it has several dimensions."""
+    return array.reshape(array_of(buffer, shapes[buffer.name])) if buffer.name in shapes else array
 
 
 def _nbytes(runner: PipelineRunner) -> int:

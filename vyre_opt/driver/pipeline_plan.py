@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.diagnostics import Diagnostic
-from ..ir.grids import MAX_LENGTH, GridError, lengths_of, params_of
+from ..ir.grids import MAX_LENGTH, GridError, dimensions_of, length_key, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
+from ..ir.shapes import shapes_differ, show_shape
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
 from ..runtime.params import launch_words
@@ -81,10 +82,13 @@ def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int])
     """The module with a copy of the pipeline, in which all buffers have counts."""
     buffers = {}
     for name, buffer in pipeline.buffers.items():
-        count = lengths.get(name, buffer.count)
-        if count is None:
+        keys = [length_key(name, number) for number in range(buffer.dimensions)]
+        if buffer.dimensions == 1:
+            keys = [name]
+        shape = tuple(lengths.get(key, extent) for key, extent in zip(keys, buffer.shape, strict=True))
+        if None in shape:
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
-        buffers[name] = replace(buffer, count=count, size=None)
+        buffers[name] = replace(buffer, shape=shape, sizes=())
     copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline.stages))
     result = Module(source=module.source)
     for item in module.order:
@@ -143,7 +147,7 @@ def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
     for role, name_here in zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True):
         like = pipeline.buffers[name_here]
         buffers[role.name] = Buffer(
-            role.name, like.dtype, like.count, role.access, len(buffers), loc=like.loc
+            role.name, like.dtype, like.shape, role.access, len(buffers), loc=like.loc
         )
     attrs = {"buffers": tuple(buffers), "params": stage.attrs}
     body = Block((), [Op(OPS[stage.kernel], attrs=attrs, loc=stage.loc)])
@@ -195,10 +199,13 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
 
 
 def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
-    names = dict.fromkeys(name for extent in stage.grid for name in lengths_of(extent))
+    used = dict.fromkeys(pair for extent in stage.grid for pair in dimensions_of(extent))
     params = dict.fromkeys(name for extent in stage.grid for name in params_of(extent))
     lengths = ", ".join(
-        [f"len(@{name}) is {counts[name]}" for name in names]
+        [
+            f"len(@{name}{'' if number is None else f', {number}'}) is {counts[length_key(name, number)]}"
+            for name, number in used
+        ]
         + [f"@{name} is {counts[f'@{name}']}" for name in params]
     )
     return Diagnostic("error", message + (f" ({lengths})" if lengths else ""), stage.loc, help=help)
@@ -207,13 +214,14 @@ def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, h
 def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterator[Diagnostic]:
     for name, formal in zip(stage.buffers, program.bound_buffers, strict=True):
         actual = pipeline.buffers[name]
-        if formal.count is not None and formal.count != actual.count:
+        problem = shapes_differ(actual, formal)
+        if problem:
             where = stage.loc.find(f"@{name}") if stage.loc else None
             yield Diagnostic(
                 "error",
-                f"@{name} has {actual.count} elements, @{formal.name} of @{program.name} has {formal.count}",
+                f"@{name} {problem.replace(f'@{formal.name}', f'@{formal.name} of @{program.name}')}",
                 where,
-                help=f"make it {formal.count} elements, or declare @{formal.name} with the count ?",
+                help=_fitting(formal),
             ).note(f"@{formal.name} is declared here", formal.loc)
 
 
@@ -231,6 +239,12 @@ def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | N
             help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
             yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
             return
+
+
+def _fitting(formal: Buffer) -> str:
+    if formal.dimensions == 1:
+        return f"make it {formal.count} elements, or declare @{formal.name} with the count ?"
+    return f"make it {formal.dtype}[{show_shape(formal.shape)}], or declare extents of @{formal.name} as ?"
 
 
 # --- steps

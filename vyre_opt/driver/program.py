@@ -44,7 +44,7 @@ class ProgramExecutable(Executable):
         inputs: Inputs = (),
         grid: Grid = None,
         *,
-        lengths: Mapping[str, int] | None = None,
+        lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class ProgramExecutable(Executable):
         `inputs`: arrays (or bytes) by name; or in binding order, either for the buffers that the
         program may read before it writes them, or for all bound ones.  They are never modified.
         An array that is passed for an output gives its length, and the contents of elements that the
-        program does not write; otherwise `lengths` has the number of elements of an output of open size,
+        program does not write; otherwise `lengths` has the number of elements of an output of open size, of several dimensions a tuple,
         and elements that are not written are 0 (on a GPU undefined, unless its dispatcher zeroes them).
         `grid`: workgroups along x, y and z, for a program that does not fix them.
         `params`: values of the program's runtime scalars by name; another value costs no compilation.

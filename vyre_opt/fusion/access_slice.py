@@ -26,7 +26,7 @@ def access_slice(program: Program) -> Hashable:
     buffers = {name: number for number, name in enumerate(program.buffers)}
     ops = tuple(_rows(program.body, needed, numbers, buffers))
     declared = tuple(
-        (b.dtype, b.count, b.access, b.binding, b.live_in, b.live_out) for b in program.buffers.values()
+        (b.dtype, b.shape, b.access, b.binding, b.live_in, b.live_out) for b in program.buffers.values()
     )
     specs = tuple((spec.name, spec.dtype, spec.default) for spec in program.specs.values())
     return program.workgroup, program.grid, declared, specs, ops

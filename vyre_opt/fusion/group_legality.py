@@ -15,7 +15,7 @@ from typing import Any
 
 from ..analysis.launch_flow import BufferUses
 from ..analysis.refusal import Refusal
-from ..ir.grids import Grid, fold
+from ..ir.grids import Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module, Program
 from .access_slice import access_slice
@@ -114,11 +114,11 @@ class PairProofs:
                 self.verdicts[key] = Verdict(incompatible(a.member, b.member, (a.grid, b.grid)))
             return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
-        counts = tuple(lengths[name] for name in names)
+        known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
+        counts = tuple(sorted(known.items()))
         key = (*members, counts, a.grid, b.grid, a.most_groups, b.most_groups, changed)
         if key not in self.verdicts:
-            by_placeholder = {placeholder(number): count for number, count in enumerate(counts)}
             first, second = members
             grids = (a.grid, b.grid)
             most = (
@@ -129,7 +129,7 @@ class PairProofs:
             like = (*map(self._slice, members), counts, grids, changed, most)
             verdict = self._joinable.get(like)
             if verdict is None:
-                verdict = prove_pair(self.module, first, second, by_placeholder, grids, changed, most)
+                verdict = prove_pair(self.module, first, second, known, grids, changed, most)
                 if verdict.refusal is None:
                     self._joinable[like] = verdict
             self.verdicts[key] = verdict

@@ -16,6 +16,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.equal_values import merge_equal
+from ..ir.grids import length_key
 from ..ir.literals import encode
 from ..ir.ops import OPS
 from ..ir.pipeline import Launch, LaunchParam
@@ -99,9 +100,9 @@ def join(
         for formal, actual in member.bindings:
             formals_of.setdefault(actual, []).append(formal)
     for actual, formals in formals_of.items():
-        buffer = _merged(actual, formals, lengths[actual], actual in initialized)
+        buffer = _merged(actual, formals, lengths, actual in initialized)
         if actual in by_buffer:
-            buffer.count, buffer.access = by_buffer[actual].size, AccessMode.WORKGROUP
+            buffer.shape, buffer.access = (by_buffer[actual].size,), AccessMode.WORKGROUP
         if actual in by_buffer or actual in internal:
             buffer.live_in = buffer.live_out = False
         else:
@@ -131,9 +132,19 @@ def barrier(before: Program) -> Op:
     return Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=before.loc)
 
 
-def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_initialized: bool) -> Buffer:
+def _merged(
+    name: str, formals: Sequence[Buffer], lengths: Mapping[str, int | None], is_initialized: bool
+) -> Buffer:
     """One buffer that stands for those of several programs, and allows all that each of them allows."""
-    count = next((b.count for b in formals if b.count is not None), None) if length is None else length
+    shape = [
+        next(
+            (extent for extent in (lengths.get(length_key(name, number)), *declared) if extent is not None),
+            None,
+        )
+        for number, declared in enumerate(zip(*(b.shape for b in formals), strict=True))
+    ]
+    if len(shape) == 1 and lengths[name] is not None:
+        shape = [lengths[name]]
     is_input = any(b.live_in for b in formals)
     reads = any(b.access is AccessMode.READ for b in formals)
     modes = {b.access for b in formals}
@@ -145,7 +156,7 @@ def _merged(name: str, formals: Sequence[Buffer], length: int | None, is_initial
     else:
         live_in, live_out = is_input, any(b.live_out for b in formals)
     return Buffer(
-        name, formals[0].dtype, count, access, None, live_in=live_in, live_out=live_out, loc=formals[0].loc
+        name, formals[0].dtype, shape, access, None, live_in=live_in, live_out=live_out, loc=formals[0].loc
     )
 
 

@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..analysis.affine import AffineExpr
 from ..analysis.affine_analysis import Unknown
 from ..analysis.clamped import clamped_expr
 from ..analysis.congruence import modulus
@@ -29,6 +30,7 @@ from ..analysis.footprint import Barrier, Event, Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
 from ..ir.grids import Grid, show_extent
 from ..ir.program import AccessMode, Dim3, Module, Op, Program
+from ..ir.shapes import shapes_agree, show_shape
 from ..ir.verifier import verify
 from .join import BoundProgram, join
 
@@ -103,10 +105,14 @@ class PairAccesses:
     def _by_buffer(self, events: Sequence[Event]) -> dict[str, list[MemoryAccess]]:
         """The accesses; clamped indices are resolved where possible."""
         accesses: dict[str, list[MemoryAccess]] = defaultdict(list)
+        affine = self.footprints.affine
         for event in events:
             if isinstance(event, MemoryAccess):
-                expr = clamped_expr(self.footprints.affine, event.op.index)
-                accesses[event.buffer].append(event if expr is None else replace(event, index=expr))
+                expr = self.footprints.index(
+                    event.op, lambda index: clamped_expr(affine, index), event.guards
+                )
+                is_known = isinstance(expr, AffineExpr)
+                accesses[event.buffer].append(replace(event, index=expr) if is_known else event)
         return accesses
 
     def accesses(self, part: int, buffer: str, is_write: bool | None = None) -> list[MemoryAccess]:
@@ -190,7 +196,7 @@ def _describe(pair: PairAccesses, buffer: str, reason: str, conflict: Conflict) 
             )
             return Refusal("unknown-footprint", message, buffer, facts={"hazard": reason})
     message = _HAZARDS[reason].format(p=p.describe(), q=q.describe(), a=a, b=b)
-    if p.op.index.type is not q.op.index.type and modulus(p.residue, q.residue):
+    if modulus(p.residue, q.residue) and p.op.index.type is not q.op.index.type:
         wrapping = next(access for access in (p, q) if not access.residue.exact)
         message += f"; the index of this {wrapping.op.name} is a {wrapping.op.index.type} and may wrap around"
     return Refusal(
@@ -277,8 +283,9 @@ def _shared_buffers_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
             if shared != name:
                 continue
             # a program may rest on its own count: `len`, and which indices are in bounds
-            if None not in (formal.count, other.count) and formal.count != other.count:
-                message = f"@{name} has {formal.count} elements in @{a.program.name}, {other.count} in @{b.program.name}"
+            if not shapes_agree(formal.shape, other.shape):
+                one, two = (show_shape(each.shape) for each in (formal, other))
+                message = f"@{name} has {one} elements in @{a.program.name}, {two} in @{b.program.name}"
                 return Refusal("size", message, name)
             if formal.is_transient and (other.access is AccessMode.READ or other.live_in):
                 message = f"@{a.program.name} leaves nothing in @{name}: it is transient there, and @{b.program.name} reads it"

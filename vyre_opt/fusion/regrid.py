@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..analysis.refusal import Refusal
-from ..ir.grids import MAX_LENGTH, Extent, bounds, params_of, show_extent
+from ..ir.grids import MAX_LENGTH, Extent, bounds, dimensions_of, params_of, show_extent
 from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
@@ -54,6 +54,11 @@ def regrid_refusal(program: Program) -> Refusal | None:
     name = program.name
     if program.workgroup[1:] != (1, 1):
         return Refusal("grid", f"the workgroup of @{name} has more than one dimension")
+    several = next((b for b in program.buffers.values() if b.dimensions > 1), None)
+    if several is not None:
+        return Refusal(
+            "grid", f"@{several.name} of @{name} has several dimensions", several.name, several.loc
+        )
     prints = next((op for op in program.walk() if "print" in op.definition.effects), None)
     if prints is not None:
         return Refusal(
@@ -144,6 +149,8 @@ class _Count:
     def of(self, extent: Extent) -> Value | Refusal:
         if name := next(params_of(extent), None):
             return Refusal("grid", f"its grid depends on the param @{name}, whose bounds are not known")
+        if name := next((name for name, dimension in dimensions_of(extent) if dimension is not None), None):
+            return Refusal("grid", f"its grid depends on one dimension of @{name}", name)
         limits = bounds(extent)
         if limits is None or not 0 <= limits[0] <= limits[1] <= MAX_LENGTH:
             return Refusal("grid", f"a grid of {show_extent(extent)} may have no value, or one beyond 2^32")

@@ -30,7 +30,7 @@ def promote_to_tile(program: Program, promotions: Sequence[Promotion], footprint
         if local is not None and buffer.count is not None:
             rewrite.counts[buffer.name] = buffer.count
         buffer.access, buffer.binding = AccessMode.WORKGROUP, None
-        buffer.dtype, buffer.count = dtype, count
+        buffer.dtype, buffer.shape = dtype, (count,)
     rewrite.run()
 
 

@@ -183,19 +183,34 @@ class BodyChecker:
                 self.wrong_access(op, buffer, "written", "read-only")
         return None
 
+    def dimension(self, op: Op) -> str | None:
+        """Check that a `len` names a dimension of its buffer, where that has several."""
+        buffer, number = self.buffers.get(op.attrs["buffer"]), op.attrs.get("dimension")
+        if buffer is None or self.holes.is_invalid(buffer):
+            return None
+        if number is None and buffer.dimensions > 1:
+            return f"@{buffer.name} has {buffer.dimensions} dimensions: write len @{buffer.name}, 0 for the first extent"
+        if number is not None and not 0 <= number < buffer.dimensions:
+            return f"@{buffer.name} has {_several(buffer.dimensions, 'dimension')}, and no dimension {number}"
+        return None
+
     def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
         message = f"@{buffer.name} is {verb} here, but it is {mode}"
         error = self.error(op, message, where, "declare it read_write")
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
-    def element(self, op: Op, dtype: DataType, index: Value) -> str | tuple[Value, str] | None:
-        """Check that a load, store or atomic moves an element of its buffer, or a vector of them, at an integer index."""
+    def element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:
+        """Check that a load, store or atomic moves an element of its buffer, or a vector of them, at integer indices."""
         buffer = self.buffers.get(op.attrs["buffer"])
-        if not index.type.is_int:
-            return index, f"the index %{index.name} is {index.type}, not an integer"
+        for index in op.indices:
+            if not index.type.is_int:
+                return index, f"the index %{index.name} is {index.type}, not an integer"
         if buffer is None or self.holes.is_invalid(buffer):
             return None
+        if len(op.indices) != buffer.dimensions:
+            dimensions = _several(buffer.dimensions, "dimension")
+            return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
@@ -213,7 +228,7 @@ def _misshapen(op: Op) -> str | None:
     """The error in the number of an op's operands, results or regions, or in its attributes; None if there is none."""
     row = op.definition
     format = FORMATS[row.format]
-    operands = 3 if row.name == "atomic_compare_exchange" else format.operands
+    operands = format.operands
     if operands is not None and len(op.operands) != operands:
         return f"takes {_several(operands, 'operand')}, {len(op.operands)} given"
     if format.results is not None and len(op.results) != format.results:
@@ -223,6 +238,10 @@ def _misshapen(op: Op) -> str | None:
     if format.shape is not None and (problem := format.shape(op)) is not None:
         return problem
     return _misattributed(row, op) if op.attrs or row.attrs or row.kernel else None
+
+
+def _indices(count: int) -> str:
+    return "1 index" if count == 1 else f"{count} indices"
 
 
 def _several(count: int, what: str) -> str:
@@ -235,13 +254,15 @@ def _misattributed(row: OpDef, op: Op) -> str | None:
         return None if {"buffers", "params"} <= attrs.keys() else "needs its buffers and params"
     for attr in row.attrs:
         if attr.name not in attrs:
+            if attr.optional:
+                continue
             return f"attribute {attr.name} is missing"
         value = attrs[attr.name]
         if attr.choices is not None and value not in attr.choices:
             return f"{attr.name} is {', '.join(attr.choices)}, not {value}"
         if attr.kind == "int" and not isinstance(value, int) and not (value is None and row.format == "for"):
             return f"{attr.name} is an integer, not {'dynamic' if value is None else value}"
-    if len(attrs) == len(row.attrs):
+    if len(attrs) == sum(attr.name in attrs for attr in row.attrs):
         return None
     known = {attr.name for attr in row.attrs}
     extra = next((name for name in attrs if name not in known and name != "fastmath"), None)

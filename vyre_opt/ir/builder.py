@@ -87,14 +87,14 @@ class Builder(OpMethods):
         self,
         name: str,
         dtype: DataType | str,
-        count: int | None,
+        count: int | Sequence[int | None] | None,
         access: str,
         binding: int | None = None,
         *,
         live_in: bool = False,
         live_out: bool = False,
     ) -> Buffer:
-        """Declare a buffer; `count` is in elements, None for an open size."""
+        """Declare a buffer; `count` is in elements, None for an open size; several are a row-major shape."""
         if name in self.program.buffers:
             raise ValueError(f"program @{self.program.name} has a buffer @{name} already")
         element, loc = as_type(dtype), self._location()
@@ -144,10 +144,10 @@ class Builder(OpMethods):
         encoded = _encode_constant(value, dtype)
         return cast(BuiltValue, self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result)
 
-    def store(self, value: Operand, buffer: Buffer | str, index: Operand) -> None:
-        """Write an element, or a vector to consecutive ones."""
+    def store(self, value: Operand, buffer: Buffer | str, index: Operand | Sequence[Operand]) -> None:
+        """Write an element, or a vector to consecutive ones; `index`: one for each dimension of the buffer."""
         target = self.find_buffer(buffer)
-        operands = self.as_value(value, target.dtype), self.as_value(index, DataType.U32)
+        operands = self.as_value(value, target.dtype), *self.as_indices(index)
         self.emit(OPS["store"], operands, (), {"buffer": target.name})
 
     def barrier(self, scope: str = "workgroup") -> None:
@@ -204,6 +204,11 @@ class Builder(OpMethods):
     def as_value(self, operand: Operand, dtype: DataType) -> Value:
         """`operand`, or the constant of `dtype` that it is."""
         return operand if isinstance(operand, Value) else self.const(operand, dtype)
+
+    def as_indices(self, index: Operand | Sequence[Operand]) -> tuple[Value, ...]:
+        """The index, or those of several dimensions, as values."""
+        indices = index if isinstance(index, Sequence) else (index,)
+        return tuple(self.as_value(each, DataType.U32) for each in indices)
 
     def fresh(self, dtype: DataType) -> Value:
         """A new value, named by a number, for a result or a block argument."""

@@ -85,5 +85,5 @@ def _key(op: Op) -> Any:
     dtype: Any = results[0].type if len(results) == 1 else tuple([r.type for r in results])
     if op.attrs is NO_ATTRS:
         return row.name, operands, dtype
-    attrs = tuple([op.attrs[a.name] for a in row.attrs])
+    attrs = tuple([op.attrs.get(a.name) for a in row.attrs])
     return row.name, operands, dtype, attrs, op.attrs.get("fastmath")

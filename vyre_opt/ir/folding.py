@@ -204,7 +204,9 @@ def _size(op: Op, item: Program | Func) -> Lane:
 
 
 def _len(op: Op, item: Program | Func) -> Lane:
-    count = item.buffers[op.attrs["buffer"]].count if isinstance(item, Program) else None
+    if not isinstance(item, Program):
+        return None
+    count = item.buffers[op.attrs["buffer"]].extent(op.attrs.get("dimension"))
     return count if count is not None and count <= arith.int_range(op.results[0].type)[1] else None
 
 

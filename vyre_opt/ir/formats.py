@@ -311,24 +311,35 @@ def _build_size(b: Builder, row: OpDef) -> Value:
 
 
 def _parse_len(row: OpDef, tail: Tail) -> Parsed:
-    if tail.access is None or tail.access[0] != "symbol":
-        raise Malformed("is written len @buffer")
-    return (), (tail.dtype or _U32,), {"buffer": tail.access[2]}
+    if tail.access is None or tail.access[0] not in ("symbol", "dimension"):
+        raise Malformed("is written len @buffer, or len @buffer, 1 for dimension 1")
+    _, _, name, *dimension = tail.access
+    attrs = {"buffer": name, "dimension": dimension[0]} if dimension else {"buffer": name}
+    return (), (tail.dtype or _U32,), attrs
 
 
 def _check_len(checker: BodyChecker, op: Op) -> Problem:
     if op.results[0].type not in (_U32, _U64):
         return "gives u32 or u64"
-    return checker.access(op, reads=False, writes=False)
+    return checker.access(op, reads=False, writes=False) or checker.dimension(op)
 
 
 def _print_len(p: Printer, op: Op) -> str:
     dtype = op.results[0].type
-    return f"len @{op.attrs['buffer']}" + ("" if dtype is _U32 else f" : {dtype}")
+    dimension = f", {op.attrs['dimension']}" if "dimension" in op.attrs else ""
+    return f"len @{op.attrs['buffer']}{dimension}" + ("" if dtype is _U32 else f" : {dtype}")
 
 
-def _build_len(b: Builder, row: OpDef, buffer: Buffer | str, dtype: DataType | str = _U32) -> Value:
-    return b.emit(row, (), (as_type(dtype),), {"buffer": b.find_buffer(buffer).name}).result
+def _build_len(
+    b: Builder,
+    row: OpDef,
+    buffer: Buffer | str,
+    dtype: DataType | str = _U32,
+    *,
+    dimension: int | None = None,
+) -> Value:
+    attrs = {} if dimension is None else {"dimension": dimension}
+    return b.emit(row, (), (as_type(dtype),), {"buffer": b.find_buffer(buffer).name, **attrs}).result
 
 
 # --- unary, binary, ternary, compare, select ----------------------------------------------
@@ -512,75 +523,92 @@ def _parse_load(row: OpDef, tail: Tail) -> Parsed:
 
 
 def _check_load(checker: BodyChecker, op: Op) -> Problem:
-    return checker.access(op, True, False) or checker.element(op, op.results[0].type, op.operands[0])
+    return checker.access(op, True, False) or checker.element(op, op.results[0].type)
 
 
 def _print_load(p: Printer, op: Op) -> str:
     return f"load @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}"
 
 
-def _build_load(b: Builder, row: OpDef, buffer: Buffer | str, index: Operand, lanes: int = 1) -> Value:
+def _build_load(
+    b: Builder, row: OpDef, buffer: Buffer | str, index: Operand | Sequence[Operand], lanes: int = 1
+) -> Value:
     source = b.find_buffer(buffer)
     dtype = source.dtype if lanes == 1 else DataType.vec(source.dtype, lanes)
-    return b.emit(row, (b.as_value(index, _U32),), (dtype,), {"buffer": source.name}).result
+    return b.emit(row, b.as_indices(index), (dtype,), {"buffer": source.name}).result
 
 
 def _parse_store(row: OpDef, tail: Tail) -> Parsed:
-    if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 2:
+    if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
         raise Malformed("is written store %value, @buffer[%i] : u32")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {"buffer": tail.access[2]}
 
 
 def _check_store(checker: BodyChecker, op: Op) -> Problem:
-    value, index = op.operands
-    return checker.access(op, False, True) or checker.element(op, value.type, index)
+    return checker.access(op, False, True) or checker.element(op, op.operands[0].type)
 
 
 def _print_store(p: Printer, op: Op) -> str:
-    value, index = op.operands
-    return f"store {p.names[value]}, @{op.attrs['buffer']}[{p.names[index]}] : {value.type}"
+    value = op.operands[0]
+    return f"store {p.names[value]}, @{op.attrs['buffer']}[{p.uses(op.indices)}] : {value.type}"
 
 
-def _atomic_values(row: OpDef) -> int:
-    """The number of operands after the index: the value to compare with, if any, then the new one."""
-    return 2 if row.name.endswith("compare_exchange") else 1
+def _shape_load(op: Op) -> str | None:
+    return None if op.operands else "takes an index for each dimension of its buffer"
+
+
+def _shape_store(op: Op) -> str | None:
+    return None if len(op.operands) > 1 else "takes a value, and an index for each dimension of its buffer"
+
+
+def _shape_atomic(op: Op) -> str | None:
+    values = op.definition.atomic_values
+    if len(op.operands) > values:
+        return None
+    return f"takes an index for each dimension of its buffer, and {values} value{'s' * (values > 1)}"
 
 
 def _parse_atomic(row: OpDef, tail: Tail) -> Parsed:
-    count = _atomic_values(row)
-    if tail.access is None or tail.access[0] != "atomic" or len(tail.operands) != count + 1:
+    count = row.atomic_values
+    if tail.access is None or tail.access[0] != "atomic" or len(tail.operands) != count + tail.access[3]:
         extra = ", %new" if count == 2 else ""
         raise Malformed(f"is written {row.name}<relaxed> @buffer[%i], %value{extra} : u32")
-    dtype = tail.dtype or tail.operands[1].type
+    dtype = tail.dtype or tail.operands[-1].type
     return tuple(tail.operands), (dtype,), {**_parse_words(row, tail), "buffer": tail.access[2]}
 
 
 def _check_atomic(checker: BodyChecker, op: Op) -> Problem:
-    index, *values = op.operands
+    values = op.operands[-op.definition.atomic_values :]
     dtype = op.results[0].type
     denied = checker.access(op, True, True)
     if dtype.is_vec or not op.definition.accepts(dtype) or dtype.bits not in (32, 64):
         denied = f"works on elements of 32 or 64 bits, not {dtype}"
-    return _mismatch(values, dtype) or denied or checker.element(op, dtype, index)
+    return _mismatch(values, dtype) or denied or checker.element(op, dtype)
 
 
 def _print_atomic(p: Printer, op: Op) -> str:
-    index, *values = op.operands
-    operands = p.uses(tuple(values))
-    return f"{_print_words(op)} @{op.attrs['buffer']}[{p.names[index]}], {operands} : {values[0].type}"
+    values = op.operands[-op.definition.atomic_values :]
+    return (
+        f"{_print_words(op)} @{op.attrs['buffer']}[{p.uses(op.indices)}], {p.uses(values)} : {values[0].type}"
+    )
 
 
 def _build_atomic(
-    b: Builder, row: OpDef, buffer: Buffer | str, index: Operand, *operands: Operand, order: str = "relaxed"
+    b: Builder,
+    row: OpDef,
+    buffer: Buffer | str,
+    index: Operand | Sequence[Operand],
+    *operands: Operand,
+    order: str = "relaxed",
 ) -> Value:
     target = b.find_buffer(buffer)
-    count = _atomic_values(row)
+    count = row.atomic_values
     if len(operands) != count:
         raise TypeError(f"{row.name} takes {count} operand{'s' * (count != 1)} after the index")
     values = tuple(b.as_value(operand, target.dtype) for operand in operands)
     attrs = {"order": order, "buffer": target.name}
-    return b.emit(row, (b.as_value(index, _U32), *values), (target.dtype,), attrs).result
+    return b.emit(row, (*b.as_indices(index), *values), (target.dtype,), attrs).result
 
 
 # --- barrier, shuffle, reduce, scan, ballot -----------------------------------------------
@@ -932,11 +960,12 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              _parse_lane, _build_extract),
     OpFormat("insert", 2, 1, 0, _check_lane, _print_lane, "%r = insert %a, %v[0] : vec<4 x {type}>",
              _parse_lane, _build_insert),
-    OpFormat("load", 1, 1, 0, _check_load, _print_load, "%r = load @b[%i] : {type}", _parse_load, _build_load),
-    OpFormat("store", 2, 0, 0, _check_store, _print_store, "store %a, @b[%i] : {type}", _parse_store),
-    # an exchange that compares takes one operand more
-    OpFormat("atomic", 2, 1, 0, _check_atomic, _print_atomic, "%r = {name}<relaxed> @b[%i], %a : {type}",
-             _parse_atomic, _build_atomic, needs_names=False),
+    OpFormat("load", None, 1, 0, _check_load, _print_load, "%r = load @b[%i] : {type}", _parse_load, _build_load,
+             shape=_shape_load),
+    OpFormat("store", None, 0, 0, _check_store, _print_store, "store %a, @b[%i] : {type}", _parse_store,
+             shape=_shape_store),
+    OpFormat("atomic", None, 1, 0, _check_atomic, _print_atomic, "%r = {name}<relaxed> @b[%i], %a : {type}",
+             _parse_atomic, _build_atomic, shape=_shape_atomic, needs_names=False),
     OpFormat("barrier", 0, 0, 0, _check_sync, _print_barrier, "barrier workgroup", _parse_barrier, has_type=False),
     OpFormat("shuffle", 2, 1, 0, _check_subgroup, _print_typed, "%r = {name}<idx> %a, %i : {type}",
              _parse_subgroup, _build_shuffle),

@@ -2,14 +2,15 @@
 
     grid(4096)    grid(ceil_div(len(@text), 256))    grid(max(1, div(@n, 64)), 8)    buffer @y : u8[div(len(@text), 2)]
 
-In a mapping of lengths, the value of the param @n is that of "@n".
+In a mapping of lengths, "x" has the number of elements of @x, "x,1" its extent along dimension 1, and "@n" the value
+of the param @n.
 
 Arithmetic is on Python ints, without overflow; the result is checked against the limits where it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = [
@@ -21,11 +22,15 @@ __all__ = [
     "GridError",
     "bounds",
     "ceil_divided",
+    "dimensions_of",
     "evaluate",
     "fold",
     "largest",
+    "length_key",
+    "lengths_by_dimension",
     "lengths_of",
     "params_of",
+    "renamed_lengths",
     "show_extent",
 ]
 
@@ -39,7 +44,8 @@ class GridError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GridCall:
-    """A function of `FUNCTIONS`; `len` of the buffer that is its one argument; or `param`, the value of that param."""
+    """A function of `FUNCTIONS`; `len` of the buffer that is its first argument, along the dimension that is its second,
+    if any; or `param`, the value of that param."""
 
     name: str
     args: tuple[Extent | str, ...]
@@ -79,9 +85,10 @@ def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
     if isinstance(extent, int):
         return extent
     if extent.name == "len":
-        length = lengths.get(str(extent.args[0]))
+        name, *dimension = extent.args
+        length = lengths.get(length_key(str(name), *dimension))
         if length is None:
-            raise GridError(f"the length of @{extent.args[0]} is not known")
+            raise GridError(f"the length of @{name} is not known")
         return length
     if extent.name == "param":
         value = lengths.get(f"@{extent.args[0]}")
@@ -159,6 +166,38 @@ def largest(extents: Iterable[Extent]) -> Extent:
         result = call if result is None else GridCall("max", (result, call))
     assert result is not None
     return result
+
+
+def length_key(name: str, dimension: Extent | str | None = None) -> str:
+    """What a mapping of lengths has the number of elements of a buffer by, or its extent along a dimension."""
+    return name if dimension is None else f"{name},{dimension}"
+
+
+def lengths_by_dimension(name: str, shape: Sequence[int | None]) -> dict[str, int | None]:
+    """The extents of a buffer, as a mapping of lengths has them beside its number of elements."""
+    return {length_key(name, number): extent for number, extent in enumerate(shape)}
+
+
+def renamed_lengths(lengths: Mapping[str, int | None], names: Mapping[str, str]) -> dict[str, int | None]:
+    """The lengths of the buffers that are keys of `names`, under their new names."""
+    result: dict[str, int | None] = {}
+    for key, length in lengths.items():
+        name, comma, dimension = key.partition(",")
+        if name in names:
+            result[f"{names[name]}{comma}{dimension}"] = length
+    return result
+
+
+def dimensions_of(extent: Extent) -> Iterator[tuple[str, int | None]]:
+    """The buffers whose length `extent` uses, each with the dimension that it names, or None."""
+    if isinstance(extent, GridCall) and extent.name == "len":
+        name, *dimension = extent.args
+        number = dimension[0] if dimension else None
+        yield str(name), number if isinstance(number, int) else None
+    elif isinstance(extent, GridCall):
+        for arg in extent.args:
+            if not isinstance(arg, str):
+                yield from dimensions_of(arg)
 
 
 def lengths_of(extent: Extent) -> Iterator[str]:

@@ -37,6 +37,9 @@ def check_kernel(
         if holes.is_invalid(buffer):
             continue
         where = loc.find(f"@{buffer_name}") if loc else None
+        if buffer.dimensions > 1:
+            message = f"{name} takes a buffer of one dimension, @{buffer_name} has {buffer.dimensions}"
+            error(message, where).note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
             diagnostic = error(

@@ -31,8 +31,8 @@ class OpMethods:
         """Invocations of a subgroup: 32."""
     def num_subgroups(self, *, name: str | None = None) -> BuiltValue:
         """Subgroups of a workgroup."""
-    def len(self, buffer: Buffer | str, dtype: DataType | str = DataType.U32, *, name: str | None = None) -> BuiltValue:
-        """Elements of a buffer."""
+    def len(self, buffer: Buffer | str, dtype: DataType | str = DataType.U32, *, dimension: int | None = None, name: str | None = None) -> BuiltValue:
+        """Elements of a buffer, along a dimension where it has several."""
     def add(self, a: Operand, b: Operand, *, fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
         """a + b."""
     def sub(self, a: Operand, b: Operand, *, fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
@@ -169,23 +169,23 @@ class OpMethods:
         """One lane of a vector."""
     def insert(self, operand: Operand, vector: Value, index: int, *, name: str | None = None) -> BuiltValue:
         """The vector with one lane replaced."""
-    def load(self, buffer: Buffer | str, index: Operand, lanes: int = 1, *, name: str | None = None) -> BuiltValue:
-        """Read an element, or a vector of consecutive ones from index %i on."""
-    def atomic_add(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], lanes: int = 1, *, name: str | None = None) -> BuiltValue:
+        """Read an element, or a vector of consecutive ones of a row from index %i on."""
+    def atomic_add(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Add; gives the old value."""
-    def atomic_min(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_min(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Keep the smaller; gives the old value."""
-    def atomic_max(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_max(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Keep the larger; gives the old value."""
-    def atomic_and(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_and(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise and; gives the old value."""
-    def atomic_or(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_or(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise or; gives the old value."""
-    def atomic_xor(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_xor(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise exclusive or; gives the old value."""
-    def atomic_exchange(self, buffer: Buffer | str, index: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_exchange(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Replace; gives the old value."""
-    def atomic_compare_exchange(self, buffer: Buffer | str, index: Operand, expected: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_compare_exchange(self, buffer: Buffer | str, index: Operand | Sequence[Operand], expected: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Replace by the second operand if equal to the first; gives the old value."""
     def subgroup_shuffle(self, operand: Value, lane: Operand, mode: Literal["idx", "up", "down", "xor"] | str = "idx", *, name: str | None = None) -> BuiltValue:
         """The value of another lane; a lane outside keeps its own."""

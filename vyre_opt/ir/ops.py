@@ -33,11 +33,12 @@ FloatFold = Callable[..., float]
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of an op: `choices` lists its words; None takes a value of `kind`."""
+    """An attribute of an op: `choices` lists its words; None takes a value of `kind`.  An `optional` one may be missing."""
 
     name: str
     kind: str  # word, words, symbol, int, literal, string, types
     choices: tuple[str, ...] | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,11 @@ class OpDef:
     is_pure: bool = False
     since: int = 1
 
+    @property
+    def atomic_values(self) -> int:
+        """Of an atomic, the number of operands after the indices: the value to compare with, if any, then the new one."""
+        return 2 if self.name == "atomic_compare_exchange" else 1
+
     def accepts(self, dtype: DataType) -> bool:
         """Whether T may be `dtype` (elementwise ops take vectors of what they take)."""
         return dtype.element.kind in _ACCEPTED[self.types]
@@ -134,7 +140,8 @@ _row("lane_id", "size", "This invocation's place in its subgroup: linear local i
 _row("subgroup_id", "size", "This subgroup's place in its workgroup: linear local id / 32.")
 _row("subgroup_size", "size", "Invocations of a subgroup: 32.")
 _row("num_subgroups", "size", "Subgroups of a workgroup.")
-_row("len", "len", "Elements of a buffer.", attrs=(Attr("buffer", "symbol"),))
+_row("len", "len", "Elements of a buffer, along a dimension where it has several.",
+     attrs=(Attr("buffer", "symbol"), Attr("dimension", "int", optional=True)))
 
 # --- integer and float arithmetic -----------------------------------------------------
 _int, _flt = "int", "float"
@@ -235,7 +242,7 @@ _row("insert", "insert", "The vector with one lane replaced.", attrs=_index)
 # --- memory ---------------------------------------------------------------------------
 _buffer = (Attr("buffer", "symbol"),)
 _ordered = (Attr("order", "word", ORDERS), *_buffer)
-_row("load", "load", "Read an element, or a vector of consecutive ones from index %i on.", effects="read",
+_row("load", "load", "Read an element, or a vector of consecutive ones of a row from index %i on.", effects="read",
      attrs=_buffer)
 _row("store", "store", "Write an element, or a vector to consecutive ones.", effects="write", attrs=_buffer)
 for _name, _doc, _types in (

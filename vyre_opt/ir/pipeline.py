@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .grids import Extent, Grid, evaluate, fold, lengths_of
+from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension, lengths_of
 from .literals import Literal
 from .text_form import TextForm
 
@@ -104,20 +104,27 @@ class Pipeline(TextForm):
     @property
     def extents(self) -> Iterator[Extent]:
         """All expressions of grids and sizes."""
-        yield from (buffer.size for buffer in self.buffers.values() if buffer.size is not None)
+        yield from (size for buffer in self.buffers.values() for size in buffer.sizes if size is not None)
         yield from (extent for stage in self.walk() if isinstance(stage, Launch) for extent in stage.grid)
 
     def fold_sizes(self, lengths: Mapping[str, int | None]) -> None:
         """Put numbers in place of known lengths in the sizes of buffers."""
         for buffer in self.buffers.values():
-            if buffer.size is not None and any(name in lengths for name in lengths_of(buffer.size)):
-                size = fold(buffer.size, lengths)
-                buffer.count, buffer.size = (size, None) if isinstance(size, int) else (None, size)
+            if any(name in lengths for size in buffer.sizes if size is not None for name in lengths_of(size)):
+                sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]
+                extents = zip(buffer.shape, sizes, strict=True)
+                buffer.shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
+                rest = tuple(None if isinstance(size, int) else size for size in sizes)
+                buffer.sizes = rest if any(rest) else ()
 
     @property
     def static_lengths(self) -> dict[str, int | None]:
-        """Elements of each buffer, None for an open size."""
-        return {name: buffer.count for name, buffer in self.buffers.items()}
+        """Elements of each buffer, None for an open size, and its extents (see grids.py)."""
+        lengths: dict[str, int | None] = {}
+        for name, buffer in self.buffers.items():
+            lengths[name] = buffer.count
+            lengths.update(lengths_by_dimension(name, buffer.shape))
+        return lengths
 
     def walk(self) -> Iterator[Stage]:
         """All stages in the order of the text; a repeat comes before its own stages."""

@@ -8,7 +8,7 @@ and the generic one, which spells every op alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
@@ -16,6 +16,7 @@ from .grids import Grid, params_of, show_extent
 from .literals import quote, show
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
+from .shapes import declared_shape
 from .types import DTYPE
 
 __all__ = ["canonical_text", "print_program"]
@@ -99,7 +100,7 @@ class Printer:
         self.lines.append(f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n")
         # type parameters first: buffers may be of them
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
-        self.lines += [_buffer(b) for b in self.declared(program.buffers)]
+        self.buffers(self.declared(program.buffers))
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is not DTYPE]
         self.params(program.params)
         if program.body.ops and (program.buffers or program.specs or program.params):
@@ -117,9 +118,9 @@ class Printer:
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
         # their sizes speak of those before them
-        has_sizes = any(b.size is not None for b in pipeline.buffers.values())
+        has_sizes = any(b.sizes for b in pipeline.buffers.values())
         ordered = list(pipeline.buffers.values()) if has_sizes else self.declared(pipeline.buffers)
-        self.lines += [_buffer(b) for b in ordered]
+        self.buffers(ordered)
         if has_sizes or any(name for extent in pipeline.extents for name in params_of(extent)):
             self.version = max(self.version, 2)
         self.params(pipeline.params)
@@ -127,6 +128,12 @@ class Printer:
             self.lines.append("\n")
         self.stages(pipeline.stages, "  ")
         self.lines.append("}\n")
+
+    def buffers(self, buffers: Iterable[Buffer]) -> None:
+        for buffer in buffers:
+            self.lines.append(_buffer(buffer))
+            if buffer.dimensions > 1:
+                self.version = max(self.version, 2)
 
     def params(self, params: Mapping[str, Param]) -> None:
         for param in self.declared(params):
@@ -159,6 +166,8 @@ class Printer:
         for op in ops:
             if op.definition.since > self.version:
                 self.version = op.definition.since
+            if op.definition.name == "len" and "dimension" in op.attrs:
+                self.version = max(self.version, 2)
             if op.regions or self.generic:
                 self.nested(op)
                 continue
@@ -224,13 +233,10 @@ def _dims(dims: Grid) -> str:
 
 
 def _buffer(buffer: Buffer) -> str:
-    count = (
-        buffer.count if buffer.count is not None else "?" if buffer.size is None else show_extent(buffer.size)
-    )
     access = f" {buffer.access}" if buffer.access else ""
     binding = "" if buffer.binding is None else f" binding({buffer.binding})"
     live = " live_in" * buffer.live_in + " live_out" * buffer.live_out
-    return f"  buffer @{buffer.name} : {buffer.dtype}[{count}]{access}{binding}{live}\n"
+    return f"  buffer @{buffer.name} : {buffer.dtype}[{declared_shape(buffer)}]{access}{binding}{live}\n"
 
 
 def _spec(spec: Spec) -> str:
@@ -268,6 +274,8 @@ def _generic_attrs(op: Op) -> str:
         return f" {{{', '.join(shown)}}}" if shown else ""
     shown = []
     for attr in op.definition.attrs:
+        if attr.optional and attr.name not in op.attrs:
+            continue
         value = op.attrs[attr.name]
         if attr.kind == "literal":
             text = show(value, op.results[0].type)

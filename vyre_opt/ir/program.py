@@ -9,7 +9,7 @@ keeps an op small and a rewrite linear.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -95,8 +95,19 @@ class Op:
 
     @property
     def index(self) -> Value:
-        """The element index of a load, store or atomic."""
-        return self.operands[1] if self.definition.format == "store" else self.operands[0]
+        """The element index of a load, store or atomic of a buffer of one dimension."""
+        (index,) = self.indices
+        return index
+
+    @property
+    def indices(self) -> tuple[Value, ...]:
+        """The indices of a load, store or atomic, one for each dimension of its buffer."""
+        format = self.definition.format
+        if format == "load":
+            return self.operands
+        if format == "store":
+            return self.operands[1:]
+        return self.operands[: -self.definition.atomic_values]
 
     def walk(self) -> Iterator[Op]:
         """This op, then every op inside its regions, in program order."""
@@ -131,25 +142,87 @@ class Block:
         return self.ops[-1] if self.ops and self.ops[-1].definition.is_terminator else None
 
 
-@dataclass(slots=True)
+Shape = tuple[int | None, ...]
+"""Extents of 1 to `MAX_DIMENSIONS` dimensions, in elements, the last one contiguous; None for an open one (`?`)."""
+
+MAX_DIMENSIONS = 3
+
+MAX_EXTENT = (1 << 31) - 1
+"""Of each dimension of a buffer that has several.  So an index that is in bounds is a number of 31 bits, whatever its
+type, and what is known of an index modulo 2^32 says which one it is."""
+
+
+@dataclass(slots=True, init=False)
 class Buffer:
     """A buffer of a program or a pipeline.
 
-    `count` is in elements, None for an open size (`?`).  `size`: in a pipeline, the elements of one of open size as an
-    expression of the lengths of buffers before it.  `access` is None only in a
+    `shape`: in elements, row-major.  `sizes`: in a pipeline, for each dimension of open extent its extent as an
+    expression of the lengths of buffers before it, or None; empty where there are none.  `access` is None only in a
     pipeline, where it may be left out.  A `read_write` buffer with neither live flag
     is transient: undefined on entry, unobservable after.
     """
 
     name: str
     dtype: DataType
-    count: int | None
+    shape: Shape
     access: AccessMode | None
     binding: int | None = None
     live_in: bool = False
     live_out: bool = False
     loc: Location | None = field(default=None, compare=False)
-    size: Extent | None = None
+    sizes: tuple[Extent | None, ...] = ()
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DataType,
+        shape: int | Sequence[int | None] | None,
+        access: AccessMode | None,
+        binding: int | None = None,
+        live_in: bool = False,
+        live_out: bool = False,
+        loc: Location | None = None,
+        size: Extent | None = None,
+        sizes: tuple[Extent | None, ...] = (),
+    ) -> None:
+        """`shape`: a number or None stands for one dimension, and so does `size`."""
+        self.name = name
+        self.dtype = dtype
+        self.shape = (shape,) if shape is None or isinstance(shape, int) else tuple(shape)
+        self.access = access
+        self.binding = binding
+        self.live_in = live_in
+        self.live_out = live_out
+        self.loc = loc
+        self.sizes = sizes if size is None else (size,)
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.shape)
+
+    @property
+    def count(self) -> int | None:
+        """All elements; None where an extent is open."""
+        total = 1
+        for extent in self.shape:
+            if extent is None:
+                return None
+            total *= extent
+        return total
+
+    @count.setter
+    def count(self, count: int | None) -> None:
+        """Make it a buffer of one dimension."""
+        self.shape = (count,)
+
+    def extent(self, dimension: int | None) -> int | None:
+        """What `len` gives: elements along a dimension, of None those of the only one; None where it is open."""
+        return self.shape[0 if dimension is None else dimension]
+
+    @property
+    def size(self) -> Extent | None:
+        """The expression of the extent of a buffer of one dimension."""
+        return self.sizes[0] if len(self.sizes) == 1 else None
 
     @property
     def size_bytes(self) -> int | None:

@@ -15,6 +15,7 @@ from .grids import FUNCTIONS, GridCall
 from .ops import NAMED_KERNELS, OPS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .program import (
+    MAX_DIMENSIONS,
     MAX_NESTING,
     NO_ATTRS,
     AccessMode,
@@ -165,12 +166,16 @@ class _Checker:
             what = f"buffer {_symbol(key)}"
             self.expect(buffer.name == key and self.name(key), f"the name of {what}", "its key", buffer.name)
             self.expect(isinstance(buffer.dtype, DataType), f"the type of {what}", "a DataType", buffer.dtype)
-            for part in ("count", "binding"):
-                value = getattr(buffer, part)
-                is_natural = value is None or (_is_int(value) and value >= 0)
-                self.expect(is_natural, f"the {part} of {what}", "an integer from 0, or None", value)
-            is_size = buffer.size is None or _is_extent(buffer.size)
-            self.expect(is_size, f"the size of {what}", "an integer or a GridCall, or None", buffer.size)
+            is_binding = _is_natural_or_none(buffer.binding)
+            self.expect(is_binding, f"the binding of {what}", "an integer from 0, or None", buffer.binding)
+            is_shape = isinstance(buffer.shape, tuple) and 1 <= len(buffer.shape) <= MAX_DIMENSIONS
+            is_shape = is_shape and all(map(_is_natural_or_none, buffer.shape))
+            wanted = f"1 to {MAX_DIMENSIONS} integers from 0, or None"
+            self.expect(is_shape, f"the shape of {what}", wanted, buffer.shape)
+            is_sizes = isinstance(buffer.sizes, tuple) and len(buffer.sizes) in (0, len(buffer.shape))
+            is_sizes = is_sizes and all(size is None or _is_extent(size) for size in buffer.sizes)
+            wanted = "an integer or a GridCall, or None, for each dimension"
+            self.expect(is_sizes, f"the sizes of {what}", wanted, buffer.sizes)
             is_mode = buffer.access is None or isinstance(buffer.access, AccessMode)
             self.expect(is_mode, f"the access of {what}", "an AccessMode or None", buffer.access)
             for part in ("live_in", "live_out"):
@@ -340,6 +345,10 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_natural_or_none(value: Any) -> bool:
+    return value is None or (_is_int(value) and value >= 0)
+
+
 def _is_dims(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 3 and all(map(_is_int, value))
 
@@ -348,7 +357,12 @@ def _is_extent(extent: object) -> bool:
     if not isinstance(extent, GridCall):
         return _is_int(extent)
     if extent.name in ("len", "param"):
-        return len(extent.args) == 1 and isinstance(extent.args[0], str)
+        name, *dimension = extent.args
+        return (
+            isinstance(name, str)
+            and len(dimension) <= (extent.name == "len")
+            and all(map(_is_int, dimension))
+        )
     return extent.name in FUNCTIONS and len(extent.args) == 2 and all(map(_is_extent, extent.args))
 
 

@@ -9,7 +9,8 @@ What holds of a verified module:
               their op gives; constants fit their types.
   Loops       bounds have the counter's type, an integer one; an int step is
               positive; carried values keep their type.
-  Buffers     an op names a declared buffer; loads need read access, stores write
+  Buffers     an op names a declared buffer, with an index for each of its 1 to 3
+              dimensions; loads need read access, stores write
               access, atomics both; element types agree; a `read` buffer is not
               live_out; bindings are unique and not on workgroup buffers; a
               workgroup buffer has a static size.
@@ -33,14 +34,26 @@ from collections.abc import Mapping
 
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
-from .grids import Extent, GridError, lengths_of, params_of
+from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
 from .literals import LiteralError, encode
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_aliasing, check_contents
-from .program import MAX_GRID, MAX_LANES, AccessMode, Buffer, Func, Module, Param, Program, Spec
+from .program import (
+    MAX_EXTENT,
+    MAX_GRID,
+    MAX_LANES,
+    AccessMode,
+    Buffer,
+    Func,
+    Module,
+    Param,
+    Program,
+    Spec,
+)
+from .shapes import shapes_differ
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
 from .uniformity import check_sync
 
@@ -150,7 +163,7 @@ class _ModuleChecker:
     def buffer(self, program: Program, buffer: Buffer) -> None:
         where, name = buffer.loc, f"buffer @{buffer.name}"
         self.size(buffer)
-        if buffer.size is not None:
+        if buffer.sizes:
             self.error(f"{name}: the size of a program's buffer is a number or ?", where, "write [?]")
         if buffer.access is None:
             self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
@@ -176,7 +189,11 @@ class _ModuleChecker:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
     def size(self, buffer: Buffer) -> None:
-        """Check that there can be so many bytes anywhere."""
+        """Check that there can be so many bytes anywhere, and so many elements along each dimension."""
+        for number, extent in enumerate(buffer.shape if buffer.dimensions > 1 else ()):
+            if extent is not None and extent > MAX_EXTENT:
+                message = f"buffer @{buffer.name} has {extent} elements along dimension {number}"
+                self.error(f"{message}; of several dimensions each has at most 2^31-1", buffer.loc)
         size, most = buffer.size_bytes, MAX_BYTES[buffer.access is AccessMode.WORKGROUP]
         if size is not None and size > most:
             message = (
@@ -259,13 +276,16 @@ class _ModuleChecker:
         """Sizes are of buffers that are declared before, and of whole numbers among the params."""
         before: list[str] = []
         for buffer in pipeline.buffers.values():
-            if buffer.size is not None and not self.holes.is_invalid(buffer):
-                for name in lengths_of(buffer.size):
+            for size in buffer.sizes if not self.holes.is_invalid(buffer) else ():
+                if size is None:
+                    continue
+                for name in lengths_of(size):
                     if name not in before and not self.holes.may_define(pipeline, name):
                         message = f"the size of @{buffer.name} is of @{name}, which is not declared before it"
                         at = buffer.loc.find(f"@{name}") if buffer.loc else None
                         self.error(message, at, suggest(name, before, "@"))
-                self.used_params(pipeline, buffer.size, buffer.loc)
+                self.used_params(pipeline, size, buffer.loc)
+                self.used_dimensions(pipeline, size, buffer.loc)
             before.append(buffer.name)
 
     def used_params(self, pipeline: Pipeline, extent: Extent, loc: Location | None) -> bool:
@@ -283,6 +303,26 @@ class _ModuleChecker:
                 error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
                 error.note(f"@{name} is declared here", param.loc)
         return bool(names)
+
+    def used_dimensions(self, pipeline: Pipeline, extent: Extent, loc: Location | None) -> bool:
+        """Check that each len in a grid or a size names a dimension where its buffer has several; whether all do."""
+        problems = 0
+        for name, number in dimensions_of(extent):
+            buffer = pipeline.buffers.get(name)
+            if buffer is None or self.holes.is_invalid(buffer):
+                continue
+            message = ""
+            if number is None and buffer.dimensions > 1:
+                message = (
+                    f"@{name} has {buffer.dimensions} dimensions: write len(@{name}, 0) for the first extent"
+                )
+            elif number is not None and not 0 <= number < buffer.dimensions:
+                message = f"@{name} has no dimension {number}; its last one is {buffer.dimensions - 1}"
+            if message:
+                problems += 1
+                at = loc.find(f"@{name}") if loc else None
+                self.error(message, at).note(f"@{name} is declared here", buffer.loc)
+        return not problems
 
     def unknown_name(
         self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
@@ -379,13 +419,14 @@ class _ModuleChecker:
         used = {name for extent in stage.grid for name in lengths_of(extent)}
         for name in sorted(used - pipeline.buffers.keys()):
             self.unknown_name(f"pipeline @{pipeline.name} has no buffer @{name}", stage, name, pipeline)
-        if sum(self.used_params(pipeline, extent, stage.loc) for extent in stage.grid):
+        dimensions = [self.used_dimensions(pipeline, extent, stage.loc) for extent in stage.grid]
+        if sum(self.used_params(pipeline, extent, stage.loc) for extent in stage.grid) or not all(dimensions):
             return
         buffers = [pipeline.buffers.get(name) for name in used]
         if any(b is None or b.count is None or self.holes.is_invalid(b) for b in buffers):
             return
         try:
-            grid = stage.workgroups({name: pipeline.buffers[name].count for name in used})
+            grid = stage.workgroups(pipeline.static_lengths)
         except GridError as problem:
             self.error(f"the grid has no value: {problem}", stage.loc)
             return
@@ -401,8 +442,8 @@ class _ModuleChecker:
             return
         if actual.dtype is not formal.dtype.bound:
             problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
-        elif formal.count is not None and actual.count is not None and actual.count != formal.count:
-            problem = f"has {actual.count} elements, @{formal.name} has {formal.count}"
+        elif differing := shapes_differ(actual, formal):
+            problem = differing
         elif actual.access is AccessMode.READ and formal.access is not AccessMode.READ:
             problem = f"is read-only, @{formal.name} is {formal.access}"
         if problem:

@@ -128,6 +128,9 @@ def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | 
         return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.name, buffer.loc)
     if buffer.count is None:
         return Refusal("open-size", f"{name} has an open size", buffer.name, buffer.loc)
+    if buffer.dimensions > 1:
+        message = f"{name} has {buffer.dimensions} dimensions: tiles are made of buffers of one"
+        return Refusal("dimensions", message, buffer.name, buffer.loc)
     if buffer.dtype.element_bytes is None:
         return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.name, buffer.loc)
     if buffer.size_bytes == 0:

@@ -173,7 +173,7 @@ class _Expander:
             op.loc = stage.loc
         if self.counts:
             for formal, actual in zip(program.bound_buffers, buffers, strict=False):
-                formal.count = actual.count
+                formal.shape = actual.shape
         self.module.add_before_pipelines(program)
         return program
 

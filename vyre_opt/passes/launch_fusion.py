@@ -43,7 +43,7 @@ from ..fusion.pair_legality import (
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
 from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
-from ..ir.grids import fold, lengths_of
+from ..ir.grids import fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Program
 from .manager import PassContext
@@ -200,8 +200,8 @@ class _Fuser:
         members, names = with_placeholders(group.members)
         lengths = windows.lengths
         canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
-        known = {placeholder(at): lengths[name] for at, name in enumerate(names)}
-        key = (members, tuple(known.values()), nodes[0].grid, group.barriers, tuple(canonical_tiles))
+        known = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
+        key = (members, tuple(sorted(known.items())), nodes[0].grid, group.barriers, tuple(canonical_tiles))
         if key not in self.drafts:
             program = join(
                 "draft", members, known, static_grid(nodes[0].grid), group.barriers, tiles=canonical_tiles
@@ -241,7 +241,8 @@ class _Fuser:
         members, names = with_placeholders(group.members)
         internal = [placeholder(names.index(name)) for name in group.internal]
         tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
-        known = tuple(lengths[name] for name in names)
+        own_lengths = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
+        known = tuple(sorted(own_lengths.items()))
         key = (members, known, group.nodes[0].grid, group.barriers, tuple(internal), tuple(tiles))
         if key in self.joined:
             program, own_names = self.joined[key]
@@ -317,7 +318,9 @@ def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:
     """Remove the launches and buffers that groups absorbed; lengths of such buffers in grids become numbers."""
     absorbed = {id(node.launch) for group in groups for node in group.nodes[1:]}
     dropped = {name for g in groups for name in (*g.internal, *(tile.buffer for tile in g.tiles))}
-    lengths = {name: pipeline.buffers.pop(name).count for name in dropped}
+    lengths = {key: length for key, length in pipeline.static_lengths.items() if key.split(",")[0] in dropped}
+    for name in dropped:
+        del pipeline.buffers[name]
     pipeline.fold_sizes(lengths)
 
     def remaining(stages: list[Stage]) -> list[Stage]:

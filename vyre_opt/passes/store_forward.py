@@ -12,6 +12,7 @@ What is known stays within a block: not into a loop or an `if`, nor past one tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -42,13 +43,20 @@ class StoreForward(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """`lanes` elements from `base + offset` on, the sum modulo `modulus`; a base of None is 0."""
+    """`lanes` elements from `base + offset` on, the sum modulo `modulus`; a base of None is 0.
 
-    base: Value | None
+    In a buffer of several dimensions, that is along the last one, and `base` also has the indices of the row.
+    """
+
+    base: Base
     offset: int
     lanes: int
     modulus: int
+    wraps: bool
 
+
+Base = object
+"""A value or None; of several dimensions, a tuple with those of each, and the constants of all but the last."""
 
 T = TypeVar("T")
 
@@ -60,7 +68,7 @@ class _Elements(Generic[T]):
     `by_base`: base value -> offset -> (lanes, note).  `widest`: the most lanes of any note.
     """
 
-    by_base: dict[Value | None, dict[int, tuple[int, T]]] = field(default_factory=dict)
+    by_base: dict[Base, dict[int, tuple[int, T]]] = field(default_factory=dict)
     widest: int = 1
 
     def get(self, place: _Place) -> T | None:
@@ -82,7 +90,7 @@ class _Elements(Generic[T]):
         for distance in range(1 - self.widest, place.lanes):
             at = place.offset + distance
             # base + offset wraps with the index type; a constant index is the number itself
-            at = at % place.modulus if place.base is not None else at
+            at = at % place.modulus if place.wraps else at
             if at in notes and (distance >= 0 or notes[at][0] > -distance):
                 del notes[at]
 
@@ -148,7 +156,7 @@ class _Forwarder(Walker):
 
     def forward(self, op: Op) -> bool:
         """Replace a load by the value it is known to give; False if that is not known."""
-        buffer, place = op.attrs["buffer"], self.place(op.operands[0], op.result)
+        buffer, place = op.attrs["buffer"], self.place(op.indices, op.result)
         elements = self.known.setdefault(buffer, _Elements())
         known = elements.get(place)
         # one buffer may be accessed by scalars and by vectors: `get` compares lanes, this the element type
@@ -170,8 +178,8 @@ class _Forwarder(Walker):
 
     def is_redundant(self, op: Op) -> bool:
         """Whether a store changes nothing; otherwise an unread store that it overwrites is removed."""
-        value, index = op.operands
-        buffer, place = op.attrs["buffer"], self.place(index, value)
+        value = op.operands[0]
+        buffer, place = op.attrs["buffer"], self.place(op.indices, value)
         elements = self.known.setdefault(buffer, _Elements())
         known = elements.get(place)
         if known is not None and known.value is value:
@@ -214,15 +222,22 @@ class _Forwarder(Walker):
 
     # --- indexes ------------------------------------------------------------------------
 
-    def place(self, index: Value, value: Value) -> _Place:
-        """The elements that a load or a store of `value` at `index` accesses."""
-        assert index.type.bits is not None
-        lanes, modulus = value.type.lanes, 1 << index.type.bits
+    def place(self, indices: Sequence[Value], value: Value) -> _Place:
+        """The elements that a load or a store of `value` at `indices` accesses."""
+        *outer, index = indices
+        modulus = 1 << (index.type.bits or 1)
+        base, offset = self.sum_of(index)
+        # rows whose indices are written in two ways count as different, of which nothing is known
+        row = tuple([self.sum_of(each) for each in outer])
+        return _Place((*row, base) if row else base, offset, value.type.lanes, modulus, base is not None)
+
+    def sum_of(self, index: Value) -> tuple[Value | None, int]:
+        """An index as a value, or None for 0, and a constant."""
         constant = constant_value(index)
         if constant is not None:
-            return _Place(None, constant, lanes, modulus)
+            return None, constant
         base, offset = self.sums.get(index, (index, 0))
-        return _Place(base, offset % modulus, lanes, modulus)
+        return base, offset % (1 << (index.type.bits or 1))
 
     def note_sum(self, op: Op) -> None:
         """Remember an index that is another one plus or minus a constant."""

@@ -8,7 +8,7 @@
 Loads move up to the first of their group, stores down to the last.  Each of these facts must
 hold, and a remark names the one that is missing:
 
-    neighbours   the indices differ by constants (`LinearAnalysis`), so they are known to differ
+    neighbours   the indices of the last dimension, in one row, differ by constants (`LinearAnalysis`), so they are known to differ
     alignment    the first index is a multiple of the lanes: the vector is aligned, buffers starting
                  at multiples of 16 bytes, and an index that wraps around wraps around between vectors
     one block    all of them run if one does, so the vector accesses no element that they do not
@@ -64,13 +64,16 @@ class VectorizeAccess(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The key that accesses of neighbours share: the buffer, and the index up to a constant."""
+    """The key that accesses of neighbours share: the buffer, and the index up to a constant; `row`: of the other
+    dimensions, and `length`: the elements of a row where it is known."""
 
     is_store: bool
     buffer: str
     dtype: DataType
     index: DataType
     terms: Terms
+    row: tuple[Value, ...] = ()
+    length: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -144,8 +147,11 @@ class _Vectorizer:
         buffer = self.program.buffers[op.attrs["buffer"]]
         if dtype is not buffer.dtype or not (dtype.is_int or dtype.is_float):
             return None, 0
-        terms, const = self.linear.of(op.index)
-        return _Base(op.name == "store", buffer.name, dtype, op.index.type, terms), const
+        *row, index = op.indices
+        terms, const = self.linear.of(index)
+        length = buffer.shape[-1] if row else None
+        base = _Base(op.name == "store", buffer.name, dtype, index.type, terms, tuple(row), length)
+        return base, const
 
     def end_groups_at_access(self, base: _Base, offset: int) -> None:
         """End the groups that may not move past this access of one scalar."""
@@ -154,7 +160,7 @@ class _Vectorizer:
             if other.buffer != base.buffer or not (other.is_store or base.is_store):
                 continue
             group = self.open[other]
-            is_comparable = (other.index, other.terms) == (base.index, base.terms)
+            is_comparable = (other.index, other.terms, other.row) == (base.index, base.terms, base.row)
             if not is_comparable:
                 self.end(group, f"a {verb} between them may be of the same element of @{base.buffer}")
             elif other.is_store and offset in group.by_offset:
@@ -217,7 +223,7 @@ class _Vectorizer:
     def fits(self, group: _Group, offset: int, lanes: int) -> bool:
         """Whether a vector of `lanes` may start at `offset`: aligned, and its index known in time."""
         first = group.by_offset[offset][0]
-        if lanes > 1 << self.linear.zeros(first.op.index):
+        if lanes > 1 << self.linear.zeros(first.op.indices[-1]) or not _rows_are_aligned(group.base, lanes):
             return False
         if group.base.is_store:  # goes down to the last store, where all indices are known
             return True
@@ -226,7 +232,7 @@ class _Vectorizer:
 
     def known_at(self, access: _Access, place: int) -> bool:
         """Whether the index of `access` is computed before `place` of its block."""
-        block, definition = self.places.get(access.op.index.owner, (None, 0))
+        block, definition = self.places.get(access.op.indices[-1].owner, (None, 0))
         return block is not access.block or definition < place
 
     # --- remarks -----------------------------------------------------------------------
@@ -243,7 +249,7 @@ class _Vectorizer:
             lanes_of=[[self.numbers[access.op] for access in same] for same in accesses],
             buffer=base.buffer,
             lanes=len(accesses),
-            multiple=1 << min(self.linear.zeros(first.index), 63),
+            multiple=1 << min(self.linear.zeros(first.indices[-1]), 63),
         )
 
     def remark_missing(self) -> None:
@@ -271,9 +277,18 @@ class _Vectorizer:
             return "the neighbours from a multiple on are no power of two, and one is left"
         if self.width < 2 * (one.group.base.dtype.size_bytes or self.width):
             return f"two of them are wider than width={self.width}"
-        if self.linear.zeros(one.op.index) == 0:
-            return f"%{one.op.index.name} is not known to be even, and a vector starts at a multiple of its lanes"
-        return f"%{one.op.index.name}, at which a vector would start, is computed after the first of them"
+        if not _rows_are_aligned(one.group.base, 2):
+            length = "not known" if one.group.base.length is None else "odd"
+            return f"rows of @{one.group.base.buffer} need not start at an even element: their length is {length}"
+        index = one.op.indices[-1]
+        if self.linear.zeros(index) == 0:
+            return f"%{index.name} is not known to be even, and a vector starts at a multiple of its lanes"
+        return f"%{index.name}, at which a vector would start, is computed after the first of them"
+
+
+def _rows_are_aligned(base: _Base, lanes: int) -> bool:
+    """Whether every row starts at a multiple of `lanes`, as a buffer of one dimension does."""
+    return not base.row or (base.length is not None and base.length % lanes == 0)
 
 
 def _named(op: Op) -> str:
@@ -284,7 +299,7 @@ def _vector_load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tupl
     """The place of the first load, and the ops for it: a vector's load, and each element extracted."""
     first = accesses[0][0].op
     vector = Value(first.result.name, DataType.vec(base.dtype, lanes))
-    ops = [Op(OPS["load"], (first.index,), (vector,), first.attrs, (), first.loc)]
+    ops = [Op(OPS["load"], first.indices, (vector,), first.attrs, (), first.loc)]
     ops += [
         Op(OPS["extract"], (vector,), access.op.results, {"index": lane}, (), access.op.loc)
         for lane, same in enumerate(accesses)
@@ -300,5 +315,5 @@ def _vector_store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tup
     values = tuple([store.operands[0] for store in stores])
     vector = Value(values[0].name, DataType.vec(base.dtype, lanes))
     packed = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
-    store = Op(OPS["store"], (vector, stores[0].index), (), stores[0].attrs, (), stores[0].loc)
+    store = Op(OPS["store"], (vector, *stores[0].indices), (), stores[0].attrs, (), stores[0].loc)
     return last.place, [packed, store]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Location
 from ..ir.program import Module, Program
+from ..ir.shapes import show_shape
 from .decisions import Decisions, MissedFusion, decisions, location_text, source_line
 from .drawing import drawing
 from .markup import Markup, concat, element
@@ -291,8 +292,7 @@ def _programs(module: Module) -> Markup:
         if not isinstance(item, Program):
             continue
         buffers = ", ".join(
-            f"@{b.name} : {b.dtype}[{'?' if b.count is None else b.count}] {b.access}"
-            for b in item.buffers.values()
+            f"@{b.name} : {b.dtype}[{show_shape(b.shape)}] {b.access}" for b in item.buffers.values()
         )
         size = " x ".join(map(str, item.workgroup))
         ops = str(sum(1 for _ in item.walk()))

@@ -156,10 +156,13 @@ class HostArrays:
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        plain = [a.array if isinstance(a, Operand) else a for a in arguments]
-        if self._prepared is not None:
+        plain = [_plain(a) for a in arguments]
+        prepared = self._prepared
+        if any(buffer.dimensions > 1 for buffer in program.bound_buffers):
+            prepared = getattr(self.dispatcher, "launch_of", None)
+        if prepared is not None:
             words = tuple(param_words(f"program @{program.name}", program.params, params).values())
-            outputs: list[Any] = self._prepared(program, module, settled=True)(plain, grid, scratch, words)
+            outputs: list[Any] = prepared(program, module, settled=True)(plain, grid, scratch, words)
             return outputs
         scalars = {"params": params} if params else {}  # a dispatcher of the caller's may know none
         outputs = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch, **scalars)
@@ -210,6 +213,13 @@ class HostArrays:
     ) -> FastCall | None:
         plan = getattr(self.dispatcher, "fast_call", None)
         return None if plan is None else plan(call, self, operands, results)
+
+
+def _plain(argument: Any) -> Any:
+    """An argument of `run` as dispatchers take it, in its shape."""
+    if not isinstance(argument, Operand):
+        return argument
+    return argument.array if len(argument.shape) == 1 else argument.array.reshape(argument.shape)
 
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}

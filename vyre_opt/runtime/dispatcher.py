@@ -113,9 +113,11 @@ class OutputAlloc:
     It saves copying contents that no program may read, and fits any buffer that is neither
     `read` nor `live_in`.  Elements of an output that the program does not write are 0 on the cpu, and on a GPU if
     its dispatcher zeroes memory, else undefined; `ref` fills them with bytes of 1, so that nobody takes them for zeros.
+    `shape`: the extents, for a buffer of several dimensions.
     """
 
     count: int
+    shape: tuple[int, ...] = ()
 
 
 class Dispatcher(Protocol):
@@ -151,8 +153,8 @@ class Dispatcher(Protocol):
         `specs`: values of specialization constants by name, in place of their defaults.
         `params`: values of runtime scalars by name; those with defaults may be left out.
 
-        Returns a fresh array for each buffer with `is_output`, in binding order: of shape
-        (count,), or (count, lanes) for vector elements.
+        Returns a fresh array for each buffer with `is_output`, in binding order: of the shape of
+        its buffer, and one dimension more for the lanes of vector elements.
 
         Raises BadInputs before anything is allocated or run, ProgramError for a program
         at fault, and BackendError for whatever else stops the dispatch.

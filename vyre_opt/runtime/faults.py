@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Dim3, Op, Program
+from ..ir.shapes import show_shape
 from .dispatcher import ProgramError
 
 __all__ = [
@@ -13,6 +16,8 @@ __all__ = [
     "fault",
     "invocation_name",
     "out_of_bounds",
+    "outside_of_shape",
+    "place_in",
     "signed",
     "trapped",
 ]
@@ -48,15 +53,49 @@ def describe(op: Op) -> str:
     return f"{op.name} @{name}" if name else op.name
 
 
+def place_in(indices: Sequence[int], shape: Sequence[int | None], covered: int = 1) -> str:
+    """`covered` elements of a row from an element on, in words: `index (3, 70), shape (8, 64)`; `?` for what is not known."""
+    if len(shape) == 1:
+        index = indices[0]
+        extent = f"elements {index} to {index + covered - 1}" if covered > 1 else f"index {index}"
+        return f"{extent}, length {shape[0]}"
+    at = f"index ({', '.join(map(str, indices))})"
+    if covered > 1:
+        at = f"elements ({', '.join(map(str, indices))}) to ({', '.join(map(str, (*indices[:-1], indices[-1] + covered - 1)))})"
+    return f"{at}, shape ({show_shape(shape)})"
+
+
 def out_of_bounds(
-    program: Program, op: Op, index: int, covered: int, length: int, invocation: str
+    program: Program,
+    op: Op,
+    indices: Sequence[int],
+    covered: int,
+    shape: Sequence[int | None],
+    invocation: str,
 ) -> ProgramError:
-    """The error of an access to `covered` elements from `index` on, in a buffer of `length` elements."""
+    """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
     name = op.attrs["buffer"]
-    extent = f"elements {index} to {index + covered - 1}" if covered > 1 else f"index {index}"
-    message = f"{op.name} out of bounds of @{name}: {extent}, length {length}, by {invocation}"
-    help = f"guard the access with a comparison against len @{name}"
+    message = f"{op.name} out of bounds of @{name}: {place_in(indices, shape, covered)}, by {invocation}"
+    lengths = ", ".join(f"len @{name}, {number}" for number in range(len(shape)))
+    help = f"guard the access with a comparison against {lengths if len(shape) > 1 else f'len @{name}'}"
     return fault("bounds", program, op, message, help=help)
+
+
+def outside_of_shape(
+    program: Program, trap: Op, words: Sequence[int], extents: Mapping[str, int], invocation: str
+) -> ProgramError:
+    """The error of a trap before an access to a buffer of several dimensions (see lowering/common/row_major.py).
+
+    `words`: the 64 bits of each index; `extents`: the values of the program's params, as far as they are known.
+    """
+    access: Op = trap.attrs["access"]
+    moved = access.operands[0] if access.name == "store" else access.results[0]
+    declared = trap.attrs["shape"]
+    shape = [extents.get(extent) if isinstance(extent, str) else extent for extent in declared]
+    pairs = zip(words, access.indices, strict=False)
+    indices = [signed(word) if index.type.is_signed else word for word, index in pairs]
+    lanes = program.buffers[access.attrs["buffer"]].dtype.lanes
+    return out_of_bounds(program, access, indices, moved.type.lanes // lanes, shape, invocation)
 
 
 def bad_step(program: Program, op: Op, step: int, invocation: str) -> ProgramError:

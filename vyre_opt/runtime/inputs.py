@@ -14,6 +14,7 @@ from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
 from .limits import check_workgroups
 from .params import param_words
+from .shapes import argument_shape
 
 MAX_GLOBAL_SIZE = 1 << 32
 _AXES = "xyz"
@@ -27,7 +28,7 @@ class CheckedCall:
     `arrays`: the storage of each bound buffer, flat over scalars.  It is the caller's own memory,
     never to be written, except for the buffers in `fresh`, whose storage is new and uninitialised.
     `specs`: every specialization constant of the program, encoded.  `params`: a word for each of its runtime
-    scalars, by name (see params.py).
+    scalars, by name (see params.py).  `shapes`: the extents of each buffer of several dimensions.
     """
 
     grid: Dim3
@@ -35,6 +36,7 @@ class CheckedCall:
     specs: dict[str, Any]
     fresh: frozenset[str] = frozenset()
     params: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def workgroups(self) -> int:
@@ -68,6 +70,8 @@ class Parameter:
 
     def take(self, arg: Any, empty: Empty = np.empty) -> np.ndarray:
         """The storage of an argument, flat over scalars; `empty` allocates an `OutputAlloc`.  Raises BadInputs."""
+        if self.buffer.dimensions > 1:
+            self.shape_of(arg)
         if isinstance(arg, np.ndarray):
             flat = self._array(arg)
         elif isinstance(arg, OutputAlloc):
@@ -82,6 +86,10 @@ class Parameter:
             count = flat.size // self.lanes
             raise BadInputs(f"{self.where}: {count} elements given, the {self.owner} declares {self.count}")
         return flat
+
+    def shape_of(self, arg: Any) -> tuple[int, ...]:
+        """The extents of an argument for a buffer of several dimensions, checked.  Raises BadInputs."""
+        return argument_shape(self.buffer, arg, self.where)
 
     def _array(self, arg: np.ndarray) -> np.ndarray:
         stored, lanes = self.stored, self.lanes
@@ -163,7 +171,12 @@ def check_call(
     check_inputs(program, inputs)
     arrays = {p.buffer.name: p.take(arg) for p, arg in zip(parameters, inputs, strict=True)}
     fresh = [p.buffer.name for p, arg in zip(parameters, inputs, strict=True) if isinstance(arg, OutputAlloc)]
-    return CheckedCall(call.grid, arrays, call.specs, frozenset(fresh), call.params)
+    shapes = {
+        p.buffer.name: p.shape_of(arg)
+        for p, arg in zip(parameters, inputs, strict=True)
+        if p.buffer.dimensions > 1
+    }
+    return CheckedCall(call.grid, arrays, call.specs, frozenset(fresh), call.params, shapes)
 
 
 def check_inputs(program: Program, inputs: Any) -> None:

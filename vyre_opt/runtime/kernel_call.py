@@ -13,6 +13,7 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import DispatcherLike, OutputAlloc
+from .params import Words
 from .signatures import signature_of
 
 __all__ = [
@@ -63,6 +64,7 @@ class KernelCall:
     `shape`: of the only result; `like`: the input whose library and element type it has.
     `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
     `clears`: whether new results are zeroed, since the program may not write every element of them.
+    `words`: of runtime scalars, behind those that a call has (see row_major.py).
     """
 
     program: Program
@@ -73,6 +75,7 @@ class KernelCall:
     module: Module | None = None
     general: Callable[[], KernelCall] | None = None
     clears: bool = False
+    words: Words = ()
 
     @property
     def allocated_results(self) -> list[int]:

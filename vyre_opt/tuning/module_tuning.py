@@ -154,4 +154,4 @@ def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None)
 
 
 def _sized(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
-    return replace(buffer, count=sizes.get(buffer.name, buffer.count))
+    return replace(buffer, shape=(sizes.get(buffer.name, buffer.count),))

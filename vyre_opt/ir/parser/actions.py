@@ -14,13 +14,25 @@ from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..grids import Extent, GridCall
 from ..literals import Literal, LiteralError, encode
 from ..pipeline import Pipeline
-from ..program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
+from ..program import (
+    MAX_DIMENSIONS,
+    AccessMode,
+    Block,
+    Buffer,
+    Func,
+    Module,
+    Op,
+    Param,
+    Program,
+    Spec,
+    Value,
+)
 from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
 from .scopes import Symbol
 from .stage_actions import StageActions
 
 FORMAT_VERSIONS = ("1", "2")
-"""2 has runtime scalars; a text of either version may use what both have."""
+"""2 has runtime scalars and buffers of several dimensions; a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
 
@@ -168,14 +180,15 @@ class ModuleActions(StageActions):
         end: int,
         symbol: Symbol,
         dtype: DataType,
-        count: Extent | None,
+        counts: list[Extent | None],
         flags: list[tuple[str, Any, int, int]] | None = None,
     ) -> Buffer:
         loc = Location(self.source, place, end)
-        size = count if isinstance(count, GridCall) else None
-        buffer = Buffer(
-            symbol[0], dtype, None if isinstance(count, GridCall) else count, None, loc=loc, size=size
-        )
+        shape = [None if isinstance(count, GridCall) else count for count in counts]
+        sizes = tuple(count if isinstance(count, GridCall) else None for count in counts)
+        if len(counts) > MAX_DIMENSIONS:
+            self.error(f"a buffer has 1 to {MAX_DIMENSIONS} dimensions, not {len(counts)}", place, end)
+        buffer = Buffer(symbol[0], dtype, shape, None, loc=loc, sizes=sizes if any(sizes) else ())
         seen: set[str] = set()
         for flag, argument, at, stop in flags or ():
             if flag in seen:
@@ -187,6 +200,11 @@ class ModuleActions(StageActions):
             self.holes.mark_invalid(buffer)
         self.last_buffer = self.declared[symbol[0]] = buffer
         return buffer
+
+    def counts(
+        self, place: int, end: int, first: Extent | None, rest: list[Extent | None] | None = None
+    ) -> list[Extent | None]:
+        return [first, *(rest or ())]
 
     def count(self, place: int, end: int, text: str) -> int:
         number = self.integer(place, end, text)

@@ -82,7 +82,8 @@ class GenericActions(ControlActions):
                     built[key] = _generic_attr(expected[key].kind, value, dtype)
             except (Malformed, LiteralError, TypeError, ValueError) as error:
                 self.error(f"{row.name}: attribute {key}: {error}", loc.start, loc.end)
-        missing = [key for key in expected if key not in built and key not in attrs]
+        required = [attr.name for attr in row.attrs if not attr.optional]
+        missing = [key for key in required if key not in built and key not in attrs]
         if missing:
             self.error(f"{row.name}: attribute {missing[0]} is missing", loc.start, loc.end)
         return built or NO_ATTRS

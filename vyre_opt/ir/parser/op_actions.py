@@ -66,18 +66,29 @@ class OpActions(Scopes):
     def access_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
         return "symbol", (), symbol[0]
 
-    def access_load(self, place: int, end: int, symbol: Symbol, index: str) -> tuple[Any, ...]:
-        return "load", [self.use(index, symbol[1].end + 1)], symbol[0]
+    def access_dimension(self, place: int, end: int, symbol: Symbol, number: str) -> tuple[Any, ...]:
+        return "dimension", (), symbol[0], self.integer(place, end, number)
+
+    def indices(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[Value]:
+        names, at, values = (first, *(rest or ())), place, []
+        for name in names:
+            at = self.source.text.find(name, at)
+            values.append(self.use(name, at))
+            at += len(name)
+        return values
+
+    def access_load(self, place: int, end: int, symbol: Symbol, indices: list[Value]) -> tuple[Any, ...]:
+        return "load", indices, symbol[0]
 
     def access_atomic(
-        self, place: int, end: int, symbol: Symbol, index: str, values: list[Value]
+        self, place: int, end: int, symbol: Symbol, indices: list[Value], values: list[Value]
     ) -> tuple[Any, ...]:
-        return "atomic", [self.use(index, symbol[1].end + 1), *values], symbol[0]
+        return "atomic", [*indices, *values], symbol[0], len(indices)
 
     def access_store(
-        self, place: int, end: int, values: list[Value], symbol: Symbol, index: str
+        self, place: int, end: int, values: list[Value], symbol: Symbol, indices: list[Value]
     ) -> tuple[Any, ...]:
-        return "store", [*values, self.use(index, symbol[1].end + 1)], symbol[0]
+        return "store", [*values, *indices], symbol[0], len(indices)
 
     def access_lane(self, place: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
         return "lane", values, self.integer(place, end, index)

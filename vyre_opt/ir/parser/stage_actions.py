@@ -70,10 +70,12 @@ class StageActions(GenericActions):
     ) -> Extent:
         args = (first, *(rest or ()))
         if name == "len":
-            if len(args) != 1 or not isinstance(first, GridCall) or first.name != "param":
-                self.error("len takes a buffer", place, end, help="write len(@buffer)")
+            is_buffer = isinstance(first, GridCall) and first.name == "param"
+            if len(args) > 2 or not is_buffer or not all(isinstance(arg, int) for arg in args[1:]):
+                self.error("len takes a buffer", place, end, help="write len(@buffer), or len(@buffer, 1)")
                 return 1
-            return GridCall("len", first.args)
+            assert isinstance(first, GridCall)
+            return GridCall("len", (*first.args, *args[1:]))
         if name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
             help = self.advice(name, "extent", known) or f"there are {', '.join(known)}"

@@ -3,7 +3,8 @@
 Each has a certificate, as data.
 
     claim: in_bounds   index, low, high, no_wrap   the index as an integer expression; facts whose sum it exceeds, and
-                                                   the same of what is left of the buffer behind the access
+                                                   the same of what is left of the buffer behind the access; one for
+                                                   each `dimension` of a buffer that has several
     claim: no_guard    operand, lanes              least and largest divisor or amount, in the lanes that a CPU computes
                                                    together; no lanes for a GPU, where those that come to it count
 
@@ -39,20 +40,21 @@ def certificates(program: Program) -> Iterator[tuple[Op, dict[str, Any]]]:
     computed = ((whole.operands.lanes, whole), (None, proofs.forms))
     for op in ops:
         facts: dict[str, Any] = {"program": program.name, "op": numbers[op]}
-        proof = proofs.proven.get(op)
-        if proof is not None:
+        along = proofs.proven.get(op, ())
+        for dimension, proof in enumerate(along):
             yield (
                 op,
                 {
                     "claim": "in_bounds",
                     **facts,
+                    **({"dimension": dimension} if len(along) > 1 else {}),
                     "index": str(proof.index),
                     "low": _sum(proof.low, numbers),
                     "high": _sum(proof.high, numbers),
                     "no_wrap": _sum(proof.no_wrap, numbers),
                 },
             )
-        elif op.name in GUARDED and op.result.type.is_int:
+        if not along and op.name in GUARDED and op.result.type.is_int:
             for lanes, forms in computed:
                 if not needs_guard(op, forms):
                     operand = list(forms.range(op.operands[1]))

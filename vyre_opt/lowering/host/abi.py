@@ -20,9 +20,9 @@ __all__ = ["ENTRY", "FAULT_WORDS", "PATIENCE", "ROUNDS_WORD", "STOP_WORD", "YIEL
 
 ENTRY = "vyre_run"
 
-FAULT_WORDS = ("found", "op", "workgroup", "lane", "index")
+FAULT_WORDS = ("found", "op", "workgroup", "lane", "index", "index_1", "index_2")
 """The i64 words of a fault record: whether there is one, the op's number in `Program.walk()`, linear
-workgroup id, linear local id, and the index."""
+workgroup id, linear local id, and the index, along each dimension."""
 
 STOP_WORD, ROUNDS_WORD, YIELD_WORD = range(len(FAULT_WORDS), len(FAULT_WORDS) + 3)
 """The words of `status` behind the fault record.

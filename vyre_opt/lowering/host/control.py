@@ -275,7 +275,10 @@ def while_(emitter: SubgroupEmitter, op: Op) -> None:
 
 
 def trap(emitter: SubgroupEmitter, op: Op) -> None:
-    emitter.builder.fault(op, emitter.first_active_lane())
+    lane, builder = emitter.first_active_lane(), emitter.builder
+    kind = WIDE.of("i64")
+    indices = [emitter.w.emit(f"extractelement {kind} {emitter.lane(v)}, i64 {lane}") for v in op.operands]
+    builder.fault(op, lane, *indices)
     emitter.w.start(emitter.w.label("after"))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ir.ops import SUBGROUP_SIZE
-from ...ir.program import Op, Program, Value
+from ...ir.program import MAX_DIMENSIONS, Op, Program, Value
 from ..common.lane_shape import LaneShape
 from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
@@ -129,12 +129,14 @@ class FunctionBuilder:
         w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
         w.start(end)
 
-    def fault(self, op: Op, lane: str, index: str = "0") -> None:
-        """Record that `op` faulted in `lane` of the subgroup (i64), and return; ends the block."""
+    def fault(self, op: Op, lane: str, *indices: str) -> None:
+        """Record that `op` faulted in `lane` of the subgroup (i64), with indices (i64), and return; ends the block."""
         w = self.w
         base = w.emit(f"zext i32 {self.linear} to i64")
         local = w.emit(f"add i64 {base}, {lane}")
-        where = f"i64 {self.numbers[op]}, i64 {self.group}, i64 {local}, i64 {index}"
+        words = (*indices, *["0"] * (MAX_DIMENSIONS - len(indices)))
+        index = ", ".join(f"i64 {word}" for word in words)
+        where = f"i64 {self.numbers[op]}, i64 {self.group}, i64 {local}, {index}"
         w.line(f"call void @vyre.fault(ptr %status, {where})")
         w.branch("exit")
 

@@ -34,6 +34,8 @@ from ...ir.uniformity import Level
 __all__ = ["LaneFacts"]
 
 _UNIFORM = 0
+MAX_STRIDE = 1 << 24
+"""Of an index that is in bounds: below it no lane's distance from another one comes near 2^31."""
 _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
 
 
@@ -186,6 +188,8 @@ class LaneFacts:
         source, target = op.operands[0].type, op.results[0].type
         if not source.is_int:
             return None
+        if op.attrs.get("in_bounds"):  # see lowering/common/row_major.py
+            return stride if 0 <= stride < MAX_STRIDE else None
         bits = source.bits or 0
         if (target.bits or 0) <= bits:
             return stride

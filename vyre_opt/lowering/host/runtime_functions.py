@@ -33,7 +33,7 @@ __all__ = [
 
 
 def define_fault(module: ModuleText) -> None:
-    """Define `vyre.fault(record, op, workgroup, lane, index)`, which fills in a fault record."""
+    """Define `vyre.fault`, which takes a record and the words of FAULT_WORDS after the first, and fills it in."""
     names = [f"%{word}" for word in FAULT_WORDS[1:]]
     lines = ["  store i64 1, ptr %record"]
     for number, name in enumerate(names, 1):
@@ -59,7 +59,7 @@ def fault_lane(builder: FunctionBuilder, op: Op, indices: str, bits: str) -> Non
   %index = extractelement {wide} %indices, i32 %low
   %at = add i32 %linear, %low
   %lane = zext i32 %at to i64
-  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %lane, i64 %index)
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %lane, i64 %index, i64 0, i64 0)
   ret void
 }}""",
         )
@@ -80,7 +80,7 @@ found:
   %lane32 = trunc i64 %lane to i32
   %at = add i32 %linear, %lane32
   %who = zext i32 %at to i64
-  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place)
+  call void @vyre.fault(ptr %record, i64 %op, i64 %workgroup, i64 %who, i64 %place, i64 0, i64 0)
   ret i1 true"""
         loop = _lane_loop("  ret i1 false", step, branches=True)
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])

@@ -44,7 +44,10 @@ RECORD_BYTES = 80
 
      0  site, 0 if there is no fault     32  index     56  address of a copy of the first 56 bytes, or 0
      4  workgroup x y z, local x y z     40  length    64  address of a word that is set to 1 with the copy
-    28  nothing                          48  call      72  nothing
+    28  third index                      48  call      72  nothing
+
+Of an access to a buffer of several dimensions, the place of the length has the second index, and the third one is the
+low half of that.
 """
 
 _RECORD = struct.Struct("<8I3Q")
@@ -94,6 +97,12 @@ class Fault:
     index: int
     length: int
     call: int = 0
+    third: int = 0
+
+    @property
+    def indices(self) -> tuple[int, int, int]:
+        """The words of the indices of a trap that is an access out of bounds (see row_major.py)."""
+        return self.index, self.length, self.third
 
 
 @dataclass(slots=True)
@@ -121,5 +130,5 @@ def storage_buffers(program: Program) -> list[Buffer]:
 
 def read_record(raw: bytes) -> Fault | None:
     """The fault that a record holds; None if its first word is 0."""
-    site, wx, wy, wz, lx, ly, lz, _, index, length, call = _RECORD.unpack(raw[: _RECORD.size])
-    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length, call) if site else None
+    site, wx, wy, wz, lx, ly, lz, third, index, length, call = _RECORD.unpack(raw[: _RECORD.size])
+    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length, call, third) if site else None

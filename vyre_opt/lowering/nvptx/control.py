@@ -153,7 +153,9 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
 
 def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     """Ops after a trap in its block are unreachable, but still need a block to be written to."""
-    emitter.fault(op, "trap")
+    # of an access that is out of bounds, its indices
+    first, second, third = (*(emitter.scalar(value) for value in op.operands), "0", "0", "0")[:3]
+    emitter.fault(op, "trap", first, second, last=third)
     emitter.w.start(emitter.w.label("dead"))
 
 

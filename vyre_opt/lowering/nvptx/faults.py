@@ -18,7 +18,7 @@ from .function_emitter import FunctionEmitter
 __all__ = ["fault_blocks", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
-INDEX, LENGTH, CALL, COPY, FLAG = 32, 40, 48, 56, 64
+THIRD, INDEX, LENGTH, CALL, COPY, FLAG = 28, 32, 40, 48, 56, 64
 """Offsets in a record; see abi.py."""
 
 POINTER = "ptr addrspace(1)"
@@ -33,10 +33,17 @@ def fault_blocks(emitter: FunctionEmitter) -> None:
     loop at different turns meet again: they would do shuffles and barriers behind the loop apart, with wrong results.
     """
     w = emitter.w
-    for label, site, index, length in emitter.faults:
+    for label, site, index, length, last in emitter.faults:
         _define_record(emitter)
         w.start(label)
-        values = [(POINTER, "%status"), ("i64", "%call"), ("i32", site), ("i64", index), ("i64", length)]
+        values = [
+            (POINTER, "%status"),
+            ("i64", "%call"),
+            ("i32", site),
+            ("i64", index),
+            ("i64", length),
+            ("i64", last),
+        ]
         w.line(f"call void @{RECORD}({', '.join(f'{kind} {value}' for kind, value in values)})")
         _exit(w)
 
@@ -58,6 +65,8 @@ def _define_record(emitter: FunctionEmitter) -> None:
     w.start("record")
     ids = [w.call(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", []) for name in _WORDS]
     fields = [("i32", word, 4 * number) for number, word in enumerate(ids, 1)]
+    third = w.emit("trunc i64 %last to i32")
+    fields += [("i32", third, THIRD)]
     fields += [("i64", "%index", INDEX), ("i64", "%length", LENGTH), ("i64", "%call", CALL)]
     _write(w, "%status", fields)
     copy, flag = (w.emit(f"load i64, {POINTER} {_at(w, '%status', at)}, align 8") for at in (COPY, FLAG))
@@ -73,7 +82,7 @@ def _define_record(emitter: FunctionEmitter) -> None:
     w.fall_into("end")
     w.line("ret void")
     body = "\n".join(w.lines)
-    params = f"{POINTER} %status, i64 %call, i32 %site, i64 %index, i64 %length"
+    params = f"{POINTER} %status, i64 %call, i32 %site, i64 %index, i64 %length, i64 %last"
     text.define(RECORD, f"define internal void @{RECORD}({params}) noinline cold {{\nentry:\n{body}\n}}")
 
 

@@ -88,7 +88,7 @@ class FunctionEmitter:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
-        self.faults: list[tuple[str, str, str, str]] = []
+        self.faults: list[tuple[str, str, str, str, str]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""
 
@@ -134,14 +134,18 @@ class FunctionEmitter:
         self.fault(op, kind, index, length, width)
         self.w.start(passing)
 
-    def fault(self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1) -> None:
-        """Record a fault and end the invocation; the caller must start a new block next."""
-        self.branch_to_fault(str(self.fault_site(op, kind, width)), index, length)
+    def fault(
+        self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1, *, last: str = "0"
+    ) -> None:
+        """Record a fault and end the invocation; the caller must start a new block next.
 
-    def branch_to_fault(self, site: str, index: str, length: str) -> None:
+        `last`: an i64 of which the low half is recorded."""
+        self.branch_to_fault(str(self.fault_site(op, kind, width)), index, length, last)
+
+    def branch_to_fault(self, site: str, index: str, length: str, last: str = "0") -> None:
         """Write the branch to a fault block of its own."""
         label = self.w.label("faulted")
-        self.faults.append((label, site, index, length))
+        self.faults.append((label, site, index, length, last))
         self.w.branch(label)
 
     def fault_site(self, op: Op, kind: str, width: int = 1) -> int:

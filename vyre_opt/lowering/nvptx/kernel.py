@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ...analysis.alignment import Alignment
@@ -18,6 +18,7 @@ from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
 from ..common.print_records import with_print_records
+from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
@@ -51,13 +52,18 @@ class LoweredModule:
     is_flat: bool
 
 
+def _of_rows(program: Program, bounds: str) -> Program:
+    """The program over buffers of one dimension."""
+    return row_major(program, bounds).program if has_rows(program) else program
+
+
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
     """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.
 
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    units = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
+    units = [replace(unit, program=with_print_records(_of_rows(unit.program, bounds))) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()

@@ -20,6 +20,7 @@ from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
 from ..params import Words
+from ..row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
 from . import output_memory, threads
 from .compiler import compile_program
 from .jit import Host
@@ -62,6 +63,7 @@ class CpuDispatcher:
         A launch keeps both alive, so no other object can get their ids while it is here.
         """
         self._lock = threading.Lock()
+        self.rows = RowMajorPrograms()
 
     def dispatch(
         self,
@@ -76,7 +78,28 @@ class CpuDispatcher:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         words = tuple(check_params(program, params).values())
-        return self.prepared(program, module, specs)(inputs, grid, scratch, words)
+        return self.launch_of(program, module, specs)(inputs, grid, scratch, words)
+
+    def launch_of(
+        self,
+        program: Program,
+        module: Module | None = None,
+        specs: Mapping[str, Any] | None = None,
+        *,
+        settled: bool = False,
+    ) -> Callable[..., list[np.ndarray]]:
+        """`prepared`, for programs whose buffers may have several dimensions."""
+        if not has_rows(program):
+            return self.prepared(program, module, specs, settled=settled)
+        rows = self.rows.of(program, settled)
+        launch = self.prepared(rows.program, module, specs, settled=True)
+
+        def run(inputs: Sequence[Any], grid: Any, scratch: Scratch | None, words: Words) -> list[np.ndarray]:
+            shapes = argument_shapes(program, inputs)
+            outputs = launch(list(inputs), grid, scratch, (*words, *rows.words(shapes)))
+            return shaped_outputs(program, shapes, outputs)
+
+        return run
 
     def prepared(
         self,
@@ -91,6 +114,7 @@ class CpuDispatcher:
         `settled`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
         """
+        assert not has_rows(program), "launch_of makes it row-major first"
         values = check_declarations(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
         cached = self._launches.get(key)
@@ -117,6 +141,7 @@ class CpuDispatcher:
         """See `ArrayBackend.fast_call`."""
         from .fast_call import fast_call
 
+        call = self.rows.call(call, [operand.shape for operand in operands])
         return fast_call(
             self.prepared(call.program, call.module, settled=True), call, backend, operands, results
         )
@@ -131,6 +156,10 @@ class CpuDispatcher:
         params: Words = (),
     ) -> Callable[[], None]:
         """See `HostRunner`."""
+        if has_rows(program):
+            rows = self.rows.of(program, settled=True)
+            shapes = {name: held.shape for name, held in memory.items()}
+            program, params = rows.program, (*params, *rows.words(shapes))
         launch = self.prepared(program, module, settled=True)
         bound = [memory[p.buffer.name].array for p in launch.parameters]
         launch.prepare(grid)
@@ -141,5 +170,6 @@ class CpuDispatcher:
         from ..pipelines.zeroed import zeroed_buffers
         from .pipeline_call import CpuRunner
 
+        plan = self.rows.plan(plan)
         filled = zeroed_buffers(plan)
         return CpuRunner(plan, self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self)

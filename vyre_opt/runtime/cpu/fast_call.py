@@ -112,6 +112,7 @@ class CpuCall:
         "_results",
         "_storage",
         "_touched",
+        "_words",
         "_workers",
         "fits",
     )
@@ -125,6 +126,7 @@ class CpuCall:
         results: Sequence[Any],
     ) -> None:
         self._launch = (launch, launch.prepare(call.grid))
+        self._words = call.words
         self._workers = backend.workers
         self._pointers = [pointer_of(operand.owner) for operand in operands]
         copies: list[tuple[Callable[[], Any], Pointer]] = []
@@ -204,12 +206,14 @@ class CpuCall:
         for number, source, size in self._copies:
             target = self._makers[number][1](results[number])
             threads.copy_bytes(target, pointers[source](arrays[source]), size, self._workers)
+        if self._words:
+            params = (*params, *self._words)
         if params:
             self._launch[0].set_params(run.runner, params)
         fault = run.sequence.run()
         if fault is not None:  # the run is dropped, since nothing clears its fault records
             launch, grid = self._launch
-            raise launch.error(fault[1], grid, self._counts)
+            raise launch.error(fault[1], grid, self._counts, params)
         if run.runner.kept_bytes + run.storage_bytes <= MAX_KEPT_BYTES:
             self._idle.append(run)
         del results[self._count :]

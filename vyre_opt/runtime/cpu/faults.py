@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
-from ..faults import asserted, bad_step, invocation_name, out_of_bounds, signed, trapped
+from ..faults import (
+    asserted,
+    bad_step,
+    invocation_name,
+    out_of_bounds,
+    outside_of_shape,
+    signed,
+    trapped,
+)
 
 __all__ = ["error_of"]
 
 
 def error_of(
-    program: Program, flat: Program, record: Sequence[int], grid: Dim3, counts: dict[str, int]
+    program: Program,
+    flat: Program,
+    record: Sequence[int],
+    grid: Dim3,
+    counts: Mapping[str, int],
+    words: Mapping[str, int],
 ) -> ProgramError:
     """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `flat`: the program as it was lowered,
-    whose ops the record numbers.  `counts`: elements of each buffer."""
-    _, number, group, lane, index = record
+    whose ops the record numbers.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name."""
+    _, number, group, lane, *indices = record
     op = next(op for place, op in enumerate(flat.walk()) if place == number)
     invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
     if op.name == "trap":
+        if "access" in op.attrs:
+            return outside_of_shape(program, op, indices, words, invocation)
         return trapped(program, op, invocation)
     if op.name == "assert":
         return asserted(program, op, invocation)
+    index = indices[0]
     if op.name == "for":
         return bad_step(program, op, signed(index), invocation)
     name = op.attrs["buffer"]
@@ -30,4 +46,4 @@ def error_of(
     covered = value.type.lanes // program.buffers[name].dtype.lanes
     # the record has 64 bits whatever the type: a u64 of 2^63 or more must not come out negative
     index = signed(index) if at.type.is_signed else index
-    return out_of_bounds(program, op, index, covered, counts[name], invocation)
+    return out_of_bounds(program, op, (index,), covered, (counts[name],), invocation)

@@ -143,7 +143,7 @@ class CompiledLaunch:
                 self._keep(key, runner)
             return
         # the runner is dropped, since nothing clears its fault records
-        raise self.error(record, grid, code.counts(arrays))
+        raise self.error(record, grid, code.counts(arrays), params)
 
     def _clear(
         self, inputs: Sequence[Any], bound: Sequence[np.ndarray], grid: Dim3, counts: Sequence[int]
@@ -169,11 +169,16 @@ class CompiledLaunch:
         """For each argument of the code, the index among the bound buffers, or the buffer if it is not bound."""
         return self._loaded().order
 
-    def error(self, record: list[int], grid: Dim3, counts: Sequence[int]) -> ProgramError:
-        """The error of a fault record.  `counts`: the number of elements of each argument of the code."""
+    def error(
+        self, record: list[int], grid: Dim3, counts: Sequence[int], params: Sequence[int | str] = ()
+    ) -> ProgramError:
+        """The error of a fault record.  `counts`: the number of elements of each argument of the code; `params`: the
+        words of the run, as far as they are known."""
         extents = dict(zip(self._loaded().object_code.host_code.buffers, counts, strict=True))
         extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
-        return error_of(self.program, flat_program(self.program, self.module), record, grid, extents)
+        named = zip(sorted(self.program.params), params, strict=False)
+        words = {name: word for name, word in named if isinstance(word, int)}
+        return error_of(self.program, flat_program(self.program, self.module), record, grid, extents, words)
 
     def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
         """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""

@@ -198,7 +198,7 @@ class CpuPipelineCall:
                     place, record = fault
                     step, inner = part.sources[place]
                     launch = self._launches[step]
-                    error = launch.error(record, step.grid, self._counts(step, launch))
+                    error = launch.error(record, step.grid, self._counts(step, launch), step.params)
                     raise located(error, self._plan, step, (*rounds, *inner))
             else:
                 for number in range(part.times):

@@ -12,8 +12,10 @@ from ...ir.diagnostics import Diagnostic
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import fits_buffer, new_storage
 from ..dispatcher import BackendError, ProgramError, Scratch
+from ..faults import place_in
 from ..inputs import Empty
 from ..params import NO_PARAMS, Words
+from ..shapes import array_of, place_of
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
 from .watch import Watch
 
@@ -25,11 +27,12 @@ class HostMemory:
     """The storage of a pipeline's buffer.
 
     `array`: flat over scalars.  `written`: for each scalar, whether it is initialised; None if all
-    are, or if that is not tracked.
+    are, or if that is not tracked.  `shape`: the extents; empty for one dimension.
     """
 
     array: np.ndarray
     written: np.ndarray | None = None
+    shape: tuple[int, ...] = ()
 
 
 Rounds = tuple[tuple[int, int], ...]
@@ -113,7 +116,8 @@ class _HostRun:
             array = value
         is_initialised = buffer.access is AccessMode.READ or buffer.live_in
         tracks = self.runner.tracked and not is_initialised
-        return HostMemory(array, np.zeros(len(array), np.bool_) if tracks else None)
+        shape = tuple(extent or 0 for extent in buffer.shape) if buffer.dimensions > 1 else ()
+        return HostMemory(array, np.zeros(len(array), np.bool_) if tracks else None, shape)
 
     def _allocate(self, buffer: Buffer, scratch: Scratch | None) -> np.ndarray:
         """Storage, kept in `scratch` if there is one."""
@@ -179,7 +183,7 @@ class _HostRun:
         at = int(np.argmin(written)) // buffer.dtype.lanes
         missing = len(written) - np.count_nonzero(written)
         message = (
-            f"pipeline @{self.plan.pipeline.name}: host_read of @{buffer.name}, index {at}, length {buffer.count}, "
+            f"pipeline @{self.plan.pipeline.name}: host_read of @{buffer.name}, {_place(buffer, at)}, "
             f"which nothing has written{_in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
         )
         help = "write every element before the host reads the buffer, or declare it live_in"
@@ -210,5 +214,12 @@ def _in_round(rounds: Rounds) -> str:
     return "".join(f", round {number} of {times}" for number, times in rounds)
 
 
+def _place(buffer: Buffer, element: int) -> str:
+    shape = tuple(extent or 0 for extent in buffer.shape)
+    return place_in(place_of(element, shape), shape)
+
+
 def _shaped(buffer: Buffer, array: np.ndarray) -> np.ndarray:
+    if buffer.dimensions > 1:
+        return array.reshape(array_of(buffer, tuple(extent or 0 for extent in buffer.shape)))
     return array.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else array

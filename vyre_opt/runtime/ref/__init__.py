@@ -17,6 +17,7 @@ from ..arrays import POISON
 from ..dispatcher import BackendError, Scratch
 from ..inputs import CheckedCall, check_call, check_declarations, check_grid, check_program
 from ..params import Words
+from ..shapes import array_of
 from .machine import Machine
 from .table import TABLE
 
@@ -59,8 +60,8 @@ class RefDispatcher:
         outputs = []
         for buffer in program.bound_buffers:
             if buffer.is_output:
-                data = machine.storages[buffer.name].data
-                outputs.append(data.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else data)
+                storage = machine.storages[buffer.name]
+                outputs.append(storage.data.reshape(array_of(buffer, storage.shape)))
         return outputs
 
     def in_place(

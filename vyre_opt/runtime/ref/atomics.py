@@ -23,12 +23,12 @@ Array = np.ndarray
 
 def atomic(machine: Machine, frame: Frame, op: Op) -> None:
     """Any of the atomic ops; its result is the old value."""
-    dtype, index = op.operands[1].type, frame.get(op.operands[0])
-    storage, offsets = locate(machine, frame, op, index, dtype)
-    check_written(machine, frame, op, storage, offsets, index)
+    dtype = op.result.type
+    storage, offsets = locate(machine, frame, op, dtype)
+    check_written(machine, frame, op, storage, offsets)
     offsets = frame.spread(offsets)
     check_race(machine, frame, op, storage, offsets, "atomic")
-    operands = [frame.spread(frame.get(value)) for value in op.operands[1:]]
+    operands = [frame.spread(frame.get(value)) for value in op.operands[len(op.indices) :]]
     name = op.name.removeprefix("atomic_")
     # stable, so that the lanes of an element stay in the order of their invocations
     order = np.argsort(offsets, kind="stable")

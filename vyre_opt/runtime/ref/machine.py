@@ -10,8 +10,9 @@ import numpy as np
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ..arrays import POISON, storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
-from ..faults import describe, fault, invocation_name
+from ..faults import describe, fault, invocation_name, place_in
 from ..inputs import CheckedCall, is_initialised
+from ..shapes import place_of
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
 from .prints import PrintLog
@@ -90,7 +91,11 @@ class Machine:
         else:
             changes = buffer.name in self.written_buffers or buffer.is_output
             data = array.copy() if changes else array
-        storage = Storage(buffer, data, len(data), per_row=False)
+        shape = self.call.shapes.get(buffer.name) or (memory.shape if memory is not None else ())
+        if not shape:
+            count = len(data) // buffer.dtype.lanes
+            shape = (count,) if buffer.dimensions == 1 else tuple(extent or 0 for extent in buffer.shape)
+        storage = Storage(buffer, data, shape, per_row=False)
         self._track(storage, initialised=is_initialised(buffer))
         if self.checks and memory is not None and is_initialised(buffer):
             storage.written = memory.written
@@ -99,7 +104,7 @@ class Machine:
     def _workgroup_storage(self, buffer: Buffer, batch: WorkgroupBatch) -> Storage:
         scalars = (buffer.count or 0) * buffer.dtype.lanes
         data = np.zeros(scalars * batch.rows, storage_type(buffer.dtype))
-        storage = Storage(buffer, data, scalars, per_row=True)
+        storage = Storage(buffer, data, tuple(extent or 0 for extent in buffer.shape), per_row=True)
         self._track(storage, initialised=False)
         return storage
 
@@ -168,7 +173,9 @@ class Machine:
     def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
         return fault(kind, self.program, op, message, **more)
 
-    def uninitialised(self, storage: Storage, frame: Frame, op: Op, index: int, lane: int) -> ProgramError:
+    def uninitialised(
+        self, storage: Storage, frame: Frame, op: Op, indices: tuple[int, ...], lane: int
+    ) -> ProgramError:
         buffer = storage.buffer
         help = "store to every element before it is read"
         if buffer.binding is not None:
@@ -176,7 +183,7 @@ class Machine:
         return self.fault(
             "uninitialised",
             op,
-            f"{op.name} of @{buffer.name}, index {index}, length {storage.count}, which nothing has written, "
+            f"{op.name} of @{buffer.name}, {place_in(indices, storage.shape)}, which nothing has written, "
             f"by {self.invocation_at(frame, lane)}",
             help=help,
         )
@@ -189,7 +196,7 @@ class Machine:
         return self.fault(
             "race",
             op,
-            f"data race on @{buffer.name}, index {index}, length {storage.count}: "
+            f"data race on @{buffer.name}, {place_in(place_of(index, storage.shape), storage.shape)}: "
             f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,

@@ -6,7 +6,9 @@ batch, one after the other; other buffers have one section for all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -23,13 +25,13 @@ Array = np.ndarray
 class Storage:
     """The storage of a buffer.
 
-    `scalars`: of a section.  `per_row`: whether each row has its own.  `written`: which scalars are
+    `shape`: its extents, in elements.  `scalars`: of a section.  `per_row`: whether each row has its own.  `written`: which scalars are
     initialised; None if all are.  `shadow`: None if races are impossible, or not checked.
     """
 
     buffer: Buffer
     data: Array
-    scalars: int
+    shape: tuple[int, ...]
     per_row: bool
     written: Array | None = None
     shadow: Shadow | None = None
@@ -37,13 +39,17 @@ class Storage:
     @property
     def count(self) -> int:
         """Elements of a section."""
-        return self.scalars // self.buffer.dtype.lanes
+        return prod(self.shape)
+
+    @property
+    def scalars(self) -> int:
+        return prod(self.shape) * self.buffer.dtype.lanes
 
 
 def scalar_offsets(
-    storage: Storage, frame: Frame, op: Op, index: Array, dtype: DataType
+    storage: Storage, frame: Frame, op: Op, indices: Sequence[Array], dtype: DataType
 ) -> tuple[Array, int | None]:
-    """The offsets in `storage.data` of the scalars that a value of `dtype` at element `index` covers.
+    """The offsets in `storage.data` of the scalars that a value of `dtype` at the element of these indices covers.
 
     Their shape is (lanes,), or (lanes, elements of a vector); lanes is 1 if all lanes access the same.
     The second result is the first lane whose access is out of bounds, if any is.
@@ -54,10 +60,16 @@ def scalar_offsets(
             f"{op.name} of {dtype} does not fit @{storage.buffer.name} of {storage.buffer.dtype}"
         )
     covered = dtype.lanes // per_element  # elements of the buffer
-    start = index.astype(np.int64)  # a u64 of 2^63 or more becomes negative, which is out of bounds as well
-    outside = (start < 0) | (start > storage.count - covered)
+    # a u64 of 2^63 or more becomes negative, which is out of bounds as well
+    starts = np.broadcast_arrays(*(index.astype(np.int64) for index in indices))
+    outside = (starts[-1] < 0) | (starts[-1] > storage.shape[-1] - covered)
+    for outer, extent in zip(starts[:-1], storage.shape, strict=False):
+        outside |= (outer < 0) | (outer >= extent)
     if outside.any():
-        return start, int(np.argmax(outside))
+        return starts[0], int(np.argmax(outside))
+    start = starts[0]
+    for inner, extent in zip(starts[1:], storage.shape[1:], strict=True):
+        start = start * extent + inner
     if per_element > 1:
         start = start * per_element
     if storage.per_row and frame.batch.rows > 1:

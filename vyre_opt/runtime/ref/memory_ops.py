@@ -15,23 +15,27 @@ from .registers import from_storage, register_type, to_storage
 Array = np.ndarray
 
 
-def locate(machine: Machine, frame: Frame, op: Op, index: Array, dtype: DataType) -> tuple[Storage, Array]:
+def locate(machine: Machine, frame: Frame, op: Op, dtype: DataType) -> tuple[Storage, Array]:
     """The buffer that an op names, and the offsets of the scalars that it accesses.  Raises ProgramError."""
     storage = machine.storages[op.attrs["buffer"]]
-    offsets, lane = scalar_offsets(storage, frame, op, index, dtype)
+    offsets, lane = scalar_offsets(storage, frame, op, [frame.get(index) for index in op.indices], dtype)
     if lane is not None:
         covered, invocation = dtype.lanes // storage.buffer.dtype.lanes, machine.invocation_at(frame, lane)
-        raise out_of_bounds(machine.program, op, int(index[lane]), covered, storage.count, invocation)
+        place = indices_at(frame, op, lane)
+        raise out_of_bounds(machine.program, op, place, covered, storage.shape, invocation)
     return storage, offsets
 
 
-def check_written(
-    machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array, index: Array
-) -> None:
+def indices_at(frame: Frame, op: Op, lane: int) -> tuple[int, ...]:
+    """The indices of an access in one lane."""
+    return tuple(int(values[lane % len(values)]) for values in map(frame.get, op.indices))
+
+
+def check_written(machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array) -> None:
     """Raises ProgramError for a read of an uninitialised scalar."""
     lane = uninitialised_lane(storage, offsets)
     if lane is not None:
-        raise machine.uninitialised(storage, frame, op, int(index[lane % len(index)]), lane)
+        raise machine.uninitialised(storage, frame, op, indices_at(frame, op, lane), lane)
 
 
 def check_race(machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array, kind: str) -> None:
@@ -43,17 +47,17 @@ def check_race(machine: Machine, frame: Frame, op: Op, storage: Storage, offsets
 
 
 def load(machine: Machine, frame: Frame, op: Op) -> None:
-    dtype, index = op.results[0].type, frame.get(op.operands[0])
-    storage, offsets = locate(machine, frame, op, index, dtype)
-    check_written(machine, frame, op, storage, offsets, index)
+    dtype = op.results[0].type
+    storage, offsets = locate(machine, frame, op, dtype)
+    check_written(machine, frame, op, storage, offsets)
     check_race(machine, frame, op, storage, offsets, "read")
     frame.values[op.results[0]] = from_storage(storage.data[offsets], dtype)
 
 
 def store(machine: Machine, frame: Frame, op: Op) -> None:
-    value, index = op.operands
+    value = op.operands[0]
     dtype = value.type
-    storage, offsets = locate(machine, frame, op, frame.get(index), dtype)
+    storage, offsets = locate(machine, frame, op, dtype)
     offsets = frame.spread(offsets)
     check_race(machine, frame, op, storage, offsets, "write")
     storage.data[offsets] = to_storage(frame.get(value), dtype)
@@ -63,5 +67,5 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
 
 def length(machine: Machine, frame: Frame, op: Op) -> None:
     result = op.results[0]
-    count = machine.storages[op.attrs["buffer"]].count
+    count = machine.storages[op.attrs["buffer"]].shape[op.attrs.get("dimension", 0)]
     frame.values[result] = np.array([count]).astype(register_type(result.type))  # wraps

@@ -1,0 +1,40 @@
+"""Shapes of buffers as text, and whether two of them agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .grids import show_extent
+from .program import Buffer, Shape
+
+__all__ = ["declared_shape", "show_shape", "shapes_agree", "shapes_differ"]
+
+
+def show_shape(shape: Sequence[int | None]) -> str:
+    """`?, 64`."""
+    return ", ".join("?" if extent is None else str(extent) for extent in shape)
+
+
+def declared_shape(buffer: Buffer) -> str:
+    """The extents of a buffer as its declaration has them: `?, len(@x)`."""
+    sizes = buffer.sizes or (None,) * buffer.dimensions
+    extents = zip(buffer.shape, sizes, strict=True)
+    return ", ".join(
+        str(extent) if extent is not None else "?" if size is None else show_extent(size)
+        for extent, size in extents
+    )
+
+
+def shapes_agree(one: Shape, other: Shape) -> bool:
+    """Whether a buffer of one shape may be passed for one of the other: an open extent agrees with any."""
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in pairs)
+
+
+def shapes_differ(actual: Buffer, formal: Buffer) -> str:
+    """What a buffer that is passed for another one has, and that has not; empty if their shapes agree."""
+    if shapes_agree(actual.shape, formal.shape):
+        return ""
+    if actual.dimensions == formal.dimensions == 1:
+        return f"has {actual.count} elements, @{formal.name} has {formal.count}"
+    return f"is {actual.dtype}[{show_shape(actual.shape)}], @{formal.name} is {formal.dtype}[{show_shape(formal.shape)}]"

@@ -1,0 +1,246 @@
+"""Programs with buffers of several dimensions as programs whose buffers have one, which is what targets compile.
+
+    buffer @x : f32[?, ?]                  buffer @x : f32[?]
+                                           param @~x.0 : i32       the extents that are open; no text has such names
+                                           param @~x.1 : i32
+    %v = load @x[%r, %c]             ->    if %c >= @~x.1 { trap }            along dimensions without a proof
+                                           %v = load @x[%r * @~x.1 + %c]
+
+The index is computed in 32 bits where a buffer of fixed extents has fewer than 2^31 elements, else in 64, from
+indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).
+
+Ops have attributes here that no text has.  `in_bounds`, of an access: it is checked; of a cast: its operand is an index
+that is in bounds in every active lane, so that a progression over the lanes does not wrap in the narrower type.
+`access`, of a trap: the op of the original that is out of bounds at the indices that are the operands; `shape`: the
+extents of its buffer, or the names of their params.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...analysis.bounds import BoundsProofs
+from ...ir.ops import OPS
+from ...ir.program import Block, Buffer, Op, Param, Program, Value
+from ...ir.rewrite import clone
+from ...ir.shapes import show_shape
+from ...ir.types import DataType
+
+__all__ = ["OpenExtent", "RowMajorProgram", "has_rows", "row_major"]
+
+_I32, _U32, _I64, _BOOL = DataType.I32, DataType.U32, DataType.I64, DataType.BOOL
+
+MAX_NARROW = 1 << 31
+"""Elements up to which all indices of a buffer have 31 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenExtent:
+    """A dimension of a buffer, whose extent the program takes as a runtime scalar."""
+
+    buffer: str
+    dimension: int
+
+    @property
+    def param(self) -> str:
+        """Its name; behind those of all texts in alphabetical order, and so the last of a launch's words."""
+        return f"~{self.buffer}.{self.dimension}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowMajorProgram:
+    """A program of one-dimensional buffers.  `extents`: its further params, in the order of their words."""
+
+    program: Program
+    extents: tuple[OpenExtent, ...]
+
+    def words(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+        """The words of the extents, for the shapes of the buffers that have several dimensions."""
+        return tuple(shapes[extent.buffer][extent.dimension] for extent in self.extents)
+
+    def values(
+        self, params: Mapping[str, Any] | None, shapes: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, Any]:
+        """The values of all runtime scalars by name, of which `params` has those of a caller."""
+        names = [extent.param for extent in self.extents]
+        return {**(params or {}), **dict(zip(names, self.words(shapes), strict=True))}
+
+
+def has_rows(program: Program) -> bool:
+    """Whether a buffer of the program has more than one dimension."""
+    return any(buffer.dimensions > 1 for buffer in program.buffers.values())
+
+
+def row_major(program: Program, bounds: str = "trap") -> RowMajorProgram:
+    """The program with buffers of one dimension; the original stays as it is.
+
+    `bounds`: what becomes of an access that is not proven in bounds: none, clamp or trap (see the ABI of GPUs).
+    """
+    copy = replace(program, body=Block((), clone(program.body.ops, {})))
+    originals = dict(zip(copy.walk(), program.walk(), strict=True))
+    rewriter = _RowMajor(copy, bounds, originals)
+    rewriter.block(copy.body)
+    extents = sorted(
+        (
+            OpenExtent(b.name, number)
+            for b in program.buffers.values()
+            if b.dimensions > 1
+            for number, extent in enumerate(b.shape)
+            if extent is None
+        ),
+        key=lambda extent: extent.param,
+    )
+    copy.buffers = {name: _flat(buffer) for name, buffer in program.buffers.items()}
+    copy.params = {**program.params, **{e.param: Param(e.param, _I32) for e in extents}}
+    return RowMajorProgram(copy, tuple(extents))
+
+
+def _flat(buffer: Buffer) -> Buffer:
+    return buffer if buffer.dimensions == 1 else replace(buffer, shape=(buffer.count,))
+
+
+class _RowMajor:
+    """Rewrites the ops of a program in place."""
+
+    def __init__(self, program: Program, bounds: str, originals: Mapping[Op, Op]) -> None:
+        self.program = program
+        self.bounds = bounds
+        self.originals = originals
+        self.proofs = BoundsProofs(program, proves=bounds != "none")
+        self.ops: list[Op] = []
+        self.op: Op = Op(OPS["yield"])
+
+    def block(self, block: Block) -> None:
+        outer = self.ops
+        self.ops = []
+        for op in block.ops:
+            for inner in op.regions:
+                self.block(inner)
+            buffer = self.program.buffers.get(op.attrs.get("buffer", ""))
+            if buffer is None or buffer.dimensions == 1:
+                self.ops.append(op)
+            elif op.name == "len":
+                self.length(op, buffer)
+            else:
+                self.access(op, buffer)
+        block.ops, self.ops = self.ops, outer
+
+    # --- ops
+
+    def emit(
+        self, name: str, operands: tuple[Value, ...], dtype: DataType, attrs: dict[str, Any] | None = None
+    ) -> Value:
+        result = Value(name, dtype)
+        self.ops.append(Op(OPS[name], operands, (result,), attrs or {}, (), self.op.loc))
+        return result
+
+    def constant(self, number: int, dtype: DataType) -> Value:
+        return self.emit("const", (), dtype, {"value": number})
+
+    def extent(self, buffer: Buffer, dimension: int, dtype: DataType) -> Value:
+        extent = buffer.shape[dimension]
+        if extent is not None:
+            return self.constant(extent, dtype)
+        param = OpenExtent(buffer.name, dimension).param
+        return self.cast(self.emit("param", (), _I32, {"param": param}), dtype)
+
+    def cast(self, value: Value, dtype: DataType, in_bounds: bool = False) -> Value:
+        if value.type is dtype:
+            return value
+        return self.emit("cast", (value,), dtype, {"in_bounds": True} if in_bounds else {})
+
+    def length(self, op: Op, buffer: Buffer) -> None:
+        self.op = op
+        self.extent(buffer, op.attrs["dimension"], op.result.type)
+        last = self.ops[-1]
+        last.results, op.result.owner = op.results, last
+
+    def access(self, op: Op, buffer: Buffer) -> None:
+        """Check the indices that are not proven in bounds, and put the one of the element in their place."""
+        self.op = op
+        indices = list(op.indices)
+        along = self.proofs.along.get(op, (False,) * len(indices))
+        for dimension, index in enumerate(indices):
+            if op in self.proofs.proven or along[dimension] or self.bounds == "none":
+                continue
+            width = self.width(op, buffer) if dimension == len(indices) - 1 else 1
+            if self.bounds == "clamp":
+                indices[dimension] = self.clamped(buffer, dimension, index, width)
+            else:
+                self.check(op, buffer, dimension, width)
+        linear = self.linear(buffer, indices)
+        op.operands = _with_index(op, linear)
+        # an extent may be smaller than what the access moves, or 0: then it is clamped once more, or left out
+        if self.bounds != "clamp" or op in self.proofs.proven:
+            op.attrs = {**op.attrs, "in_bounds": True}
+        self.ops.append(op)
+
+    def width(self, op: Op, buffer: Buffer) -> int:
+        moved = op.operands[0] if op.name == "store" else op.results[0]
+        return moved.type.lanes // buffer.dtype.lanes
+
+    # --- bounds
+
+    def unsigned(self, index: Value) -> Value:
+        """An index as a number of which a negative one is larger than any extent."""
+        bits = index.type.bits or 32
+        return self.cast(index, DataType.U64 if bits > 32 else _U32)
+
+    def check(self, op: Op, buffer: Buffer, dimension: int, width: int) -> None:
+        """Trap where the last of `width` elements from an index on is out of bounds."""
+        last = self.unsigned(op.indices[dimension])
+        if width > 1:
+            last = self.emit("add_sat", (last, self.constant(width - 1, last.type)), last.type)
+        outside = self.emit("ge", (last, self.extent(buffer, dimension, last.type)), _BOOL)
+        inner, self.ops = self.ops, []
+        indices = tuple(self.cast(index, _I64) for index in op.indices)
+        message = f"{op.name} out of bounds of @{buffer.name}[{show_shape(buffer.shape)}]"
+        shape = tuple(
+            OpenExtent(buffer.name, number).param if extent is None else extent
+            for number, extent in enumerate(buffer.shape)
+        )
+        attrs = {"message": message, "access": self.originals[op], "shape": shape}
+        trap = Op(OPS["trap"], indices, (), attrs, (), op.loc)
+        body, self.ops = Block((), [*self.ops, trap]), inner
+        self.ops.append(Op(OPS["if"], (outside,), (), {}, (body,), op.loc))
+
+    def clamped(self, buffer: Buffer, dimension: int, index: Value, width: int) -> Value:
+        """The nearest index in bounds."""
+        zero = self.constant(0, index.type)
+        if index.type.is_signed:
+            index = self.emit("max", (index, zero), index.type)
+        wide = self.unsigned(index)
+        extent = self.extent(buffer, dimension, wide.type)
+        last = self.emit("sub_sat", (extent, self.constant(width, wide.type)), wide.type)
+        return self.emit("min", (wide, last), wide.type)
+
+    # --- the element
+
+    def linear(self, buffer: Buffer, indices: list[Value]) -> Value:
+        """The number of the element in row-major order; all indices are in bounds."""
+        count = buffer.count
+        dtype = _I32 if count is not None and count <= MAX_NARROW else _I64
+        total = self.index(indices[0], dtype)
+        for dimension, index in enumerate(indices[1:], 1):
+            row = self.emit("mul", (total, self.extent(buffer, dimension, dtype)), dtype)
+            total = self.emit("add", (row, self.index(index, dtype)), dtype)
+        return total
+
+    def index(self, index: Value, dtype: DataType) -> Value:
+        """An index that is in bounds in another type, from 32 bits on by its sign: lane 0, if it is not active, may be
+        below 0 where the others are not."""
+        bits = index.type.bits or 32
+        if bits < 32:
+            return self.cast(index, dtype)
+        return self.cast(self.cast(index, _I32), dtype, in_bounds=True)
+
+
+def _with_index(op: Op, linear: Value) -> tuple[Value, ...]:
+    """The operands of an access, with one index."""
+    if op.name == "load":
+        return (linear,)
+    if op.name == "store":
+        return op.operands[0], linear
+    return (linear, *op.operands[-op.definition.atomic_values :])

@@ -1,0 +1,116 @@
+"""Programs with buffers of several dimensions on compiled targets, which know buffers of one.
+
+A target compiles the program that `lowering.common.row_major` makes of it.  Arrays stay as they are, since they are
+contiguous; their extents become the last words of a call.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..ir.program import Buffer, Program
+from ..ir.snapshot import Snapshot
+from ..lowering.common.row_major import RowMajorProgram, has_rows, row_major
+from .inputs import check_inputs, input_name
+from .kernel_call import Copied, KernelCall
+from .pipelines.steps import AnyStep, LaunchStep, PipelinePlan, RepeatStep
+from .shapes import argument_shape, array_of, shape_in_elements
+
+__all__ = ["RowMajorPrograms", "argument_shapes", "has_rows", "shaped_outputs"]
+
+MAX_PROGRAMS = 256
+
+
+class RowMajorPrograms:
+    """The row-major programs of a dispatcher, made once each; `bounds`: see `row_major`."""
+
+    def __init__(self, bounds: str = "trap") -> None:
+        self.bounds = bounds
+        self._programs: OrderedDict[int, tuple[Snapshot, RowMajorProgram]] = OrderedDict()
+        """By the id of a program, which its snapshot keeps alive."""
+
+    def of(self, program: Program, settled: bool = False) -> RowMajorProgram:
+        """`settled`: the caller knows that nobody has changed the program since."""
+        known = self._programs.get(id(program))
+        if known is not None and (settled or known[0].holds()):
+            return known[1]
+        made = row_major(program, self.bounds)
+        self._programs[id(program)] = Snapshot(program, None), made
+        if len(self._programs) > MAX_PROGRAMS:
+            self._programs.popitem(last=False)
+        return made
+
+    def call(self, call: KernelCall, shapes: Sequence[tuple[int, ...]]) -> KernelCall:
+        """A call of the row-major program; `shapes`: of the inputs, as arrays."""
+        if not has_rows(call.program):
+            return call
+        rows = self.of(call.program, settled=True)
+        extents: dict[str, tuple[int, ...]] = {}
+        for buffer, argument in zip(call.program.bound_buffers, call.arguments, strict=True):
+            if buffer.dimensions == 1:
+                continue
+            place = argument.input if isinstance(argument, Copied) else argument
+            owner = _Shaped(shapes[place]) if isinstance(place, int) else place
+            extents[buffer.name] = shape_in_elements(buffer, owner) or ()
+        return replace(call, program=rows.program, words=rows.words(extents))
+
+    def plan(self, plan: PipelinePlan) -> PipelinePlan:
+        """A plan whose launches are of row-major programs."""
+        if not any(buffer.dimensions > 1 for buffer in plan.buffers.values()):
+            return plan
+        buffers = {name: _flat(buffer) for name, buffer in plan.buffers.items()}
+        return replace(
+            plan,
+            pipeline=replace(plan.pipeline, buffers=buffers),
+            steps=self._steps(plan.steps, plan.buffers),
+            outputs=[_flat(buffer) for buffer in plan.outputs],
+        )
+
+    def _steps(self, steps: Sequence[AnyStep], buffers: Mapping[str, Buffer]) -> list[AnyStep]:
+        result: list[AnyStep] = []
+        for step in steps:
+            if isinstance(step, RepeatStep):
+                step = RepeatStep(step.times, self._steps(step.steps, buffers))
+            elif isinstance(step, LaunchStep) and has_rows(step.program):
+                rows = self.of(step.program, settled=True)
+                bound = zip(step.program.bound_buffers, step.buffers, strict=True)
+                shapes = {f.name: tuple(extent or 0 for extent in buffers[name].shape) for f, name in bound}
+                params = (*step.params, *rows.words(shapes))
+                step = replace(step, program=rows.program, params=params)
+            result.append(step)
+        return result
+
+
+class _Shaped:
+    """What has a shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
+def _flat(buffer: Buffer) -> Buffer:
+    return buffer if buffer.dimensions == 1 else replace(buffer, shape=(buffer.count,))
+
+
+def argument_shapes(program: Program, inputs: Sequence[Any]) -> dict[str, tuple[int, ...]]:
+    """The extents of the arguments for buffers of several dimensions, by name.  Raises BadInputs."""
+    check_inputs(program, inputs)
+    return {
+        buffer.name: argument_shape(buffer, argument, input_name(program, buffer))
+        for buffer, argument in zip(program.bound_buffers, inputs, strict=True)
+        if buffer.dimensions > 1
+    }
+
+
+def shaped_outputs(
+    program: Program, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[Any]
+) -> list[Any]:
+    """The outputs of the row-major program in the shapes of those of the program."""
+    buffers = [buffer for buffer in program.bound_buffers if buffer.is_output]
+    return [
+        array.reshape(array_of(buffer, shapes[buffer.name])) if buffer.name in shapes else array
+        for buffer, array in zip(buffers, outputs, strict=True)
+    ]

@@ -1,0 +1,105 @@
+"""Shapes of the arrays that a caller passes for buffers of several dimensions.
+
+An array has the buffer's dimensions, and one more for the lanes of a vector; extents that the text fixes agree.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..ir.program import MAX_EXTENT, Buffer
+from ..ir.shapes import shapes_agree, show_shape
+from .dispatcher import BadInputs, OutputAlloc
+
+__all__ = ["argument_shape", "array_of", "place_of", "shape_in_elements"]
+
+
+def argument_shape(buffer: Buffer, argument: Any, where: str) -> tuple[int, ...]:
+    """The extents of an argument for a buffer of several dimensions.
+
+    `where`: how messages begin.  Raises BadInputs for a shape that the buffer does not have.
+    """
+    if isinstance(argument, (bytes, bytearray, memoryview)):
+        return _shape_of_bytes(buffer, argument, where)
+    shape = shape_in_elements(buffer, argument)
+    declared = f"@{buffer.name} is {buffer.dtype}[{show_shape(buffer.shape)}]"
+    if shape is None:
+        raise BadInputs(f"{where}: {declared}; pass an array of that shape, not {_kind(argument)}")
+    if not shapes_agree(shape, buffer.shape):
+        given = show_tuple(tuple(getattr(argument, "shape", shape)))
+        raise BadInputs(f"{where}: an array of shape {given}, and {declared}{_advice(buffer, shape)}")
+    if max(shape) > MAX_EXTENT:
+        raise BadInputs(f"{where}: shape {show_tuple(shape)}; an extent of several is at most 2^31-1")
+    return shape
+
+
+def shape_in_elements(buffer: Buffer, argument: Any) -> tuple[int, ...] | None:
+    """The extents of an array or `OutputAlloc`, without the lanes of vectors; None for what has none."""
+    shape = getattr(argument, "shape", None)
+    if shape is None or (isinstance(argument, OutputAlloc) and not shape):
+        return None
+    extents = tuple(int(extent) for extent in shape)
+    lanes = buffer.dtype.lanes
+    if lanes == 1 or isinstance(argument, OutputAlloc):
+        return extents
+    if extents and extents[-1] == lanes:
+        return extents[:-1]
+    return (*extents[:-1], extents[-1] // lanes) if extents and extents[-1] % lanes == 0 else extents
+
+
+def array_of(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the array for a buffer of these extents."""
+    return (*shape, buffer.dtype.lanes) if buffer.dtype.is_vec else shape
+
+
+def place_of(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The indices of an element, by its number in row-major order."""
+    indices: list[int] = []
+    for extent in reversed(shape[1:]):
+        element, index = divmod(element, max(1, extent))
+        indices.append(index)
+    return (element, *reversed(indices))
+
+
+def show_tuple(shape: tuple[int, ...]) -> str:
+    """`(8, 64)`, `(512,)`."""
+    return repr(tuple(shape))
+
+
+def _kind(argument: Any) -> str:
+    return "a number of elements" if isinstance(argument, OutputAlloc) else f"a {type(argument).__name__}"
+
+
+def _advice(buffer: Buffer, shape: tuple[int, ...]) -> str:
+    """How to reshape a flat array, where its elements make up whole rows."""
+    if len(shape) != 1:
+        return ""
+    inner = list(buffer.shape[1:])
+    if None in inner or (buffer.shape[0] is None and not prod(e or 0 for e in inner)):
+        return "; reshape it, since its extents cannot be told from the number of its elements"
+    rows = prod(extent or 0 for extent in inner)
+    if (buffer.shape[0] is not None and shape[0] != buffer.shape[0] * rows) or (rows and shape[0] % rows):
+        return ""
+    first = -1 if buffer.shape[0] is None else buffer.shape[0]
+    return f"; pass array.reshape({', '.join(map(str, array_of(buffer, (first, *(e or 0 for e in inner)))))})"
+
+
+def _shape_of_bytes(buffer: Buffer, data: bytes | bytearray | memoryview, where: str) -> tuple[int, ...]:
+    """The extents of elements without a shape: those of the text, of which only the first may be open."""
+    inner = buffer.shape[1:]
+    if None in inner:
+        raise BadInputs(
+            f"{where}: bytes have no shape, and @{buffer.name} is {buffer.dtype}[{show_shape(buffer.shape)}]; "
+            "pass an array of that shape"
+        )
+    size = data.nbytes if isinstance(data, memoryview) else len(data)
+    row = prod(extent or 0 for extent in inner)
+    rows, rest = divmod(size // (buffer.dtype.element_bytes or 1), row or 1)
+    first = buffer.shape[0] if buffer.shape[0] is not None else rows
+    if rest or first != rows:
+        raise BadInputs(
+            f"{where}: {size} bytes are no {buffer.dtype}[{show_shape(buffer.shape)}], whose rows take "
+            f"{row * (buffer.dtype.element_bytes or 1)} bytes"
+        )
+    return (first, *(extent or 0 for extent in inner))
