@@ -75,6 +75,35 @@ def test_strides(workgroup: str, body: str, stride: int | None) -> None:
     assert LaneFacts(program).stride(program.body.ops[-1].result) == stride
 
 
+@pytest.mark.parametrize(
+    ("workgroup", "body", "row", "stride"),
+    [
+        ("16, 4", "%r = local_id x", 16, 1),
+        ("16, 4", "%r = local_id y", 16, 0),
+        ("16, 4", "%r = global_id y", 16, 0),
+        ("16, 4", "%y = local_id y %x = local_id x %n = len @b : u32 %s = mul %y, %n : u32 %r = add %s, %x : u32", 16, 1),
+        ("16, 4", "%y = local_id y %x = local_id x %s = mul %y, %x : u32 %r = add %s, %x : u32", 16, None),
+        ("16, 4", "%y = local_id y %c = const 3 : u32 %r = rem %y, %c : u32", 16, 0),
+        ("16, 4", "%x = local_id x %c = const 8 : u32 %r = rem %x, %c : u32", 16, None),
+        ("16, 4", "%y = local_id y %r = load @b[%y] : u32", 16, None),
+        ("16, 4", "%y = local_id y %r = cast %y : u32 -> f32", 16, None),
+        ("8, 4, 4", "%x = local_id x %z = local_id z %r = sub %z, %x : u32", 8, -1),
+        ("24, 4", "%r = local_id x", 8, 1),
+        ("24, 4", "%r = local_id y", 8, 0),
+        ("1, 8, 5", "%r = local_id y", 8, 1),
+        ("1, 8, 5", "%r = local_id z", 8, 0),
+        ("7, 5", "%r = local_id x", 32, None),
+        ("2, 64", "%r = local_id x", 32, None),
+        ("64, 2", "%r = local_id x", 32, 1),
+    ],
+)  # fmt: skip
+def test_strides_in_rows(workgroup: str, body: str, row: int, stride: int | None) -> None:
+    """Rows are those lanes of a subgroup that differ in one id alone; integers that are computed have a stride there."""
+    program = flat(f"buffer @b : u32[?] read binding(0) {body}", workgroup)
+    facts = LaneFacts(program)
+    assert (facts.row, facts.row_stride(program.body.ops[-1].result)) == (row, stride)
+
+
 def test_counters_and_carried_values_keep_their_stride() -> None:
     program = flat("""
       %l = local_id x
@@ -165,6 +194,18 @@ def access(index: str, workgroup: str = "256", kind: str = "f32", features: Simd
 def test_consecutive_lanes_load_at_once() -> None:
     text = access("%i = add %l, %w : u32")
     assert re.search(r"load <32 x float>, ptr %t\d+, align 4", text)
+    assert "llvm.masked.gather" not in text
+
+
+def test_rows_load_at_once() -> None:
+    text = access("%y = local_id y %s = mul %y, %w : u32 %i = add %l, %s : u32", workgroup="16, 4")
+    assert len(re.findall(r"load <16 x float>, ptr %t\d+, align 4", text)) == 2
+    assert "llvm.masked.gather" not in text
+
+
+def test_an_index_that_rows_agree_on_loads_once_for_each() -> None:
+    text = access("%y = local_id y %i = mul %y, %w : u32", workgroup="8, 8")
+    assert len(re.findall(r"= load float, ptr", text)) == 4
     assert "llvm.masked.gather" not in text
 
 

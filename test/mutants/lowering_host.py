@@ -11,6 +11,7 @@ CPU_GROUPS = "test/runtime/cpu/test_groups.py"
 HOST = "test/lowering/test_host.py"
 LIVE_VALUES = "test/lowering/test_live_values.py"
 CPU_LANES = "test/runtime/cpu/test_lanes.py"
+CPU_ROWS = "test/runtime/cpu/test_rows.py"
 
 MUTANTS = (
     Mutant(
@@ -30,9 +31,51 @@ MUTANTS = (
     Mutant(
         "a wide access reaches one lane less",
         "vyre_opt/lowering/host/memory.py",
-        "reach = access.stride * SUBGROUP_SIZE",
-        "reach = access.stride * (SUBGROUP_SIZE - 1)",
+        "reach = access.stride * access.run",
+        "reach = access.stride * (access.run - 1)",
         f"{CPU_MEMORY}::test_nothing_outside_is_written",
+    ),
+    Mutant(
+        "only the first row of a subgroup is checked",
+        "vyre_opt/lowering/host/memory.py",
+        "highest, *others = indices",
+        "highest, *others = indices[:1]",
+        f"{CPU_ROWS}::test_the_first_lane_outside_is_reported",
+    ),
+    Mutant(
+        "each row stores what the first one does",
+        "vyre_opt/lowering/host/memory.py",
+        "lanes = range(number * access.run, (number + 1) * access.run)",
+        "lanes = range(access.run)",
+        f"{CPU_ROWS}::test_stores_of_rows",
+    ),
+    Mutant(
+        "rows of a workgroup begin anywhere",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "row = gcd(extent, SUBGROUP_SIZE)",
+        "row = min(extent, 16)",
+        f"{HOST}::test_strides_in_rows",
+    ),
+    Mutant(
+        "a load by rows is held by rows",
+        "vyre_opt/lowering/host/lane_facts.py",
+        "if self.wider is not None and op.definition.format not in _ELEMENTWISE:",
+        "if False:",
+        f"{HOST}::test_strides_in_rows",
+    ),
+    Mutant(
+        "lanes that left a loop have what their row goes on with",
+        "vyre_opt/lowering/host/control.py",
+        "if self.diverges and slot.shape is not WIDE else slot",
+        "if self.diverges and slot.shape is SCALAR else slot",
+        f"{CPU_ROWS}::test_values_of_rows_in_control_flow",
+    ),
+    Mutant(
+        "lanes of a row all have what its first lane has",
+        "vyre_opt/lowering/host/subgroup_emitter.py",
+        "steps = [lane % row for lane in range(SUBGROUP_SIZE)]",
+        "steps = [0] * SUBGROUP_SIZE",
+        f"{CPU_ROWS}::test_every_index_under_every_mask",
     ),
     Mutant(
         "an index of a narrow type does not wrap between lanes",
@@ -44,15 +87,15 @@ MUTANTS = (
     Mutant(
         "the parts of a vector are stored part by part",
         "vyre_opt/lowering/host/memory.py",
-        "for lane in range(SUBGROUP_SIZE) for part in range(access.parts)]",
-        "for part in range(access.parts) for lane in range(SUBGROUP_SIZE)]",
+        "for lane in range(run) for part in range(access.parts)]",
+        "for part in range(access.parts) for lane in range(run)]",
         f"{CPU_MEMORY}::test_vectors_of_any_width",
     ),
     Mutant(
         "a shuffled load takes each lane's first scalar",
         "vyre_opt/lowering/host/memory.py",
-        "i32 {lane * scalar_stride + part}",
-        "i32 {lane * scalar_stride}",
+        "(range(part, count, scalar_stride) for part in",
+        "(range(0, count, scalar_stride) for part in",
         f"{CPU_MEMORY}::test_vectors_of_any_width",
     ),
     Mutant(
@@ -72,7 +115,7 @@ MUTANTS = (
     Mutant(
         "a run of lanes starts at lane 0's index, though it has wrapped",
         "vyre_opt/lowering/host/memory.py",
-        'return w.emit(f"sub i64 {_widened(builder, own, dtype, False)}, {ahead}")',
+        'return w.emit(f"sub i64 {_widened(builder, own, dtype)}, {ahead}")',
         "return _base_index(emitter, access)",
         f"{CPU_MEMORY}::test_a_run_whose_first_lane_takes_no_part",
     ),
@@ -129,14 +172,14 @@ MUTANTS = (
     Mutant(
         "a loop's value keeps the stride that it begins with",
         "vyre_opt/lowering/host/lane_facts.py",
-        "stride if stride == self.stride(value) else None for stride, value in pairs",
+        "stride if stride == self.of(value) else None for stride, value in pairs",
         "stride for stride, value in pairs",
         f"{HOST}::test_counters_and_carried_values_keep_their_stride",
     ),
     Mutant(
         "the rows of any workgroup begin at whole subgroups",
         "vyre_opt/lowering/host/lane_facts.py",
-        "extent % SUBGROUP_SIZE == 0 or extent == program.lanes",
+        "extent % width == 0 or extent == program.lanes",
         "extent > 0",
         f"{HOST}::test_strides",
     ),

@@ -96,7 +96,8 @@ class _LoopSlots:
     """The values that a loop carries, in slots.
 
     In a diverging loop `results` are vectors, in which a lane keeps what it had when it left.  A
-    value that is uniform over the lanes still inside has a scalar slot besides, in `slots`.
+    value that is uniform over the lanes still inside, or over those of a row, has a slot of that shape besides, in
+    `slots`.
     """
 
     def __init__(self, emitter: SubgroupEmitter, op: Op) -> None:
@@ -106,7 +107,7 @@ class _LoopSlots:
         self.diverges = emitter.facts.diverges(op)
         self.slots = [_ValueSlots(emitter, arg, emitter.shape(arg)) for arg in self.args]
         self.results = [
-            _ValueSlots(emitter, arg, WIDE) if self.diverges and slot.shape is SCALAR else slot
+            _ValueSlots(emitter, arg, WIDE) if self.diverges and slot.shape is not WIDE else slot
             for arg, slot in zip(self.args, self.slots, strict=True)
         ]
         initial = inits(op)
@@ -126,7 +127,7 @@ class _LoopSlots:
         # All are read before one is stored: a loop may swap its values
         new_parts = [(emitter.get(v, s.shape), v) for v, s in zip(yielded, self.slots, strict=True)]
         for slot, result, (parts, value) in zip(self.slots, self.results, new_parts, strict=True):
-            if slot.shape is SCALAR:
+            if slot.shape is not WIDE:
                 slot.store(parts)
             else:
                 slot.store_in(mask if self.diverges else None, parts)
@@ -167,7 +168,7 @@ class TripCounter:
         """The value of the loop's own counter: lower + iteration * step."""
         w, shape = self.emitter.w, self.emitter.shape(self.variable)
         kind = shape.of(self.kind)
-        offset = iteration if shape is SCALAR else self.builder.splat(self.kind, iteration)
+        offset = iteration if shape is SCALAR else self.builder.splat(self.kind, iteration, shape)
         if self.step != 1:
             offset = w.emit(f"mul {kind} {offset}, {self._bound(self.step, shape)}")
         return w.emit(f"add {kind} {self._bound(self.lower, shape)}, {offset}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import MAX_DIMENSIONS, Op, Program, Value
-from ..common.lane_shape import LaneShape
+from ..common.lane_shape import SCALAR, LaneShape
 from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
@@ -21,7 +21,6 @@ WIDE = LaneShape(SUBGROUP_SIZE)
 
 ALL = WIDE.splat("i1", "true")
 FLAGS = WIDE.of("i1")
-_LANE_INDICES = "<" + ", ".join(f"i32 {lane}" for lane in range(SUBGROUP_SIZE)) + ">"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,17 @@ class FunctionBuilder:
     unused_slots: dict[str, list[str]] = field(default_factory=dict)
     last_uses: dict[Value, int] = field(default_factory=dict)
     w: Writer = field(init=False)
+    rows: LaneShape = field(init=False)
 
     def __post_init__(self) -> None:
         self.w = Writer(self.module)
+        self.rows = LaneShape(SUBGROUP_SIZE // self.facts.row) if self.facts.has_rows else WIDE
+
+    def shape(self, value: Value) -> LaneShape:
+        """The shape in which `value` is held: its value in lane 0, in the first lane of each row, or in all lanes."""
+        if self.facts.stride(value) is not None:
+            return SCALAR
+        return self.rows if self.facts.row_stride(value) is not None else WIDE
 
     def last_use(self, value: Value) -> int:
         """The number of the last op with `value` as an operand, -1 if there is none."""
@@ -167,17 +174,47 @@ class FunctionBuilder:
         w.emit(f"call i32 {w.emit(f'load ptr, ptr {yield_address}')}()")
         w.fall_into(continuing)
 
-    def splat(self, kind: str, value: str) -> str:
+    def splat(self, kind: str, value: str, shape: LaneShape = WIDE) -> str:
         """The vector with a scalar of an LLVM type in every lane."""
         if is_literal(value):
             return f"splat ({kind} {value})"
-        wide, w = WIDE.of(kind), self.w
+        wide, w = shape.of(kind), self.w
         first = w.emit(f"insertelement {wide} poison, {kind} {value}, i64 0")
-        return w.emit(f"shufflevector {wide} {first}, {wide} poison, {WIDE.of('i32')} zeroinitializer")
+        return w.emit(f"shufflevector {wide} {first}, {wide} poison, {shape.of('i32')} zeroinitializer")
 
-    def lane_indices(self, base: str = "%zero") -> str:
-        """base + 0, base + 1, ..., as i32."""
-        return self.w.emit(f"add {WIDE.of('i32')} {self.splat('i32', base)}, {_LANE_INDICES}")
+    def of_rows(self, kind: str, value: str) -> list[str]:
+        """The elements of a vector that has one for each row."""
+        wide = self.rows.of(kind)
+        return [
+            self.w.emit(f"extractelement {wide} {value}, i64 {number}") for number in range(self.rows.lanes)
+        ]
+
+    def shuffle(
+        self, kind: str, lanes: int, values: tuple[str, str] | tuple[str], order: Iterable[int]
+    ) -> str:
+        """The lanes of one or two vectors of so many lanes in a new order."""
+        wide = f"<{lanes} x {kind}>"
+        mask = [f"i32 {lane}" for lane in order]
+        first, second = (*values, "poison")[:2]
+        return self.w.emit(
+            f"shufflevector {wide} {first}, {wide} {second}, <{len(mask)} x i32> <{', '.join(mask)}>"
+        )
+
+    def concatenate(self, kind: str, lanes: int, vectors: Sequence[str]) -> str:
+        """Vectors of so many lanes one after the other; filled up to a power of two of them with poison."""
+        vectors = list(vectors)
+        while len(vectors) & (len(vectors) - 1):  # joining in pairs needs a power of two
+            vectors.append("poison")
+        while len(vectors) > 1:
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self.shuffle(kind, lanes, pair, range(2 * lanes)) for pair in pairs]
+            lanes *= 2
+        return vectors[0]
+
+    def lane_indices(self, base: str = "%zero", shape: LaneShape = WIDE) -> str:
+        """base + 0, base + 1, ..., as i32; of the first lanes of rows alone, in their shape."""
+        numbers = ", ".join(f"i32 {lane}" for lane in range(0, SUBGROUP_SIZE, SUBGROUP_SIZE // shape.lanes))
+        return self.w.emit(f"add {shape.of('i32')} {self.splat('i32', base, shape)}, <{numbers}>")
 
     def mask_bits(self, flags: str) -> str:
         """An i1 vector as the bits of an i32, lane 0 lowest."""

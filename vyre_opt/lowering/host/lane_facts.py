@@ -1,4 +1,4 @@
-"""Strides: whether a value is equal in all lanes of a subgroup, an arithmetic progression, or neither.
+"""Strides: whether a value is equal in all lanes of a subgroup or of a row, an arithmetic progression, or neither.
 
 A subgroup is 32 invocations of consecutive linear local ids.  A value with a `stride` is
 `base + stride * lane` in every active lane (modulo 2^bits), and the code computes the base
@@ -14,12 +14,19 @@ Where `Uniformity` finds a value uniform over the subgroup, its stride is 0.  Va
 control flow may have a stride too, as it holds for active lanes only: lanes that load one element
 at the same time get the same value, and a loop's counter advances equally in all lanes still in
 the loop.
+
+Where the workgroup is narrower than a subgroup, lanes are in rows, all of one `local_id y`, and
+an integer may have a stride in each row, with a base of its own:
+
+    workgroup(16, 16), rows of 16        in lanes 0 to 15          in lanes 16 to 31
+    local_id x                           0 + lane                  0 + (lane - 16)
+    local_id y * n + local_id x          y * n + lane              (y + 1) * n + (lane - 16)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
@@ -39,39 +46,88 @@ MAX_STRIDE = 1 << 24
 _LINEAR = ("add", "sub", "mul", "shl", "neg", "cast", "select", "div", "shr", "rem", "and")
 
 
+_ELEMENTWISE = ("unary", "binary", "ternary", "select", "convert")
+"""Formats of the ops that are computed with an element for each row."""
+
+_MIN_ROW = 4
+"""The shortest row whose lanes are loaded as one vector; for less, gathers are no slower."""
+
+
 class LaneFacts:
     """Strides and uniformity of the values of a flat program.
 
     `proven`: the accesses that are in bounds for every lane that makes them.  `forms`: of values, in all
-    lanes, those beyond the workgroup included.
+    lanes, those beyond the workgroup included.  `row`: the lanes of a row, those of a subgroup where it has no rows.
     `specs`: the encoded values of specialization constants.
     """
 
     def __init__(self, program: Program, specs: Mapping[str, Any] | None = None) -> None:
-        self.program = program
         self.forms = ValueForms(program, specs, whole_subgroups=True)
         footprints = Footprints(program)
         self.uniformity = footprints.uniformity
         self.affine = footprints.affine
         self.proven = BoundsProofs(program, specs).proven
-        self.strides: dict[Value, int | None] = {}
-        self.axis_strides = [_axis_stride(program, axis) for axis in range(3)]
-        self._block(program.body)
+        self.row = _row(program)
+        self.lanes = _Strides(program, footprints, SUBGROUP_SIZE)
+        self.rows = _Strides(program, footprints, self.row, self.lanes) if self.has_rows else self.lanes
+
+    @property
+    def has_rows(self) -> bool:
+        return self.row < SUBGROUP_SIZE
 
     def level(self, value: Value) -> Level:
         return self.uniformity.level(value)
 
     def stride(self, value: Value) -> int | None:
         """The difference from lane to lane, or None if the lanes hold anything."""
-        if self.uniformity.level(value) <= Level.SUBGROUP:
-            return _UNIFORM
-        return self.strides.get(value)
+        return self.lanes.of(value)
+
+    def row_stride(self, value: Value) -> int | None:
+        """The difference from lane to lane of a row, or None if the lanes of a row hold anything."""
+        return self.rows.of(value)
 
     def is_uniform(self, value: Value) -> bool:
         return self.stride(value) == _UNIFORM
 
     def diverges(self, op: Op) -> bool:
         """Whether the lanes of a subgroup may take different branches at an if, for or while."""
+        return self.lanes.diverges(op)
+
+
+class _Strides:
+    """The strides of values within each run of `width` lanes, of which a subgroup has a whole number.
+
+    `wider`: those of whole subgroups, which hold in each row too.  Rows have strides for integers alone, which are what
+    addresses are made of: all else is computed for all lanes at once.
+    """
+
+    def __init__(
+        self, program: Program, footprints: Footprints, width: int, wider: _Strides | None = None
+    ) -> None:
+        self.program = program
+        self.uniformity = footprints.uniformity
+        self.affine = footprints.affine
+        self.width = width
+        self.wider = wider
+        self.strides: dict[Value, int | None] = {}
+        self.axis_strides = [_axis_stride(program, axis, width) for axis in range(3)]
+        self._block(program.body)
+
+    def of(self, value: Value) -> int | None:
+        if self.uniformity.level(value) <= Level.SUBGROUP:
+            return _UNIFORM
+        if self.wider is None:
+            return self.strides.get(value)
+        stride = self.wider.of(value)
+        return self.strides.get(value) if stride is None and value.type.is_int else stride
+
+    def is_uniform(self, value: Value) -> bool:
+        return self.of(value) == _UNIFORM
+
+    def diverges(self, op: Op) -> bool:
+        """Whether the lanes of a subgroup may take different branches; see LaneFacts."""
+        if self.wider is not None:
+            return self.wider.diverges(op)
         if op.name == "if":
             return not self.is_uniform(op.operands[0])
         if op.name == "for":
@@ -95,7 +151,7 @@ class LaneFacts:
 
     def _merge(self, op: Op) -> None:
         for number, result in enumerate(op.results):
-            strides = {self.stride(b.terminator.operands[number]) for b in op.regions if b.terminator}
+            strides = {self.of(b.terminator.operands[number]) for b in op.regions if b.terminator}
             self.strides[result] = strides.pop() if len(strides) == 1 and not self.diverges(op) else None
 
     def _loop(self, op: Op) -> None:
@@ -106,9 +162,9 @@ class LaneFacts:
         if op.name == "for":
             lower, _, step = bounds(op)
             is_progression = not isinstance(step, Value) or self.is_uniform(step)
-            start = self.stride(lower) if isinstance(lower, Value) else _UNIFORM
+            start = self.of(lower) if isinstance(lower, Value) else _UNIFORM
             self.strides[body.args[0]] = start if is_progression else None
-        carried = [self.stride(value) for value in inits(op)]
+        carried = [self.of(value) for value in inits(op)]
         while True:
             for args in groups:
                 self.strides.update(zip(args, carried, strict=True))
@@ -116,7 +172,7 @@ class LaneFacts:
                 self._block(block)
             yielded = body.terminator.operands if body.terminator is not None else ()
             pairs = zip(carried, yielded, strict=False)
-            after = [stride if stride == self.stride(value) else None for stride, value in pairs]
+            after = [stride if stride == self.of(value) else None for stride, value in pairs]
             if after == carried[: len(after)]:
                 break
             carried = after
@@ -129,6 +185,8 @@ class LaneFacts:
     def _op(self, op: Op, result: Value) -> int | None:
         if op.definition.format == "id" or op.name == "lane_id":
             return self._id(op)
+        if self.wider is not None and op.definition.format not in _ELEMENTWISE:
+            return None
         if op.name == "load":
             return _UNIFORM if self.is_uniform(op.operands[0]) else None
         if op.name == "subgroup_shuffle":
@@ -136,7 +194,7 @@ class LaneFacts:
         # Each lane of an atomic gets another old value, even of one element
         if not op.definition.is_pure:
             return None
-        operands = [self.stride(value) for value in op.operands]
+        operands = [self.of(value) for value in op.operands]
         if all(stride == _UNIFORM for stride in operands):
             return _UNIFORM
         if op.name not in _LINEAR or not result.type.is_int or None in operands:
@@ -197,11 +255,11 @@ class LaneFacts:
         return stride if small and self.affine.exact(op.operands[0]) is not None else None
 
     def _divided(self, op: Op, constant: int) -> int | None:
-        """An id that starts at a multiple of 32, divided by a multiple of 32: the quotient is uniform, the
+        """An id that starts at a multiple of the width, divided by one: the quotient is uniform, the
         remainder has stride 1.  `and` with 2^k - 1 is such a remainder."""
         bits = op.results[0].type.bits or 1
         divisor = {"shr": 1 << constant % bits, "and": constant + 1}.get(op.name, constant)
-        if divisor < 1 or divisor % SUBGROUP_SIZE or not self._starts_aligned(op.operands[0]):
+        if divisor < 1 or divisor % self.width or not self._starts_aligned(op.operands[0]):
             return None
         if op.name == "and" and divisor & (divisor - 1):
             return None
@@ -209,10 +267,10 @@ class LaneFacts:
 
     def _starts_aligned(self, value: Value) -> bool:
         op = value.owner
-        if not isinstance(op, Op) or op.name not in ("local_id", "global_id") or self.stride(value) != 1:
+        if not isinstance(op, Op) or op.name not in ("local_id", "global_id") or self.of(value) != 1:
             return False
         axis = AXES.index(op.attrs["axis"])
-        return op.name == "local_id" or self.program.workgroup[axis] % SUBGROUP_SIZE == 0
+        return op.name == "local_id" or self.program.workgroup[axis] % self.width == 0
 
     def _from_affine(self, value: Value) -> int | None:
         """The stride of the value's affine expression in the local ids, if it has one."""
@@ -230,24 +288,31 @@ class LaneFacts:
         return total
 
     def _symbol_stride(self, symbol: Symbol) -> int | None:
-        """The stride of a digit of a local id (id / stride % radix); each subgroup starts at a multiple of 32."""
+        """The stride of a digit of a local id (id / stride % radix); each run of lanes starts at a multiple of its width."""
         if symbol.kind in (SymbolKind.GROUP, SymbolKind.LOOP):
             return _UNIFORM
         digit = symbol.digit
         axis_stride = self.axis_strides[AXES.index(digit.axis)] if digit is not None else None
         if digit is None or axis_stride != 1:
             return axis_stride  # None for a symbol that stands for a lane's value
-        if digit.stride % SUBGROUP_SIZE == 0:
+        if digit.stride % self.width == 0:
             return _UNIFORM
-        return 1 if digit.stride == 1 and digit.radix % SUBGROUP_SIZE == 0 else None
+        return 1 if digit.stride == 1 and digit.radix % self.width == 0 else None
 
 
-def _axis_stride(program: Program, axis: int) -> int | None:
-    """The stride of local_id along an axis."""
+def _row(program: Program) -> int:
+    """The lanes of a row: the most that divide a subgroup and are neighbours along one axis in every workgroup."""
+    extent = next((extent for extent in program.workgroup if extent > 1), 1)
+    row = gcd(extent, SUBGROUP_SIZE)
+    return row if _MIN_ROW <= row and extent < program.lanes else SUBGROUP_SIZE
+
+
+def _axis_stride(program: Program, axis: int, width: int) -> int | None:
+    """The stride of local_id along an axis, within runs of `width` lanes."""
     extent, inner_extent = program.workgroup[axis], prod(program.workgroup[:axis])
-    if extent == 1 or inner_extent % SUBGROUP_SIZE == 0:
+    if extent == 1 or inner_extent % width == 0:
         return _UNIFORM
-    return 1 if inner_extent == 1 and (extent % SUBGROUP_SIZE == 0 or extent == program.lanes) else None
+    return 1 if inner_extent == 1 and (extent % width == 0 or extent == program.lanes) else None
 
 
 def _constant(value: Value) -> int | None:

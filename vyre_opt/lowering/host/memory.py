@@ -4,9 +4,11 @@
     uniform             one element for all             the first active lane's element
     consecutive         one wide load                   one wide (masked) store
     every 2nd .. 4th    a wide load, then a shuffle     scatter
+    one of these        the same for each row           the same for each row; scatter for one element
+    in each row
     anything            gather                          scatter
 
-A wide access that is not proven in bounds needs one comparison, which says that all it may touch is in bounds
+A row is the lanes of one `local_id y`, where a subgroup has several (see lane_facts.py).  A wide access that is not proven in bounds needs one comparison, which says that all it may touch is in bounds
 and no lane's index wraps around its type.  Where that does not hold (at the end of a buffer), lanes are checked
 and moved one by one.
 """
@@ -19,7 +21,7 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
-from ..common.lane_shape import SCALAR
+from ..common.lane_shape import SCALAR, LaneShape
 from . import runtime_functions as runtime
 from .function_builder import FLAGS, WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
@@ -42,7 +44,8 @@ class SubgroupAccess:
     `length`: of the buffer in elements, an LLVM name or a number.  `dtype`, `memory`: of a scalar, and
     its LLVM type in memory.  `lanes_per_element`: scalars in an element of the buffer.  `parts` and
     `width`: scalars and elements that one lane moves.  `align`: bytes that an address is surely a
-    multiple of, those of a scalar.  `stride`: elements from one lane's index to the next's, None for none.
+    multiple of, those of a scalar.  `run`: the lanes whose indices have a `stride`, the elements from one's index to
+    the next's: those of a subgroup, else of a row.  Where not even a row has one, it is None.
     """
 
     def __init__(self, emitter: SubgroupEmitter, op: Op, moved: DataType) -> None:
@@ -54,24 +57,39 @@ class SubgroupAccess:
         self.width = self.parts // self.lanes_per_element
         self.memory = conversions.memory_type(self.dtype)
         self.align = max(1, (self.dtype.bits or 0) // 8)
-        self.stride = emitter.facts.stride(self.index)
+        self.stride, self.run = emitter.facts.stride(self.index), SUBGROUP_SIZE
+        if self.stride is None:
+            self.stride, self.run = emitter.facts.row_stride(self.index), emitter.facts.row
         self.proven = op in emitter.facts.proven
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all lanes access one element."""
+        return self.stride == 0 and self.run == SUBGROUP_SIZE
 
 
 # --- addresses
 
 
-def _widened(builder: FunctionBuilder, value: str, dtype: DataType, lanes: bool) -> str:
+def _widened(builder: FunctionBuilder, value: str, dtype: DataType, shape: LaneShape = SCALAR) -> str:
     """An index as i64; a negative one becomes larger than any length, as unsigned numbers."""
     if dtype.bits == 64:
         return value
-    shape = WIDE if lanes else SCALAR
     verb = "sext" if dtype.is_signed else "zext"
     return builder.w.emit(f"{verb} {shape.type(dtype)} {value} to {shape.of('i64')}")
 
 
 def _base_index(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
-    return _widened(emitter.builder, emitter.scalar(access.index), access.index.type, False)
+    return _widened(emitter.builder, emitter.scalar(access.index), access.index.type)
+
+
+def _run_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> list[str]:
+    """The index of the first lane of each run, as i64."""
+    if access.run == SUBGROUP_SIZE:
+        return [_base_index(emitter, access)]
+    builder = emitter.builder
+    (rows,) = emitter.rows(access.index)
+    return builder.of_rows("i64", _widened(builder, rows, access.index.type, builder.rows))
 
 
 def _run_start(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
@@ -85,11 +103,11 @@ def _run_start(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     ahead = w.emit(f"mul i64 {lane}, {access.stride}")
     kind = SCALAR.type(dtype)
     own = w.emit(f"add {kind} {base}, {w.emit(f'trunc i64 {ahead} to {kind}')}")
-    return w.emit(f"sub i64 {_widened(builder, own, dtype, False)}, {ahead}")
+    return w.emit(f"sub i64 {_widened(builder, own, dtype)}, {ahead}")
 
 
 def _lane_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
-    return _widened(emitter.builder, emitter.lane(access.index), access.index.type, True)
+    return _widened(emitter.builder, emitter.lane(access.index), access.index.type, WIDE)
 
 
 def _limit(builder: FunctionBuilder, access: SubgroupAccess, reach: int) -> str:
@@ -102,9 +120,10 @@ def _limit(builder: FunctionBuilder, access: SubgroupAccess, reach: int) -> str:
 
 
 def _limit_run(builder: FunctionBuilder, access: SubgroupAccess) -> str:
-    """The bound below which lane 0's index leaves room for all lanes, and no lane's index wraps."""
-    assert access.stride is not None
-    reach = access.stride * SUBGROUP_SIZE
+    """The bound below which the first lane's index leaves room for all lanes of its run, and no lane's index wraps."""
+    if not access.stride:
+        return _limit(builder, access, access.width)
+    reach = access.stride * access.run
     limit = _limit(builder, access, reach)
     bits = (access.index.type.bits or 0) - access.index.type.is_signed
     if bits >= 63 or (access.length.isdigit() and int(access.length) <= 1 << bits):
@@ -175,7 +194,10 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     """
     w, builder = emitter.w, emitter.builder
     assert access.stride is not None
-    indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
+    if access.run == SUBGROUP_SIZE:
+        indices = runtime.progression(builder, access.index.type, emitter.scalar(access.index), access.stride)
+    else:
+        indices = _lane_indices(emitter, access)
     if access.proven:
         return indices
     limit = _limit(builder, access, access.width)
@@ -192,10 +214,11 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
 def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     access = SubgroupAccess(emitter, op, result.type)
-    if access.stride == 0:
+    scalar_stride = _scalar_stride(access)
+    if access.is_uniform:
         raw, shape = _load_uniform(emitter, access), SCALAR
-    elif scalar_stride := _scalar_stride(access):
-        raw, shape = _load_consecutive(emitter, access, scalar_stride), WIDE
+    elif scalar_stride is not None:
+        raw, shape = _load_runs(emitter, access, scalar_stride), WIDE
     else:
         _load_scattered(emitter, access, result)
         return
@@ -211,51 +234,80 @@ def _load_uniform(emitter: SubgroupEmitter, access: SubgroupAccess) -> Words:
     ]
 
 
-def _scalar_stride(access: SubgroupAccess) -> int:
-    """The distance of two lanes' scalars, if one wide load is to serve all lanes; else 0."""
-    scalars = (access.stride or 0) * access.lanes_per_element
-    if scalars == access.parts:
-        return scalars if access.parts <= MAX_WIDE_PARTS else 0
-    return scalars if 1 < scalars <= MAX_SHUFFLED and access.parts <= scalars else 0
+def _scalar_stride(access: SubgroupAccess) -> int | None:
+    """The distance of two lanes' scalars, if one wide load is to serve all lanes of a run, or one scalar; else None."""
+    if access.stride is None or access.parts > MAX_WIDE_PARTS:
+        return None
+    scalars = access.stride * access.lanes_per_element
+    if scalars in (0, access.parts):
+        return scalars
+    return scalars if 1 < scalars <= MAX_SHUFFLED and access.parts <= scalars else None
 
 
-def _load_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
+def _load_runs(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
     w, builder = emitter.w, emitter.builder
     # `proven` speaks of active lanes and of the scalars that they use, and of no others
-    if access.proven and scalar_stride == access.parts:
+    if access.proven and scalar_stride in (0, access.parts):
         if emitter.mask is None:
-            return _load_run(builder, access, _base_index(emitter, access), scalar_stride)
-        if _has_masked_moves(builder, access):
+            return _load_wide(builder, access, _run_indices(emitter, access), scalar_stride)
+        if access.run == SUBGROUP_SIZE and _has_masked_moves(builder, access):
             return [_load_masked(builder, access, _run_start(emitter, access), emitter.mask)]
-    base = _base_index(emitter, access)
-    in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
+    indices = _run_indices(emitter, access)
     wide, gathered, end = w.label("near"), w.label("far"), w.label("loaded")
-    w.branch_if(in_bounds, wide, gathered)
+    w.branch_if(_are_in_bounds(builder, access, indices), wide, gathered)
     w.start(wide)
     # No mask: what inactive lanes load is in bounds too, and nobody looks at it
-    fast = _load_run(builder, access, base, scalar_stride)
+    fast = _load_wide(builder, access, indices, scalar_stride)
     wide = w.block
     w.branch(end)
     w.start(gathered)
+    cold = _is_rarely_outside(emitter, access)
     offsets = _scalar_offsets(builder, access, _checked_indices(emitter, access))
-    slow = [_gather(emitter, access, offsets, str(part), cold=True) for part in range(access.parts)]
+    slow = [_gather(emitter, access, offsets, str(part), cold) for part in range(access.parts)]
     gathered = w.block
     w.fall_into(end)
     kind, pairs = WIDE.of(access.memory), zip(fast, slow, strict=True)
     return [w.phi(kind, [(run, wide), (lanes, gathered)]) for run, lanes in pairs]
 
 
+def _are_in_bounds(builder: FunctionBuilder, access: SubgroupAccess, indices: Words) -> str:
+    """An i1: whether all lanes of the runs that start at `indices` are in bounds."""
+    highest, *others = indices
+    for index in others:
+        highest = builder.w.call("llvm.umax.i64", "i64", [("i64", highest), ("i64", index)])
+    return builder.w.emit(f"icmp ult i64 {highest}, {_limit_run(builder, access)}")
+
+
+def _is_rarely_outside(emitter: SubgroupEmitter, access: SubgroupAccess) -> bool:
+    """Whether runs with a lane that is not in bounds are the last of a buffer: others than rows that a branch masks."""
+    return access.run == SUBGROUP_SIZE or emitter.mask is None
+
+
+def _load_wide(builder: FunctionBuilder, access: SubgroupAccess, indices: Words, scalar_stride: int) -> Words:
+    """The parts of all lanes, of which runs start at `indices`."""
+    load_run = _load_run if scalar_stride else _load_for_run
+    runs = [load_run(builder, access, index, scalar_stride) for index in indices]
+    return [builder.concatenate(access.memory, access.run, vectors) for vectors in zip(*runs, strict=True)]
+
+
 def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scalar_stride: int) -> Words:
     """One load of all scalars from the first lane's on, then a shuffle for each part."""
-    w, kind = builder.w, f"<{scalar_stride * SUBGROUP_SIZE} x {access.memory}>"
-    loaded = w.emit(f"load {kind}, ptr {_pointer(builder, access, base)}, align {access.align}")
+    w, count = builder.w, scalar_stride * access.run
+    address = _pointer(builder, access, base)
+    loaded = w.emit(f"load <{count} x {access.memory}>, ptr {address}, align {access.align}")
     if scalar_stride == 1:
         return [loaded]
-    parts = []
-    for part in range(access.parts):
-        mask = ", ".join(f"i32 {lane * scalar_stride + part}" for lane in range(SUBGROUP_SIZE))
-        parts.append(w.emit(f"shufflevector {kind} {loaded}, {kind} poison, {WIDE.of('i32')} <{mask}>"))
-    return parts
+    orders = (range(part, count, scalar_stride) for part in range(access.parts))
+    return [builder.shuffle(access.memory, count, (loaded,), order) for order in orders]
+
+
+def _load_for_run(builder: FunctionBuilder, access: SubgroupAccess, index: str, _: int) -> Words:
+    """The scalars of one element, each in all lanes of a run."""
+    loads = [
+        builder.w.emit(f"load {access.memory}, ptr {_pointer(builder, access, index, part)}")
+        for part in range(access.parts)
+    ]
+    return [builder.splat(access.memory, loaded, LaneShape(access.run)) for loaded in loads]
 
 
 def _has_masked_moves(builder: FunctionBuilder, access: SubgroupAccess) -> bool:
@@ -270,9 +322,9 @@ def _load_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, ma
 
 
 def _store_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: str, mask: str) -> None:
-    wide, at = WIDE.of(access.memory), _pointer(builder, access, base)
-    args = [(wide, raw), ("ptr", at), ("i32", str(access.align)), (FLAGS, mask)]
-    builder.w.call(f"llvm.masked.store.{WIDE.suffix(access.memory)}.p0", "void", args)
+    shape, at = LaneShape(access.run), _pointer(builder, access, base)
+    args = [(shape.of(access.memory), raw), ("ptr", at), ("i32", str(access.align)), (shape.of("i1"), mask)]
+    builder.w.call(f"llvm.masked.store.{shape.suffix(access.memory)}.p0", "void", args)
 
 
 def _load_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
@@ -301,13 +353,12 @@ def _gather(
 def store(emitter: SubgroupEmitter, op: Op) -> None:
     value = op.operands[0]
     access = SubgroupAccess(emitter, op, value.type)
-    if access.stride == 0:
+    if access.is_uniform:
         _store_uniform(emitter, access, value)
-        return
-    if (access.stride or 0) * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS:
+    elif (access.stride or 0) * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS:
         lanes = emitter.lanes(value)
         raw = [conversions.store_value(emitter.w, WIDE, access.dtype, part) for part in lanes]
-        _store_consecutive(emitter, access, raw)
+        _store_runs(emitter, access, raw)
     else:
         _store_scattered(emitter, access, value)
 
@@ -317,7 +368,7 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
     w, index = emitter.w, _base_index(emitter, access)
     _check_one(emitter, access, index)
     parts = emitter.values[value]
-    if emitter.shape(value) is WIDE or emitter.facts.stride(value):
+    if not emitter.facts.is_uniform(value):
         lane, kind = emitter.first_active_lane(), WIDE.type(access.dtype)
         parts = tuple(w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in emitter.lanes(value))
     for number, part in enumerate(parts):
@@ -325,17 +376,17 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
         w.line(f"store {access.memory} {raw}, ptr {_pointer(emitter.builder, access, index, number)}")
 
 
-def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
+def _store_runs(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
     w, builder = emitter.w, emitter.builder
     mask = emitter.mask if _has_masked_moves(builder, access) else None
-    if access.proven and mask is not None:
+    if access.proven and mask is not None and access.run == SUBGROUP_SIZE:
         _store_masked(builder, access, _run_start(emitter, access), raw[0], mask)
         return
-    base = _base_index(emitter, access)
+    indices = _run_indices(emitter, access)
     if access.proven and emitter.mask is None:
-        _store_run(builder, access, base, raw)
+        _store_wide(builder, access, indices, raw, None)
         return
-    in_bounds = w.emit(f"icmp ult i64 {base}, {_limit_run(builder, access)}")
+    in_bounds = _are_in_bounds(builder, access, indices)
     if emitter.mask is not None and mask is None:
         # Without a masked store only a full subgroup may write as a whole
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
@@ -343,39 +394,41 @@ def _store_consecutive(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Wo
     near, far, end = w.label("near"), w.label("far"), w.label("stored")
     w.branch_if(in_bounds, near, far)
     w.start(near)
-    if mask is not None:
-        _store_masked(builder, access, base, raw[0], mask)
-    else:
-        _store_run(builder, access, base, raw)
+    _store_wide(builder, access, indices, raw, mask)
     w.branch(end)
     w.start(far)
+    cold = _is_rarely_outside(emitter, access)
     offsets = _scalar_offsets(builder, access, _checked_indices(emitter, access))
     for number, part in enumerate(raw):
-        _scatter(emitter, access, part, offsets, str(number), cold=True)
+        _scatter(emitter, access, part, offsets, str(number), cold)
     w.fall_into(end)
+
+
+def _store_wide(
+    builder: FunctionBuilder, access: SubgroupAccess, indices: Words, raw: Words, mask: str | None
+) -> None:
+    """Store the parts of all lanes, or of those in `mask`, to the runs that start at `indices`."""
+    for number, index in enumerate(indices):
+        lanes = range(number * access.run, (number + 1) * access.run)
+        is_whole = access.run == SUBGROUP_SIZE
+        run = raw if is_whole else [builder.shuffle(access.memory, SUBGROUP_SIZE, (r,), lanes) for r in raw]
+        if mask is None:
+            _store_run(builder, access, index, run)
+        else:
+            flags = mask if is_whole else builder.shuffle("i1", SUBGROUP_SIZE, (mask,), lanes)
+            _store_masked(builder, access, index, run[0], flags)
 
 
 def _store_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, raw: Words) -> None:
     """One store of the parts of all lanes, interleaved into lane order."""
-    w = builder.w
-    vectors, lanes = list(raw), SUBGROUP_SIZE
-    while len(vectors) & (len(vectors) - 1):  # joining in pairs needs a power of two
-        vectors.append("poison")
-    while len(vectors) > 1:  # join neighbours until one vector holds all, part by part
-        kind = f"<{lanes} x {access.memory}>"
-        mask = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [
-            w.emit(f"shufflevector {kind} {x}, {kind} {y}, <{2 * lanes} x i32> <{mask}>") for x, y in pairs
-        ]
-        lanes *= 2
-    joined, wide_type = vectors[0], f"<{access.parts * SUBGROUP_SIZE} x {access.memory}>"
+    run, count = access.run, access.parts * access.run
+    joined = builder.concatenate(access.memory, run, raw)
     if access.parts > 1:
-        kind = f"<{lanes} x {access.memory}>"
-        order = [part * SUBGROUP_SIZE + lane for lane in range(SUBGROUP_SIZE) for part in range(access.parts)]
-        mask = ", ".join(f"i32 {lane}" for lane in order)
-        joined = w.emit(f"shufflevector {kind} {joined}, {kind} poison, <{len(order)} x i32> <{mask}>")
-    w.line(f"store {wide_type} {joined}, ptr {_pointer(builder, access, base)}, align {access.align}")
+        order = [part * run + lane for lane in range(run) for part in range(access.parts)]
+        joined_lanes = run << (access.parts - 1).bit_length()
+        joined = builder.shuffle(access.memory, joined_lanes, (joined,), order)
+    address = _pointer(builder, access, base)
+    builder.w.line(f"store <{count} x {access.memory}> {joined}, ptr {address}, align {access.align}")
 
 
 def _store_scattered(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:

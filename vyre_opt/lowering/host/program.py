@@ -56,7 +56,7 @@ def lower(
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
     facts = LaneFacts(program, specs)
     numbers = {op: number for number, op in enumerate(ops)}
-    in_memory = values_in_memory(program, lambda value: facts.stride(value) is None)
+    in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
     weights = weigh_ops(ops, facts.proven)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
     builder = FunctionBuilder(

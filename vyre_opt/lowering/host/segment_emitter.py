@@ -6,7 +6,7 @@
         SplitOp: a branch or a loop around items
 
 A value that is used in another segment is stored once for the workgroup if it is uniform there,
-else once for each subgroup: as a scalar or as 32 lanes, as `SubgroupEmitter` holds it.
+else once for each subgroup: as a scalar, an element a row or 32 lanes, as `SubgroupEmitter` holds it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class SegmentEmitter:
         # With a grid barrier all workgroups run one phase before the next, and would share the slots
         if is_uniform and not self.plan.has_grid_barrier:
             return _ValueStorage(SCALAR, kind, slots=[self.builder.slot(kind) for _ in lanes])
-        shape = WIDE if self.builder.facts.stride(value) is None else SCALAR
+        shape = self.builder.shape(value)
         size = CARRIER_BYTES[kind] * shape.lanes
         count = 1 if is_uniform else self.subgroups
         step = -(-size * count // ALIGN) * ALIGN

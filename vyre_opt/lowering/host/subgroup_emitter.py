@@ -1,8 +1,8 @@
 """Writes the ops of one subgroup, 32 lanes of a workgroup; this file has those that only compute.
 
 A value that is uniform over the subgroup, or an arithmetic progression over its lanes (see
-lane_facts.py), is held as a scalar, its value in lane 0; any other as a vector of 32.  A
-vec<N x T> is N of these.
+lane_facts.py), is held as a scalar, its value in lane 0; one that is so in each row of lanes as a
+vector with its value in the first lane of each; any other as a vector of 32.  A vec<N x T> is N of these.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SubgroupEmitter:
 
     def shape(self, value: Value) -> LaneShape:
         """The shape in which `value` is held."""
-        return WIDE if self.facts.stride(value) is None else SCALAR
+        return self.builder.shape(value)
 
     def define(self, value: Value, parts: Iterable[str]) -> None:
         """Set what `value` is held as; `parts` are of its `shape`."""
@@ -141,8 +141,10 @@ class SubgroupEmitter:
             write(column, str(place))
 
     def get(self, value: Value, shape: LaneShape) -> Parts:
-        """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0."""
-        return self.scalars(value) if shape is SCALAR else self.lanes(value)
+        """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0, or in a row's first."""
+        if shape is SCALAR:
+            return self.scalars(value)
+        return self.lanes(value) if shape is WIDE else self.rows(value)
 
     def scalars(self, value: Value) -> Parts:
         assert self.shape(value) is SCALAR, value
@@ -153,24 +155,41 @@ class SubgroupEmitter:
 
     def lanes(self, value: Value) -> Parts:
         """`value` as vectors."""
-        parts, stride = self.values[value], self.facts.stride(value)
-        if stride is None:
+        parts, shape = self.values[value], self.shape(value)
+        if shape is WIDE:
+            return parts
+        kind, row = carrier(value.type.element), self.facts.row
+        if shape is SCALAR:
+            spread = tuple(self.builder.splat(kind, part) for part in parts)
+            return self._progression(kind, WIDE, spread, self.facts.stride(value), range(SUBGROUP_SIZE))
+        order = [lane // row for lane in range(SUBGROUP_SIZE)]
+        spread = tuple(self.builder.shuffle(kind, shape.lanes, (part,), order) for part in parts)
+        steps = [lane % row for lane in range(SUBGROUP_SIZE)]
+        return self._progression(kind, WIDE, spread, self.facts.row_stride(value), steps)
+
+    def rows(self, value: Value) -> Parts:
+        """`value`, which has a stride in each row, as vectors of what it is in the first lane of each."""
+        parts, shape = self.values[value], self.builder.rows
+        if self.shape(value) is not SCALAR:
+            assert self.shape(value) is shape, value
             return parts
         kind = carrier(value.type.element)
-        spread = tuple(self.builder.splat(kind, part) for part in parts)
-        if stride:
-            return (self.progression(kind, spread[0], stride),)
-        return spread
+        spread = tuple(self.builder.splat(kind, part, shape) for part in parts)
+        starts = range(0, SUBGROUP_SIZE, self.facts.row)
+        return self._progression(kind, shape, spread, self.facts.stride(value), starts)
 
     def lane(self, value: Value) -> str:
         return self.lanes(value)[0]
 
-    def progression(self, kind: str, base: str, stride: int) -> str:
-        """The vector base + stride * lane, from a splat `base` of an integer type."""
-        wide = WIDE.of(kind)
+    def _progression(
+        self, kind: str, shape: LaneShape, bases: Parts, stride: int | None, lanes: Sequence[int]
+    ) -> Parts:
+        """base + stride * lane for each of `lanes`; only an integer has a stride that is not 0."""
+        if not stride:
+            return bases
         bits = int(kind[1:])
-        steps = [(stride * lane) & ((1 << bits) - 1) for lane in range(SUBGROUP_SIZE)]
-        return self.w.emit(f"add {wide} {base}, <{', '.join(f'{kind} {step}' for step in steps)}>")
+        steps = ", ".join(f"{kind} {(stride * lane) & ((1 << bits) - 1)}" for lane in lanes)
+        return tuple(self.w.emit(f"add {shape.of(kind)} {base}, <{steps}>") for base in bases)
 
     def get_like(self, value: Value, like: Value) -> Parts:
         """`value` in the shape in which `like` is held."""
@@ -318,8 +337,8 @@ def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
     elif op.name == "global_id":
         shape = emitter.shape(result)
         start = w.emit(f"mul i32 {builder.group_ids[axis]}, {sizes[axis]}")
-        if shape is WIDE:
-            start = builder.splat("i32", start)
+        if shape is not SCALAR:
+            start = builder.splat("i32", start, shape)
         element = w.emit(f"add {shape.of('i32')} {start}, {_local_id(emitter, axis, shape)}")
     elif op.name == "global_size":
         element = w.emit(f"mul i32 {builder.extents[axis]}, {sizes[axis]}")
@@ -337,14 +356,14 @@ def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
 
 
 def _local_id(emitter: SubgroupEmitter, axis: int, shape: LaneShape) -> str:
-    """(linear local id / stride of the axis) % its size, for lane 0 or for all lanes."""
+    """(linear local id / stride of the axis) % its size, for lane 0, for the first lane of each row, or for all."""
     w, sizes = emitter.w, emitter.builder.program.workgroup
     stride = prod(sizes[:axis])
     kind, ids = shape.of("i32"), emitter.builder.linear
     if sizes[axis] == 1:
         return shape.integer("i32", 0)
-    if shape is WIDE:
-        ids = emitter.builder.lane_indices(ids)
+    if shape is not SCALAR:
+        ids = emitter.builder.lane_indices(ids, shape)
     if stride > 1:
         ids = w.emit(f"udiv {kind} {ids}, {shape.integer('i32', stride)}")
     if stride * sizes[axis] < emitter.builder.program.lanes:
