@@ -70,7 +70,7 @@ def test_mistakes_of_all_kinds_come_in_one_run() -> None:
         (6, "unknown op laod"),
         (7, "program @scale has no buffer @row"),
         (8, "add: %i is u32, not f32"),
-        (10, "unexpected ':'; expected ]"),
+        (10, "the closing bracket of an index is missing"),
         (11, "@rows is written here, but it is read-only"),
         (14, "unknown type f23"),
         (15, "not a buffer flag"),
