@@ -1,74 +1,61 @@
-"""The inclusive prefix sum of an array of any length, as a pipeline of three launches.
+"""The inclusive prefix sum of an array of any length, as a pipeline of launches.
 
-Each workgroup adds up a tile; one workgroup scans the sums of the tiles; each workgroup scans its tile from there.
+A subgroup takes a tile of 1024 numbers.  Sums of tiles, and sums of 1024 of those, say where each tile begins.
 """
 
 import numpy as np
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, ReadWrite, Write, u32
+from vyre_opt.lang import Read, Write, u32
 
-LANES, TILE = 256, 4096
-
-
-@vyre.func
-def workgroup_scan(value, partial):
-    """The sum over a workgroup up to each invocation, and the sum over all of it."""
-    inner = vyre.subgroup_scan(value)
-    if vyre.lane_id() == 31:
-        partial[vyre.subgroup_id()] = inner
-    vyre.barrier()
-    before, total = 0, 0
-    for k in range(LANES // 32):
-        before += partial[k] if k < vyre.subgroup_id() else 0
-        total += partial[k]
-    vyre.barrier()
-    return before + inner, total
+TILE = 1024
+WORKGROUP_TILES = 8  # subgroups of a workgroup
 
 
-@vyre.func
-def scan(x, y, first, last, total, partial):
-    """Prefix sums of x[first:last] to y by a workgroup, on top of `total`."""
-    for start in range(first, last, LANES):
-        i = start + vyre.local_id(0)
-        inclusive, added = workgroup_scan(x[i] if i < last else 0, partial)
-        if i < last:
-            y[i] = total + inclusive
-        total += added
-
-
-@vyre.program(workgroup=LANES)
+@vyre.program(workgroup=256)
 def sum_tiles(x: Read[u32], sums: Write[u32]) -> None:
-    partial = vyre.shared(u32, LANES // 32)
-    tile, total = vyre.workgroup_id(0), 0
-    for i in range(tile * TILE + vyre.local_id(0), min(tile * TILE + TILE, len(x)), LANES):
+    tile, total = vyre.workgroup_id(0) * WORKGROUP_TILES + vyre.subgroup_id(), 0
+    for i in range(tile * TILE + vyre.lane_id(), min((tile + 1) * TILE, len(x)), 32):
         total += x[i]
-    _, total = workgroup_scan(total, partial)
-    if vyre.local_id(0) == 0:
+    total = vyre.subgroup_reduce(total, "add")
+    if vyre.lane_id() == 0 and tile < len(sums):
         sums[tile] = total
 
 
-@vyre.program(workgroup=LANES)
-def scan_sums(sums: ReadWrite[u32]) -> None:
-    partial = vyre.shared(u32, LANES // 32)
-    scan(sums, sums, 0, len(sums), 0, partial)
+@vyre.func
+def scan(x, y, first, last, total):
+    """Prefix sums of x[first:last] to y by a subgroup, on top of `total`."""
+    for start in range(first, last, 32):
+        i = start + vyre.lane_id()
+        sums = total + vyre.subgroup_scan(x[i] if i < last else 0)
+        if i < last:
+            y[i] = sums
+        total = vyre.subgroup_shuffle(sums, 31)
 
 
-@vyre.program(workgroup=LANES)
-def scan_tiles(x: Read[u32], sums: Read[u32], y: Write[u32]) -> None:
-    partial = vyre.shared(u32, LANES // 32)
-    tile = vyre.workgroup_id(0)
-    before = sums[tile - 1] if tile > 0 else 0
-    scan(x, y, tile * TILE, min(tile * TILE + TILE, len(x)), before, partial)
+@vyre.program(workgroup=256)
+def scan_tiles(x: Read[u32], ends: Read[u32], y: Write[u32]) -> None:
+    tile = vyre.workgroup_id(0) * WORKGROUP_TILES + vyre.subgroup_id()
+    before = ends[tile - 1] if 0 < tile < len(ends) else 0
+    scan(x, y, tile * TILE, min((tile + 1) * TILE, len(x)), before)
+
+
+@vyre.program(workgroup=32)
+def scan_all(x: Read[u32], y: Write[u32]) -> None:
+    scan(x, y, 0, len(x), 0)
 
 
 @vyre.pipeline
 def prefix_sum(x: Read[u32], y: Write[u32]) -> None:
     tiles = vyre.ceil_div(len(x), TILE)
-    sums = vyre.buffer(u32, tiles)
-    sum_tiles[tiles](x, sums)
-    scan_sums[1](sums)
-    scan_tiles[tiles](x, sums, y)
+    sums, ends = vyre.buffer(u32, tiles), vyre.buffer(u32, tiles)
+    outer = vyre.ceil_div(tiles, TILE)
+    outer_sums, outer_ends = vyre.buffer(u32, outer), vyre.buffer(u32, outer)
+    sum_tiles[vyre.ceil_div(tiles, WORKGROUP_TILES)](x, sums)
+    sum_tiles[vyre.ceil_div(outer, WORKGROUP_TILES)](sums, outer_sums)
+    scan_all[1](outer_sums, outer_ends)
+    scan_tiles[vyre.ceil_div(outer, WORKGROUP_TILES)](sums, outer_ends, ends)
+    scan_tiles[vyre.ceil_div(tiles, WORKGROUP_TILES)](x, ends, y)
 
 
 def main():

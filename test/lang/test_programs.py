@@ -50,3 +50,19 @@ def test_shared_memory_has_the_name_at_its_place_in_a_tuple(target: str) -> None
     two_tiles.options(target=target)[1](x, y)
     assert np.array_equal(y, x[::-1])
     assert {"values", "places"} < set(two_tiles.program().buffers)
+
+
+@vyre.pipeline
+def there_and_back(x: Read[f32], y: Write[f32]) -> None:
+    there, back = vyre.buffer(f32, len(x)), vyre.buffer(f32, len(x))
+    two_tiles[1](x, there)
+    two_tiles[1](there, back)
+    two_tiles[1](back, y)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_buffer_has_the_name_at_its_place_in_a_tuple(target: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    there_and_back.options(target=target)(x, y)
+    assert np.array_equal(y, x[::-1])
+    assert list(there_and_back.module.pipelines["there_and_back"].buffers) == ["x", "y", "there", "back"]
