@@ -1,24 +1,34 @@
-"""A five-point stencil on a grid of points, whose edge is kept: workgroups of two dimensions."""
+"""A five-point stencil on a grid of points, whose edge is kept: workgroups of two dimensions.
+
+An invocation goes down some rows of a column, and keeps the points above and below, so that it loads three a row.
+"""
 
 import numpy as np
 
 import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32, u32
 
+ROWS = 4  # of an invocation
+
 
 @vyre.program(workgroup=(32, 8))
 def stencil(rows: u32, columns: u32, x: Read[f32], y: Write[f32]) -> None:
-    j, i = vyre.global_id(0), vyre.global_id(1)
-    if i < rows and j < columns:
+    j, top = vyre.global_id(0), vyre.global_id(1) * ROWS
+    if j >= columns or top >= rows:
+        return
+    above, middle = x[(max(top, 1) - 1) * columns + j], x[top * columns + j]
+    for i in range(top, min(top + ROWS, rows)):
         at = i * columns + j
+        below = x[min(i + 1, rows - 1) * columns + j]
         if 0 < i < rows - 1 and 0 < j < columns - 1:
-            y[at] = 0.2 * (x[at] + x[at - 1] + x[at + 1] + x[at - columns] + x[at + columns])
+            y[at] = 0.2 * (middle + x[at - 1] + x[at + 1] + above + below)
         else:
-            y[at] = x[at]
+            y[at] = middle
+        above, middle = middle, below
 
 
 def run(rows, columns, x, y):
-    stencil[vyre.ceil_div(columns, 32), vyre.ceil_div(rows, 8)](rows, columns, x, y)
+    stencil[vyre.ceil_div(columns, 32), vyre.ceil_div(rows, 8 * ROWS)](rows, columns, x, y)
 
 
 def reference(x):

@@ -74,7 +74,7 @@ def _saxpy(rng: np.random.Generator, n: int) -> Call:
 def _stencil(rng: np.random.Generator, rows: int, columns: int) -> Call:
     example, x = load("stencil_2d"), _floats(rng, rows, columns)
     arguments = [rows, columns, x.reshape(-1), _poisoned(x.size)]
-    grid = (ceil_div(columns, 32), ceil_div(rows, 8))
+    grid = (ceil_div(columns, 32), ceil_div(rows, 8 * example.ROWS))
     return Call(example.stencil, grid, arguments, example.reference(x).reshape(-1))
 
 
@@ -128,7 +128,7 @@ def _heat(rng: np.random.Generator, n: int) -> Call:
 _CALLS: dict[str, tuple[Callable[..., Call], tuple[Sizes, ...], Sizes]] = {
     # sizes of the edges, and the largest that are drawn
     "saxpy": (_saxpy, ((1,), (256,), (257,)), (3000,)),
-    "stencil_2d": (_stencil, ((1, 1), (2, 5), (9, 33)), (40, 90)),
+    "stencil_2d": (_stencil, ((1, 1), (2, 5), (33, 33)), (70, 90)),
     "layernorm": (_layernorm, ((1, 1), (3, 256), (2, 1025)), (9, 2500)),
     "row_softmax": (_softmax, ((1, 1), (3, 256), (2, 1025)), (9, 2500)),
     "byte_histogram": (_histogram, ((0,), (1,), (3000,)), (9000,)),
