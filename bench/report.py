@@ -3,7 +3,7 @@
 A result is a JSON object, written by one script of this folder:
 
     name, title, about, date   texts; about says what was measured and how
-    machine, versions          name -> text
+    machine, versions          name -> text; versions may be empty
     arguments                  of the script's command line, if it took any
     absent                     peers that were not installed
     tables                     each: caption, columns, rows of texts
@@ -48,7 +48,8 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     command = f"python bench/{result['name']}.py {result.get('arguments', '')}".rstrip()
     yield f"- Script: `{command}`, {result['date']}"
     yield f"- Machine: {_pairs(result['machine'])}"
-    yield f"- Versions: {_pairs(result['versions'])}"
+    if result["versions"]:
+        yield f"- Versions: {_pairs(result['versions'])}"
     if result.get("absent"):
         yield f"- Absent: {', '.join(result['absent'])}"
     yield ""

@@ -10,7 +10,8 @@ import pytest
 from support.python_oracle import run_as_python
 from support.python_programs import CASES
 
-from vyre_opt.lang import Kernel
+import vyre_opt as vyre
+from vyre_opt.lang import Kernel, Read, Write, f32, u32
 
 TARGETS = ("ref", "cpu")
 
@@ -32,3 +33,36 @@ def test_a_kernel_gives_what_python_gives(
             )
             same = (want.view(f"u{want.itemsize}") == got.view(f"u{got.itemsize}")) | both_nan
             assert same.all(), (np.flatnonzero(~same)[:5], want[~same][:5], got[~same][:5])
+
+
+@vyre.program(workgroup=32)
+def two_tiles(x: Read[f32], y: Write[f32]) -> None:
+    values, (places, _) = vyre.shared(f32, 32), (vyre.shared(u32, 32), 0)
+    i = vyre.local_id(0)
+    values[i], places[i] = x[i], 31 - i
+    vyre.barrier()
+    y[i] = values[places[i]]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shared_memory_has_the_name_at_its_place_in_a_tuple(target: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    two_tiles.options(target=target)[1](x, y)
+    assert np.array_equal(y, x[::-1])
+    assert {"values", "places"} < set(two_tiles.program().buffers)
+
+
+@vyre.pipeline
+def there_and_back(x: Read[f32], y: Write[f32]) -> None:
+    there, back = vyre.buffer(f32, len(x)), vyre.buffer(f32, len(x))
+    two_tiles[1](x, there)
+    two_tiles[1](there, back)
+    two_tiles[1](back, y)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_buffer_has_the_name_at_its_place_in_a_tuple(target: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    there_and_back.options(target=target)(x, y)
+    assert np.array_equal(y, x[::-1])
+    assert list(there_and_back.module.pipelines["there_and_back"].buffers) == ["x", "y", "there", "back"]

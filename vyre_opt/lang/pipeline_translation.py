@@ -200,9 +200,16 @@ class _Translator:
             raise Unsupported(node, message if type(node) in STATEMENTS else _ONLY_HERE, help)
 
     def _assign(self, node: ast.Assign) -> None:
-        binding = self._own_buffer(node) or self.expression(node.value)
+        binding = self._assigned(node.targets, node.value)
         for target in node.targets:
             self._bind(target, binding)
+
+    def _assigned(self, targets: Sequence[ast.expr], node: ast.expr) -> _Binding:
+        """What an assignment binds; a buffer is named by its target, in a tuple by the one at its place."""
+        names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
+        if isinstance(node, ast.Tuple) and len(node.elts) == len(names):
+            return tuple(self._assigned([name], part) for name, part in zip(names, node.elts, strict=True))
+        return self._own_buffer(targets, node) or self.expression(node)
 
     def _bind(self, target: ast.expr, binding: _Binding) -> None:
         if isinstance(target, ast.Name):
@@ -215,23 +222,22 @@ class _Translator:
         else:
             raise Unsupported(target, "a pipeline assigns names only", "store in arrays in a program")
 
-    def _own_buffer(self, node: ast.Assign) -> Buffer | None:
+    def _own_buffer(self, targets: Sequence[ast.expr], call: ast.expr) -> Buffer | None:
         """`decoded = vyre.buffer(u8, n)`."""
-        call = node.value
         if not isinstance(call, ast.Call):
             return None
         callee = self._maybe_constant(call.func)
         if callee is not INTRINSICS["buffer"]:
             return None
-        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            raise Unsupported(node, "a buffer has one name: t = vyre.buffer(f32, n)")
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name):
+            raise Unsupported(call, "a buffer has one name: t = vyre.buffer(f32, n)")
         if len(call.args) != 2 or call.keywords:
             raise Unsupported(call, "a buffer has a type and a size: vyre.buffer(f32, n)")
         dtype = scalar_type(self.constant(call.args[0], "the type of a buffer"))
         if dtype is None:
             raise Unsupported(call.args[0], "the elements of a buffer have a type such as f32")
         return self.builder.buffer(
-            node.targets[0].id, dtype, self.extent(call.args[1]), self.source.location(call)
+            targets[0].id, dtype, self.extent(call.args[1]), self.source.location(call)
         )
 
     def _repeat(self, node: ast.For) -> None:

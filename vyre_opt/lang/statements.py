@@ -118,9 +118,16 @@ class Statements(Expressions):
             )
 
     def visit_assign(self, node: ast.Assign, rest: Sequence[ast.stmt]) -> None:
-        binding = self._shared(node.targets, node.value) or self.expression(node.value)
+        binding = self._assigned(node.targets, node.value)
         for target in node.targets:
             self.assign(target, binding, node.value)
+
+    def _assigned(self, targets: Sequence[ast.expr], node: ast.expr) -> Binding:
+        """What an assignment binds; shared memory is named by its target, in a tuple by the one at its place."""
+        names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
+        if isinstance(node, ast.Tuple) and len(node.elts) == len(names):
+            return tuple(self._assigned([name], part) for name, part in zip(names, node.elts, strict=True))
+        return self._shared(targets, node) or self.expression(node)
 
     def visit_annassign(self, node: ast.AnnAssign, rest: Sequence[ast.stmt]) -> None:
         dtype = scalar_type(self.static(node.annotation, "a type"))

@@ -1,0 +1,63 @@
+"""Softmax over rows of any length: a workgroup takes a row, and reduces it by subgroups and shared memory."""
+
+import math
+
+import numpy as np
+
+import vyre_opt as vyre
+from vyre_opt.lang import Read, Write, f32, u32
+
+LANES = 256
+
+
+@vyre.func
+def workgroup_reduce(value, partial, combine):
+    """All values of a workgroup combined, for each of its invocations; `partial` has room for one a subgroup."""
+    for k in vyre.static((16, 8, 4, 2, 1)):
+        value = combine(value, vyre.subgroup_shuffle(value, k, "xor"))
+    vyre.barrier()
+    if vyre.lane_id() == 0:
+        partial[vyre.subgroup_id()] = value
+    vyre.barrier()
+    for k in range(LANES // 32):
+        value = combine(value, partial[k]) if k > 0 else partial[0]
+    return value
+
+
+@vyre.program(workgroup=LANES)
+def softmax(columns: u32, x: Read[f32], y: Write[f32]) -> None:
+    partial = vyre.shared(f32, LANES // 32)
+    start, lane = vyre.workgroup_id(0) * columns, vyre.local_id(0)
+    peak, total = -math.inf, 0.0
+    for first in range(lane, columns, 4 * LANES):
+        for k in vyre.static(range(4)):  # four loads on their way at once
+            peak = max(peak, x[start + min(first + k * LANES, columns - 1)])
+    peak = workgroup_reduce(peak, partial, vyre.max)
+    for j in range(lane, columns, LANES):
+        total += vyre.exp(x[start + j] - peak)
+    total = workgroup_reduce(total, partial, vyre.add)
+    for j in range(lane, columns, LANES):
+        y[start + j] = vyre.exp(x[start + j] - peak) / total
+
+
+def run(columns, x, y):
+    softmax[len(x) // columns](columns, x, y)
+
+
+def reference(x):
+    """By NumPy, in double precision."""
+    grown = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    return grown / grown.sum(1, keepdims=True)
+
+
+def main():
+    rows, columns = 300, 3000
+    x = np.random.default_rng(1).standard_normal((rows, columns), dtype=np.float32) * 4
+    y = np.empty_like(x)
+    run(columns, x.reshape(-1), y.reshape(-1))
+    np.testing.assert_allclose(y, reference(x), rtol=1e-5)
+    print(f"row_softmax: {rows} rows of {columns} agree with NumPy")
+
+
+if __name__ == "__main__":
+    main()
