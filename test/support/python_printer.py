@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -79,7 +78,9 @@ class _Printer:
         self.names: dict[Value, str] = {}
         self.used_names: list[str] = []
         self.count = 0
-        self.uses: Counter[Value] = Counter()
+        self.users: dict[Value, list[Op]] = {}
+        self.untyped: set[Value] = set()
+        """What loops carry that begins as a number without a type."""
         self.scaled: set[Value] = set()
         """The indices of vector accesses: products, which `x.vec(4)[i]` writes."""
         self.held: tuple[Value, str] | None = None
@@ -102,7 +103,7 @@ class _Printer:
     def func(self, func: Func) -> None:
         params = [f"{self.define(param)}: {param.type}" for param in func.params]
         self._uses_of(func.body)
-        _, values = splittable(func.body)
+        values = _ends(func.body)
         with self._indented() as lines:
             self.block(func.body)
             self.line(f"return {', '.join(self.typed(v) for v in values)}")
@@ -116,7 +117,10 @@ class _Printer:
         self.definitions.append("\n".join([head, *(lines or ["    pass"])]) + "\n")
 
     def _uses_of(self, body: Block) -> None:
-        self.uses = Counter(v for op in body.walk() for v in op.operands)
+        self.users = {}
+        for op in body.walk():
+            for value in op.operands:
+                self.users.setdefault(value, []).append(op)
         self.scaled = {op.index for op in body.walk() if _is_vector_access(op)}
 
     # --- lines and names
@@ -225,7 +229,7 @@ class _Printer:
             assert self.held is None, f"{op} does not use what was held for it"
             if self._goes_to_next(op.result, block.ops[number + 1 :]) and self.chance(hold):
                 self.held = op.result, f"({text})" if op.definition.format in _LOOSE else text
-            elif op.definition.format == "atomic" and not self.uses[op.result]:
+            elif op.definition.format == "atomic" and op.result not in self.users:
                 self.line(text)
             else:
                 self.line(f"{self.define(op.result)} = {text}")
@@ -236,7 +240,7 @@ class _Printer:
         Of an op with blocks, that is an operand of its own: in its blocks, the value would be computed there.
         """
         following = next((op for op in after if op.name not in ("const", "param")), None)
-        return following is not None and self.uses[value] == following.operands.count(value) == 1
+        return following is not None and self.users.get(value) == [following]
 
     # --- blocks
 
@@ -247,33 +251,34 @@ class _Printer:
         for block in op.regions:
             with self._indented() as lines:
                 self.block(block)
-                end = block.terminator
-                for name, value in zip(names, end.operands if end else (), strict=True):
-                    self.bind(name, value)
+                for place, (name, value) in enumerate(zip(names, _ends(block), strict=True)):
+                    others = [_ends(other)[place] for other in op.regions if other is not block]
+                    self.bind(name, value, has_type=not all(map(self._is_typed, others)))
             branches.append(lines)
         self.nest(f"if {condition}", branches[0])
         for lines in branches[1:]:
             self.nest("else", lines)
         self.names.update(zip(op.results, names, strict=True))
 
-    def bind(self, name: str, value: Value) -> None:
-        """Let a name stand for a value; a constant is one of the kernel, not a number of Python."""
+    def bind(self, name: str, value: Value, has_type: bool = True) -> None:
+        """Let a name stand for a value; a constant is one of the kernel, or a number of Python if it needs no type."""
         owner = value.owner
-        if is_constant(value) and isinstance(owner, Op) and not value.type.is_vec:
+        if not has_type and is_constant(value) and not value.type.is_vec and self.chance(0.6):
+            self.line(f"{name} = {self.operand(value)}")
+        elif is_constant(value) and isinstance(owner, Op) and not value.type.is_vec:
             self.line(f"{name}: {value.type} = {self.number(owner)}")
         else:
             self.line(f"{name} = {self.typed(value)}")
 
     def region(self, op: Op) -> None:
         self.block(op.regions[0])
-        end = op.regions[0].terminator
-        for result, value in zip(op.results, end.operands if end else (), strict=True):
+        for result, value in zip(op.results, _ends(op.regions[0]), strict=True):
             name = self.fresh("r")
             self.bind(name, value)
             self.names[result] = name
 
     def for_(self, op: Op) -> None:
-        names = self._begin_loop(inits(op))
+        names = self._begin_loop(op)
         block = op.regions[0]
         span = self._range(op)
         counter = self.define(block.args[0], "k")
@@ -300,20 +305,38 @@ class _Printer:
                 texts.pop(0)
         return f"range({', '.join(texts)})"
 
-    def _begin_loop(self, initial: Sequence[Value]) -> list[str]:
+    def _begin_loop(self, op: Op) -> list[str]:
         names = []
-        for value in initial:
+        for place, value in enumerate(inits(op)):
             names.append(self.fresh("c"))
-            self.bind(names[-1], value)
+            carried = [block.args[place - len(op.results)] for block in op.regions]
+            finds_type = self._finds_type(op, carried, _ends(op.regions[-1])[place])
+            self.bind(names[-1], value, has_type=not finds_type)
+            if finds_type:
+                self.untyped.update(carried)
         return names
 
+    def _finds_type(self, op: Op, carried: Sequence[Value], at_end: Value) -> bool:
+        """Whether what a loop carries meets a value with a type at the end of a round, and wherever it is used."""
+
+        def is_typed(value: Value) -> bool:
+            return self._is_typed(value) and value.owner not in op.regions
+
+        return is_typed(at_end) and all(
+            use.definition.format in ("binary", "compare") and any(map(is_typed, use.operands))
+            for value in carried
+            for use in self.users.get(value, ())
+        )
+
+    def _is_typed(self, value: Value) -> bool:
+        return not is_constant(value) and value not in self.untyped
+
     def _end_round(self, names: list[str], block: Block) -> None:
-        end = block.terminator
-        if names and end is not None:
-            self.line(f"{', '.join(names)} = {', '.join([self.either(v) for v in end.operands])}")
+        if names:
+            self.line(f"{', '.join(names)} = {', '.join([self.either(v) for v in _ends(block)])}")
 
     def while_(self, op: Op) -> None:
-        names = self._begin_loop(op.operands)
+        names = self._begin_loop(op)
         asked, body = op.regions
         self.names.update(zip(asked.args, names, strict=True))
         condition = self._condition(asked)
@@ -380,6 +403,11 @@ class _Printer:
         name = self.define(op.result)
         self.line(f"{name} = {texts[0]}")
         self.line(f"{name}[{op.attrs['index']}] = {texts[1]}")
+
+
+def _ends(block: Block) -> tuple[Value, ...]:
+    """The values that a block yields."""
+    return splittable(block)[1]
 
 
 def _is_vector_access(op: Op) -> bool:
