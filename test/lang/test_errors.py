@@ -54,6 +54,11 @@ WRONG: list[tuple[str, str, str]] = [
     ("y[i] = n / 2", "/ of integers (u32) is no integer", "n / 2"),
     ("y[i] = 1.5 + n", "1.5 is a float and n is u32; types do not mix", "1.5 + n"),
     ("y[i] = y[i]", "y is read here, but it is Write", "y[i]"),
+    (
+        "y[i] = vyre.select(x.vec(2)[i] > 0, 1.0, a)",
+        "x.vec(2)[i] > 0 is vec<2 x bool>, which chooses lanes of vectors as long, and 1.0 is f32",
+        "vyre.select(x.vec(2)[i] > 0, 1.0, a)",
+    ),
     ("x[i] = 1.0", "x is written here, but it is Read", "x[i]"),
     ("y[-1] = 1.0", "-1 is before the first element", "-1"),
     ("y[1.5] = 1.0", "an index is an integer, not 1.5", "1.5"),

@@ -27,6 +27,7 @@ class Settings:
     """What to generate.  `statements` is the length of a program, `depth` how deep its blocks nest.
 
     `bitcast_nan` lets the bits of a NaN, which may differ between backends, become an integer;
+    `bitcast_shapes` lets a bitcast change the number of lanes, as from vec<4 x u8> to u32;
     `fastmath` puts flags on float ops, which allow passes and targets to change results.  `workgroup` and `grid` are random where they are None,
     the element types of buffers where `elements` is empty.
     """
@@ -36,6 +37,7 @@ class Settings:
     expression_depth: int = 3
     sync: bool = True
     bitcast_nan: bool = False
+    bitcast_shapes: bool = True
     fastmath: bool = False
     workgroup: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
@@ -199,7 +201,8 @@ def _select(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
 def _convert(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     if row.name == "cast":
         return e.b.cast(e.value(dtype.with_element(e.rng.choice(SCALARS)), depth), dtype)
-    source = e.value(e.rng.choice(_SAME_BITS[dtype]), depth)
+    sources = [t for t in _SAME_BITS[dtype] if e.settings.bitcast_shapes or t.lanes == dtype.lanes]
+    source = e.value(e.rng.choice(sources), depth)
     element = source.type.element
     if element.is_float and element is not dtype.element and not e.settings.bitcast_nan:
         source = e.b.select(e.b.eq(source, source), source, e.b.const(0.0, source.type))

@@ -190,7 +190,13 @@ def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call
 
 def _alike(t: Expressions, node: ast.Call, arguments: Sequence[ast.expr]) -> list[Value]:
     """Arguments as values of one type; literals take that of the others."""
-    bindings = [t.expression(argument) for argument in arguments]
+    return _unified(t, node, arguments, [t.expression(argument) for argument in arguments])
+
+
+def _unified(
+    t: Expressions, node: ast.Call, arguments: Sequence[ast.expr], bindings: Sequence[Binding]
+) -> list[Value]:
+    """What arguments stand for as values of one type."""
     leader = next((k for k, b in enumerate(bindings) if not isinstance(b, Static)), 0)
     first = t.as_value(bindings[leader], arguments[leader])
     values = []
@@ -213,8 +219,19 @@ def _alike(t: Expressions, node: ast.Call, arguments: Sequence[ast.expr]) -> lis
 
 def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     condition, a, b = positional(t, node, "condition", "a", "b")
-    flag = t.as_condition(t.as_value(t.expression(condition), condition), condition)
+    flag = t.value(condition)
+    shape = type_of(flag)
+    is_mask = isinstance(shape, DataType) and shape.is_vec and shape.element.is_bool
+    if not is_mask:
+        flag = t.as_condition(flag, condition)
     x, y = _alike(t, node, [a, b])
+    if is_mask and flags_of(type_of(x)) is not shape:
+        text, found = t.source.text(condition), known(type_of(x))
+        shown = found if isinstance(found, DataType) else "a number"
+        raise Unsupported(
+            node,
+            f"{text} is {shape}, which chooses lanes of vectors as long, and {t.source.text(a)} is {shown}",
+        )
     return t.emitter.value("select", (flag, x, y), type_of(x))
 
 
@@ -303,11 +320,16 @@ def _reduce(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 
 
 def _scan(t: Expressions, node: ast.Call, row: OpDef) -> Value:
-    argument, *words = positional(t, node, "x", "mode", "combine", optional=2)
+    written = {"x", *("x", "mode", "combine")[: len(node.args)], *(k.arg for k in node.keywords)}
+    defaults = {"mode": "inclusive", "combine": "add"}
+    keywords = [ast.keyword(n, ast.Constant(word)) for n, word in defaults.items() if n not in written]
+    complete = ast.copy_location(ast.Call(node.func, node.args, [*node.keywords, *keywords]), node)
+    ast.fix_missing_locations(complete)
+    argument, *words = positional(t, complete, "x", "mode", "combine")
     value = t.value(argument)
     choices = [attr.choices or () for attr in row.attrs]
-    mode = _word(t, words[0], "the mode of a scan", choices[0]) if words else "inclusive"
-    combine = _word(t, words[1], "what combines lanes", choices[1]) if len(words) > 1 else "add"
+    mode = _word(t, words[0], "the mode of a scan", choices[0])
+    combine = _word(t, words[1], "what combines lanes", choices[1])
     t.accepted(node, "and" if combine in ("and", "or", "xor") else "add", type_of(value))
     return t.emitter.value(row.name, (value,), type_of(value), {"mode": mode, "combine": combine})
 
@@ -378,7 +400,7 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             return Static(
                 _called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {})
             )
-        first, *rest = _alike(t, node, node.args)
+        first, *rest = _unified(t, node, node.args, bindings)
         dtype = t.accepted(node, op, type_of(first))
         for value in rest:
             first = t.emitter.value(op, (first, value), dtype)

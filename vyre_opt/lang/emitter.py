@@ -118,7 +118,7 @@ class Emitter:
     def adapted(self, static: Static, dtype: AnyType, node: ast.AST) -> Value:
         """A constant of the type of another operand.  Raises Mismatch, or Unsupported for a number that does not fit."""
         dtype = known(dtype)
-        if isinstance(static.value, bool):
+        if isinstance(static.value, bool) and not (isinstance(dtype, DataType) and dtype.element.is_bool):
             dtype = unify(DataType.BOOL, dtype)
         return self.constant(static, node, dtype)
 
