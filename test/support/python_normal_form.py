@@ -6,8 +6,8 @@ What it takes away has no meaning, and Python does not keep it:
     calls                 a kernel in Python inlines its functions
     params and constants  Python has arguments and literals: each stands right before each of its uses
     bounds of loops       that are constants are numbers of the loop, as a literal in `range(...)` is
-    results of an if      that are one value of outside in both branches are that value: the name that both branches
-                          bind to it is no variable
+    results of an if      that are one value of outside, or one constant, in both branches are that: a name that both
+                          branches bind to it is no variable
     values without uses   are not computed; the translation sweeps them away
     an empty branch       is left out, by a `not` where there is an else, as in `if c: pass`
 """
@@ -62,22 +62,26 @@ class _Flattener(Walker):
             pairs = list(
                 zip(*(block.terminator.operands for block in op.regions if block.terminator), strict=True)
             )
-            is_choice = [a is not b or constant_value(a) is not None for a, b in pairs]
+            is_choice = [
+                a is not b and (_constant(a) is None or _constant(a) != _constant(b)) for a, b in pairs
+            ]
             same = [(r, a) for r, (a, _), kept in zip(op.results, pairs, is_choice, strict=True) if not kept]
             self.replace([result for result, _ in same], [value for _, value in same])
             keep_results(op, is_choice)
 
 
-def _is_literal(value: Value) -> bool:
-    """Whether it is a param or a constant, or a splat of one, which is how Python writes a constant vector."""
+def _constant(value: Value) -> object:
+    """The constant that a value is, or is a splat of, which is how Python writes a constant vector; None for others."""
     owner = value.owner
-    if not isinstance(owner, Op):
-        return False
-    return owner.name in ("const", "param") or (owner.name == "splat" and _is_constant(owner.operands[0]))
+    if isinstance(owner, Op) and owner.name == "splat":
+        return constant_value(owner.operands[0])
+    return constant_value(value)
 
 
-def _is_constant(value: Value) -> bool:
-    return isinstance(value.owner, Op) and value.owner.name == "const"
+def _is_literal(value: Value) -> bool:
+    """Whether it is a param or a constant."""
+    is_param = isinstance(value.owner, Op) and value.owner.name == "param"
+    return is_param or _constant(value) is not None
 
 
 def _place_operands(block: Block) -> None:
