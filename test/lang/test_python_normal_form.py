@@ -51,6 +51,10 @@ SAME = [
         f"if %is_small {{; }} else {{; {STORE_A}; }}",
         f"%n = not %is_small : bool; if %n {{; {STORE_A}; }}",
     ),
+    (
+        f"%r = if %is_small -> u32 {{; yield %one : u32; }} else {{; %b = const 1 : u32; yield %b : u32; }}; {STORE_R}",
+        f"%r = const 1 : u32; {STORE_R}",
+    ),
     ("if %is_small {; %d = add %a, %i : u32; }", ""),
     (
         f"%r = if %is_small -> u32 {{; yield %a : u32; }} else {{; yield %a : u32; }}; {STORE_R}",
@@ -59,6 +63,10 @@ SAME = [
 ]
 
 DIFFERENT = [
+    (
+        f"%r = if %is_small -> u32 {{; yield %one : u32; }} else {{; %b = const 2 : u32; yield %b : u32; }}; {STORE_R}",
+        f"%r = const 1 : u32; {STORE_R}",
+    ),
     (f"%r = sub %a, %i : u32; {STORE_R}", f"%r = sub %i, %a : u32; {STORE_R}"),
     (f"%r = add %a, %one : u32; {STORE_R}", f"%r = add %one, %a : u32; {STORE_R}"),
     (f"{STORE_A}; store %i, @x[%a] : u32", f"store %i, @x[%a] : u32; {STORE_A}"),
