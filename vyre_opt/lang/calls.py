@@ -121,11 +121,8 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
         return t.as_value(Static(value, binding.loc), argument, dtype)
     value = t.as_value(binding, argument)
     source = type_of(value)
-    if isinstance(source, OpenType):
-        if dtype.is_float or not source.is_float:  # what has met only literals takes this type
-            unify(source, dtype, t.source.location(node))
-            return value
-        source = settled(source)
+    if isinstance(source, OpenType):  # a conversion takes any type, and so asks for none
+        return t.emitter.value("cast", (value,), dtype)
     target = dtype if not source.is_vec else DataType.vec(dtype, source.lanes)
     return value if source is target else t.emitter.value("cast", (value,), target)
 

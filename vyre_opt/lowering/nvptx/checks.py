@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.program import Block, Op, Value
+from ...ir.types import DataType
 from ..common import conversions
+from ..common.lane_shape import SCALAR
 from .function_emitter import FunctionEmitter
 from .memory import access_width, is_in_bounds, is_outside
 
@@ -37,17 +39,13 @@ def check_ahead(emitter: FunctionEmitter, block: Block, start: int, write: Calla
     for op in ahead:
         write(op)
     w = emitter.w
-    indices = [conversions.to_word(w, op.index.type, emitter.scalar(op.index)) for op in loads]
-    failed = ""
-    for op, index in zip(loads, indices, strict=True):
-        outside = _is_outside(emitter, op, index)
-        failed = w.emit(f"or i1 {failed}, {outside}") if failed else outside
     failing, passing = w.label("fault"), w.label("fine")
-    w.branch_if(failed, failing, passing)
+    w.branch_if(_any_outside(emitter, loads), failing, passing)
     w.start(failing)
     # the last one that is outside is written first, and replaced by those before it
     site, index, length = "0", "0", "0"
-    for op, at in zip(reversed(loads), reversed(indices), strict=True):
+    for op in reversed(loads):
+        at = conversions.to_word(w, op.index.type, emitter.scalar(op.index))
         outside = _is_outside(emitter, op, at)
         number = emitter.fault_site(op, "bounds", _width(emitter, op))
         count = context.buffers[op.attrs["buffer"]].count
@@ -58,6 +56,26 @@ def check_ahead(emitter: FunctionEmitter, block: Block, start: int, write: Calla
     w.start(passing)
     emitter.checked.update(loads)
     return set(ahead)
+
+
+def _any_outside(emitter: FunctionEmitter, loads: list[Op]) -> str:
+    """An i1.  Of indices of one type into one buffer, only the largest is compared, and in its own type found.
+
+    A negative one is the largest, as they are compared without sign, and is so as a word, too.
+    """
+    w = emitter.w
+    largest: dict[tuple[str, int, DataType], tuple[Op, str]] = {}
+    for op in loads:
+        key = op.attrs["buffer"], _width(emitter, op), op.index.type
+        index, kind = emitter.scalar(op.index), SCALAR.type(op.index.type)
+        if key in largest:
+            index = w.call(f"llvm.umax.{kind}", kind, [(kind, largest[key][1]), (kind, index)])
+        largest[key] = op, index
+    failed = ""
+    for op, index in largest.values():
+        outside = _is_outside(emitter, op, conversions.to_word(w, op.index.type, index))
+        failed = w.emit(f"or i1 {failed}, {outside}") if failed else outside
+    return failed
 
 
 def _group(emitter: FunctionEmitter, block: Block, start: int) -> tuple[list[Op], list[Op]]:
