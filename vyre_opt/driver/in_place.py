@@ -198,11 +198,12 @@ class _Apart:
         self._written = [k for k, b in enumerate(buffers) if _is_written(b)]
 
     def run(self, arrays: Sequence[Any], words: Words) -> None:
-        spans = [(p(a), size) for p, a, size in zip(self._pointers, arrays, self._sizes, strict=True)]
+        starts = [pointer(array) for pointer, array in zip(self._pointers, arrays, strict=True)]
         for written in self._written:
-            start, size = spans[written]
-            for other, (at, length) in enumerate(spans):
-                if other != written and at < start + size and start < at + length:
+            start = starts[written]
+            end = start + self._sizes[written]
+            for other, at in enumerate(starts):
+                if at < end and start < at + self._sizes[other] and other != written:
                     arrays = self._copied(arrays, written, other)
         self._run(arrays, words)
 
