@@ -55,6 +55,17 @@ WRONG: list[tuple[str, str, str]] = [
     ("y[i] = 1.5 + n", "1.5 is a float and n is u32; types do not mix", "1.5 + n"),
     ("y[i] = y[i]", "y is read here, but it is Write", "y[i]"),
     (
+        "t = [x[k] for k in range(n)]",
+        "the range of a static loop is known when the kernel is translated",
+        "n",
+    ),
+    (
+        "t = [x[k] for k in range(9) if k]",
+        "a list is made by one for, without if",
+        "[x[k] for k in range(9) if k]",
+    ),
+    ("t = sum(x[k] for k in range(9))", "a kernel has no generators", "(x[k] for k in range(9))"),
+    (
         "y[i] = vyre.select(x.vec(2)[i] > 0, 1.0, a)",
         "x.vec(2)[i] > 0 is vec<2 x bool>, which chooses lanes of vectors as long, and 1.0 is f32",
         "vyre.select(x.vec(2)[i] > 0, 1.0, a)",

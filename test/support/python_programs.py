@@ -125,6 +125,19 @@ def literals(x: Read[f32], n: Read[u16], y: Write[f32], m: Write[u16]) -> None:
             m[i] = (n[i] << 2) ^ 0xFF
 
 
+@vyre.program(workgroup=64)
+def lists(x: Read[f32], y: Write[f32]) -> None:
+    i, k = vyre.global_id(0), 7
+    if i >= len(x):
+        return
+    column = [x[min(i + k, len(x) - 1)] for k in range(3)]
+    column += [(x[i], v)[j] for j, v in vyre.static(((0, 1.5), (1, 2.5)))]
+    total = column[0]
+    for value in column + [v * 2 for v in column]:
+        total = total * 0.5 + value
+    y[i] = total + k
+
+
 @vyre.program(workgroup=32)
 def tuples(x: Read[f32], y: Write[f32]) -> None:
     i = vyre.global_id(0)
@@ -216,6 +229,7 @@ CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
     (loops, (3,), lambda: [INTS, zeros(np.int32)]),
     (short_circuits, (3,), lambda: [INTS, zeros(np.int32)]),
     (literals, (3,), lambda: [FLOATS, INTS.astype(np.uint16), zeros(np.float32), zeros(np.uint16)]),
+    (lists, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (tuples, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (functions, (3,), lambda: [np.arange(N, dtype=np.float32), zeros(np.float32), zeros(np.int32)]),
     (conversions, (3,), lambda: [FLOATS, zeros(np.int32), zeros(np.uint8), zeros(np.int64)]),

@@ -11,7 +11,7 @@ from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.types import DataType, TypeNameError
-from .bindings import Binding, BufferView, Static, Unbound, leaves, rebuild
+from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
 from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
@@ -238,6 +238,9 @@ class Expressions:
         sign, op, compute = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self._computed(node, compute, a, b)
+        first, second = parts_of(a), parts_of(b)
+        if sign == "+" and first is not None and second is not None:
+            return (*first, *second)
         if sign == "**":
             return self._power(node, a, b, a_node, b_node)
         x, y, dtype = self.alike(node, a, b, a_node, b_node)

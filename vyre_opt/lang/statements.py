@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic
@@ -424,9 +425,8 @@ class Statements(Expressions):
     def visit_for(self, node: ast.For, rest: Sequence[ast.stmt]) -> bool:
         if node.orelse:
             raise Unsupported(node.orelse[0], "a loop of a kernel has no else")
-        items = self._static_items(node)
-        if items is not None:
-            self._unrolled(node, items)
+        if not self._is_range(node.iter):
+            self._unrolled(node, self._static_items(node.iter))
             return self._rest_unless_left(node, rest)
         if not isinstance(node.target, ast.Name):
             raise Unsupported(node.target, "the counter of a loop is one name")
@@ -458,33 +458,47 @@ class Statements(Expressions):
                     reason = f"{name} gets its value in a loop, which may run no round; give it one before the loop"
                     self.env[name] = Unbound(reason, self.source.location(node))
 
-    def _static_items(self, node: ast.For) -> list[Any] | None:
-        """What a loop over `static(...)` or a tuple goes through; None for a loop over a range."""
-        if isinstance(node.iter, ast.Call):
-            function = self.expression(node.iter.func)
-            if isinstance(function, Static) and function.value is range:
-                return None
-        binding = self.expression(node.iter)
+    def _is_range(self, node: ast.expr) -> bool:
+        function = self.expression(node.func) if isinstance(node, ast.Call) else None
+        return isinstance(function, Static) and function.value is range
+
+    def _static_items(self, node: ast.expr) -> list[Any]:
+        """What a loop over `static(...)` or a tuple goes through.  Raises Unsupported."""
+        binding = self.expression(node)
         if isinstance(binding, tuple):
             return list(binding)
         if not isinstance(binding, Static):
             what = "an array" if isinstance(binding, BufferView) else "this"
-            raise Unsupported(
-                node.iter, f"a loop over {what} is not supported", "write: for i in range(len(x))"
-            )
+            raise Unsupported(node, f"a loop over {what} is not supported", "write: for i in range(len(x))")
         try:
-            items = [Static(item) for item in binding.value]
+            items = [Static(item) for item in islice(binding.value, MAX_UNROLLED + 1)]
         except TypeError:
             raise Unsupported(
-                node.iter, f"{self.source.text(node.iter)} is nothing to go through", "write range(...)"
+                node, f"{self.source.text(node)} is nothing to go through", "write range(...)"
             ) from None
         if len(items) > MAX_UNROLLED:
             raise Unsupported(
-                node.iter,
-                f"{len(items)} rounds are too many to unroll (at most {MAX_UNROLLED})",
+                node,
+                f"more than {MAX_UNROLLED} rounds are too many to unroll",
                 "write range(...) without static",
             )
         return items
+
+    def visit_listcomp(self, node: ast.ListComp) -> Binding:
+        """`[x[i + k] for k in range(4)]`: a tuple, of as many as is known now."""
+        (generator, *others) = node.generators
+        if others or generator.ifs or generator.is_async:
+            raise Unsupported(node, "a list is made by one for, without if", "write a for loop")
+        items, outer = self._static_items(generator.iter), self.env
+        try:
+            self.env = dict(outer)  # the names of a comprehension are its own
+            return tuple([self._item_of_list(node, generator.target, item) for item in items])
+        finally:
+            self.env = outer
+
+    def _item_of_list(self, node: ast.ListComp, target: ast.expr, item: Any) -> Binding:
+        self.assign(target, item, node)
+        return self.expression(node.elt)
 
     def _unrolled(self, node: ast.For, items: Iterable[Any]) -> None:
         outer = {name: self.env.pop(name) for name in (BREAK, CONTINUE) if name in self.env}

@@ -10,17 +10,16 @@ Message = tuple[str, str | None]
 """What is wrong, and what to write."""
 
 _LISTS = ("a kernel has no lists, sets or dicts", "use an array argument, vyre.shared(f32, 256), or a tuple")
-_COMPREHENSION = ("a kernel has no comprehensions", "write a for loop over range(...)")
 _TEXT = ("a kernel has no texts", 'print it: print(f"i={i}")')
 
 EXPRESSIONS: dict[type[ast.expr], Message] = {
     ast.List: _LISTS,
     ast.Set: _LISTS,
     ast.Dict: _LISTS,
-    ast.ListComp: _COMPREHENSION,
-    ast.SetComp: _COMPREHENSION,
-    ast.DictComp: _COMPREHENSION,
-    ast.GeneratorExp: _COMPREHENSION,
+    ast.ListComp: _LISTS,
+    ast.SetComp: _LISTS,
+    ast.DictComp: _LISTS,
+    ast.GeneratorExp: ("a kernel has no generators", "write a list, [x[k] for k in range(4)], or a for loop"),
     ast.Lambda: ("a kernel has no lambdas", "write a function with @vyre.func"),
     ast.JoinedStr: _TEXT,
     ast.FormattedValue: _TEXT,
