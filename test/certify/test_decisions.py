@@ -23,6 +23,7 @@ from vyre_opt.cli.certify import certify
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Op, Program
 from vyre_opt.lowering.common.certificates import certificates
+from vyre_opt.passes import launch_fusion
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = [
@@ -554,6 +555,52 @@ def test_an_unsound_coverage_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None
     error = next(certify(refuted))
     assert error.message.startswith("refuted: [launch_fusion] 2 launches (@a, @b) become one")
     assert "not so where first workgroup x = " in error.notes[0][0]
+
+
+OWN_LENGTHS = """vyre 2
+program @a workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  %i = global_id x
+  %n = len @y
+  %is_inside = lt %i, %n : u32
+  if %is_inside {
+    %v = load @x[%i] : u32
+    store %v, @y[%i] : u32
+  }
+}
+program @b workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  %i = global_id x
+  %n = len @x
+  %is_inside = lt %i, %n : u32
+  if %is_inside {
+    %v = load @x[%i] : u32
+    store %v, @y[%i] : u32
+  }
+}
+pipeline @main {
+  buffer @x : u32[?] read
+  buffer @m : u32[SIZE]
+  buffer @y : u32[?] write live_out
+  launch @a grid(ceil_div(len(@x), 64)) (@x, @m)
+  launch @b grid(ceil_div(len(@x), 64)) (@m, @y)
+}
+"""
+
+
+def test_equal_lengths_are_proved() -> None:
+    assert {d.status for d in decisions_of(OWN_LENGTHS.replace("SIZE", "len(@x)"))} == {"proved"}
+
+
+def test_lengths_that_are_not_equal_are_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = OWN_LENGTHS.replace("SIZE", "max(div(len(@x), 2), 1)")
+    assert {d.status for d in decisions_of(text)} == {"proved"}
+    numbers = {"x": (0,), "m": (0,), "y": (1,)}
+    monkeypatch.setattr(launch_fusion, "length_numbers", lambda pipeline: numbers)
+    (decision,) = [d for d in decisions_of(text) if d.by == "launch_fusion"]
+    assert decision.status == "unknown"
 
 
 def run_opt(*args: str) -> CompletedProcess[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import dispatcher
+from vyre_opt.ir.grids import evaluate
 from vyre_opt.ir.pipeline import HostRead, Launch, Repeat, Stage
 from vyre_opt.ir.program import AccessMode, Module
 from vyre_opt.runtime.arrays import storage_type
@@ -18,17 +19,20 @@ Seen = list[tuple[str, bytes]]
 def run_stages(module: Module, name: str = "main", lengths: Mapping[str, int] | None = None) -> Seen:
     """What the host sees: each host read in turn, then the outputs.
 
-    Every buffer starts with numbers of its own, the same for each run; `lengths` are those of open size.
+    Every buffer starts with numbers of its own, the same for each run; `lengths` are those that the caller says.
     """
     pipeline = module.pipelines[name]
     memory: dict[str, np.ndarray] = {}
+    sizes: dict[str, int] = {}
     for buffer in pipeline.buffers.values():
-        count = buffer.count if buffer.count is not None else (lengths or {})[buffer.name]
+        count = buffer.count
+        if count is None:
+            count = evaluate(buffer.size, sizes) if buffer.size is not None else (lengths or {})[buffer.name]
+        sizes[buffer.name] = count
         seeds = np.random.default_rng(sum(buffer.name.encode()) * 31 + count)
         stored = np.dtype(storage_type(buffer.dtype))
         numbers = seeds.integers(0, 120, count, dtype=np.uint8)
         memory[buffer.name] = numbers.astype(stored)
-    sizes = {k: len(v) for k, v in memory.items()}
     seen: Seen = []
     ref = dispatcher("ref")
 

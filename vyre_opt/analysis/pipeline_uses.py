@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 
-from ..ir.grids import fold, lengths_of, renamed_lengths
+from ..ir.grids import MAX_DEPTH, MAX_REPEATED_DEPTH, Extent, GridCall, fold, length_key, lengths_of
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat
-from ..ir.program import Module
+from ..ir.program import AccessMode, Buffer, Module, Program
 
-__all__ = ["PipelineUses"]
+__all__ = ["PipelineUses", "is_host_visible"]
 
 
 class PipelineUses:
@@ -45,17 +46,68 @@ class PipelineUses:
                     grids[name].append(stage)
         self.host[pipeline], self.grids[pipeline] = host, grids
 
-    def drop(self, pipeline: Pipeline, stage: Launch, position: int) -> None:
-        """Remove the argument at `position` from a launch, and its buffer from the pipeline if no other
-        stage names it; in grids its length becomes a number."""
-        name = stage.buffers[position]
-        stage.buffers = stage.buffers[:position] + stage.buffers[position + 1 :]
-        self.counts[pipeline][name] -= 1
-        if self.counts[pipeline][name]:
+    def is_own_scratch(self, program: Program, buffer: Buffer) -> bool:
+        """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses."""
+        place = program.bound_buffers.index(buffer)
+        passed = [(pipeline, launch.buffers[place]) for pipeline, launch in self.launches[program.name]]
+        return bool(passed) and not any(
+            self.counts[pipeline][name] > 1 or is_host_visible(pipeline.buffers[name])
+            for pipeline, name in passed
+        )
+
+    def drop(self, program: Program, buffer: Buffer) -> None:
+        """Remove a buffer's argument from all launches of a program, and what was passed from pipelines in which no
+        other stage names it."""
+        place = program.bound_buffers.index(buffer)
+        for pipeline, launch in self.launches[program.name]:
+            name = launch.buffers[place]
+            launch.buffers = launch.buffers[:place] + launch.buffers[place + 1 :]
+            self.counts[pipeline][name] -= 1
+            if not self.counts[pipeline][name]:
+                self._remove(pipeline, name)
+
+    def _remove(self, pipeline: Pipeline, name: str) -> None:
+        """Remove a buffer that no stage names.  In grids and sizes, what its length is stands in place of that.
+
+        It stays where the caller says its length, or where that would be long.
+        """
+        buffer = pipeline.buffers[name]
+        sizes = buffer.sizes or (None,) * buffer.dimensions
+        extents = [extent if size is None else size for extent, size in zip(buffer.shape, sizes, strict=True)]
+        lengths: dict[str, Extent | None] = {
+            length_key(name, at): extent for at, extent in enumerate(extents)
+        }
+        if len(extents) == 1:
+            lengths[name] = extents[0]
+        launches = self.grids[pipeline].get(name, ())
+        users = [e for e in _sizes(pipeline) if name in lengths_of(e)]
+        users += [extent for launch in launches for extent in launch.grid]
+        if None in extents or not all(_is_short(extent, users) for extent in extents):
             return
-        length = renamed_lengths(pipeline.static_lengths, {name: name})
         del pipeline.buffers[name]
-        pipeline.fold_sizes(length)
-        for launch in self.grids[pipeline].pop(name, ()):
-            x, y, z = (fold(extent, length) for extent in launch.grid)
+        pipeline.fold_sizes(lengths)
+        for launch in launches:
+            x, y, z = (fold(extent, lengths) for extent in launch.grid)
             launch.grid = (x, y, z)
+            for other in {other for extent in launch.grid for other in lengths_of(extent)}:
+                self.grids[pipeline].setdefault(other, []).append(launch)
+        self.grids[pipeline].pop(name, None)
+
+
+def is_host_visible(buffer: Buffer) -> bool:
+    """Whether the host passes a pipeline's buffer, or gets it back, as it does what is declared `write`."""
+    return buffer.live_in or buffer.live_out or buffer.access in (AccessMode.READ, AccessMode.WRITE)
+
+
+def _sizes(pipeline: Pipeline) -> Iterator[Extent]:
+    yield from (size for buffer in pipeline.buffers.values() for size in buffer.sizes if size is not None)
+
+
+def _is_short(extent: Extent | None, users: Iterable[Extent]) -> bool:
+    """Whether an expression may stand for a length in others: it may be there twice, and nest deeply."""
+    if not isinstance(extent, GridCall):
+        return True
+    deepest = max((user.depth for user in users if isinstance(user, GridCall)), default=0)
+    if not deepest:
+        return True
+    return extent.depth <= MAX_REPEATED_DEPTH and deepest + extent.depth <= MAX_DEPTH

@@ -86,6 +86,7 @@ class BodyMatch:
 
     `barriers`: launches that get one before them.  `grid`: the workgroups of all launches, where known.  `special`: for ops
     that are not there as they were.  `moved`: buffers of the pipeline of which indices and types are not compared.
+    `equal`: for a length in the pipeline (see ir/grids.py) those that are equal.
 
     After `match`: `again`, the ops of launches that are computed again, and those of the joined program which do that;
     `tiles`, its accesses to tiles of halos.
@@ -100,6 +101,7 @@ class BodyMatch:
     grid: Grid = (None, None, None)
     special: Mapping[Op, Special] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
+    equal: Mapping[str, Sequence[str]] = field(default_factory=dict)
     again: dict[tuple[int, Op], Op] = field(default_factory=dict)
     tiles: dict[Op, _TileAccess] = field(default_factory=dict)
     values: dict[Value, Value] = field(default_factory=dict)
@@ -179,6 +181,8 @@ class BodyMatch:
         key = self._param(op) or _key(self._program, op, self.after(op.operands), self._buffer(op))
         if op.name == "load" and self._buffer(op) in self.written:
             key = None
+        if op.name == "len" and key not in self.known:
+            key = next((other for other in self._equal_lengths(op) if other in self.known), key)
         if self._length(op) is not None and key not in self.known:
             key = ("const", (), (op.result.type,), _shown({"value": self._length(op)}), None)
         if key not in self.known:
@@ -200,6 +204,13 @@ class BodyMatch:
             return None
         length = self.lengths.get(length_key(self._actual(op) or "", op.attrs.get("dimension")))
         return None if length is None else length % (1 << (op.result.type.bits or 1))
+
+    def _equal_lengths(self, op: Op) -> Iterator[Any]:
+        """The keys of what gives the same as a `len` of a launch, as the pipeline says."""
+        for key in self.equal.get(length_key(self._actual(op) or "", op.attrs.get("dimension")), ()):
+            name, comma, dimension = key.partition(",")
+            attrs = {"dimension": int(dimension)} if comma else {}
+            yield "len", (), (op.result.type,), _shown(attrs), self.buffers.get(name)
 
     def _same(self, op: Op, after: Sequence[Op], at: int) -> int:
         """An op that is the next one of the joined program.  Returns the place behind it."""

@@ -31,6 +31,7 @@ from ..ir.shapes import shapes_agree
 from .accesses import Access, Indices, accesses_of, are_apart, is_inside, named
 from .bodies import Body, BodyMatch, Halo, Mismatch
 from .in_bounds import shown_at
+from .lengths import LengthTerms
 from .obligations import Obligation, not_seen
 from .pipelines import who_sees
 from .points import Grid, Group, Nesting, Point
@@ -124,6 +125,7 @@ def joined(join: Join) -> Iterator[Obligation]:
         join.barriers,
         join.halos,
         members[0].grid,
+        equal=LengthTerms(join.pipeline).equal(),
     )
     try:
         bodies.match()
@@ -184,9 +186,10 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
     if join.after is None or join.after.program != join.program.name:
         raise Mismatch(f"@{join.program.name} is not launched in their place")
     lengths = join.pipeline.static_lengths
+    terms = LengthTerms(join.pipeline)
     for launch in () if join.regrids else (*join.launches, join.after):
-        sizes = _grid(launch, lengths)
-        if sizes != members[0].grid or (None in sizes and launch.grid != join.launches[0].grid):
+        are_equal = all(map(terms.agree, launch.grid, join.launches[0].grid))
+        if _grid(launch, lengths) != members[0].grid or not are_equal:
             raise Mismatch("the grids are not equal")
     if len(set(join.buffers.values())) < len(join.buffers):
         raise Mismatch("two buffers became one")
@@ -211,7 +214,9 @@ def _match_buffer(join: Join, name: str, own: Buffer, members: Sequence[_Member]
     formals = [formal for member in members for formal in member.formals(name)]
     was_output = any(formal.live_out or formal.access is AccessMode.WRITE for formal in formals)
     if own.binding is not None and was_output and not own.is_output:
-        raise Mismatch(f"@{name} is not an output any more")
+        seen = who_sees(join.pipeline, name, {id(launch) for launch in join.launches})
+        if seen is not None:
+            raise Mismatch(f"@{name} is not an output any more, and {seen}")
 
 
 def _match_pipeline(join: Join) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.grids import fold
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
+from .lengths import LengthTerms, extents
 
 __all__ = ["Changes", "difference", "who_sees", "who_sees_argument"]
 
@@ -27,7 +27,7 @@ def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | Non
     """In what else the pipelines differ; None if in nothing."""
     if before.params != after.params:
         return "its params are declared otherwise"
-    lengths = before.static_lengths
+    lengths = LengthTerms(before)
     for name, buffer in before.buffers.items():
         if name in after.buffers and not _is_same_buffer(buffer, after.buffers[name], lengths):
             return f"@{name} is declared otherwise"
@@ -35,20 +35,18 @@ def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | Non
             return f"@{name}, which is the host's, is not there"
     if after.buffers.keys() - before.buffers.keys():
         return "it has other buffers"
-    return _stages_differ(before.stages, after.stages, before.static_lengths, changes)
+    return _stages_differ(before.stages, after.stages, lengths, changes)
 
 
-def _is_same_buffer(was: Buffer, now: Buffer, lengths: Mapping[str, int | None]) -> bool:
-    """Lengths of buffers that left became numbers in sizes."""
-    sizes = tuple(None if size is None else fold(size, lengths) for size in was.sizes)
-    extents = zip(was.shape, sizes or was.shape, strict=True)
-    shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
-    rest = tuple(None if isinstance(size, int) else size for size in sizes)
-    return now in (was, replace(was, shape=shape, sizes=rest if any(rest) else ()))
+def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
+    """Lengths of buffers that left became what they are in sizes."""
+    if was.dimensions != now.dimensions or replace(now, shape=was.shape, sizes=was.sizes) != was:
+        return False
+    return all(map(lengths.agree, extents(was), extents(now)))
 
 
 def _stages_differ(
-    before: Sequence[Stage], after: Sequence[Stage], lengths: Mapping[str, int | None], changes: Changes
+    before: Sequence[Stage], after: Sequence[Stage], lengths: LengthTerms, changes: Changes
 ) -> str | None:
     kept = [stage for stage in before if id(stage) not in changes.absorbed]
     if len(kept) != len(after):
@@ -66,12 +64,10 @@ def _stages_differ(
     return None
 
 
-def _is_same_launch(was: Launch, now: Launch, lengths: Mapping[str, int | None], changes: Changes) -> bool:
+def _is_same_launch(was: Launch, now: Launch, lengths: LengthTerms, changes: Changes) -> bool:
     gone = changes.dropped.get(was.program, ())
     arguments = tuple(name for place, name in enumerate(was.buffers) if place not in gone)
-    grids = zip(was.grid, now.grid, strict=True)
-    # lengths of buffers that left became numbers
-    has_grid = all(a == b or fold(a, lengths) == b for a, b in grids)
+    has_grid = all(map(lengths.agree, was.grid, now.grid))
     return (was.program, arguments, was.params) == (now.program, now.buffers, now.params) and has_grid
 
 

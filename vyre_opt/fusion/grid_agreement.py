@@ -136,7 +136,9 @@ class GridAgreement:
                 return program
             member = replace(form.member, program=program)
             most = limits[1] if limits is not None else None
-            variant = replace(node, member=member, grid=(grid, 1, 1), regrid=plan, most_groups=most)
+            variant = replace(
+                node, member=member, grid=(grid, 1, 1), sized_grid=(grid, 1, 1), regrid=plan, most_groups=most
+            )
             variants.append(variant)
         return variants
 

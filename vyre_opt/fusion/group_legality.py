@@ -15,7 +15,7 @@ from typing import Any
 
 from ..analysis.launch_flow import BufferUses
 from ..analysis.refusal import Refusal
-from ..ir.grids import Grid, fold, renamed_lengths
+from ..ir.grids import Extent, Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module, Program
 from .access_slice import access_slice
@@ -34,7 +34,7 @@ class LaunchNode:
     """A launch of a run, with what the proofs and the planners need of it.
 
     `reads`, `writes`: the pipeline's buffers, as the program declares its own; its ops may do less.
-    `grid`: with all known lengths put in.  `regrid`: how that differs from the launch's own, whose program `member`
+    `grid`: with all known lengths put in; `sized_grid`: with the sizes of buffers, by which grids are compared.  `regrid`: how that differs from the launch's own, whose program `member`
     then has another form of.  `most_groups`: workgroups that do anything, at most, where that is known of a grid
     which is not.
     """
@@ -42,6 +42,7 @@ class LaunchNode:
     launch: Launch
     member: BoundProgram
     grid: Grid
+    sized_grid: Grid
     reads: frozenset[str]
     writes: frozenset[str]
     regrid: Regrid | None = None
@@ -57,13 +58,20 @@ class LaunchNode:
         return len(self.touched) < len(self.launch.buffers)
 
 
-def launch_node(module: Module, launch: Launch, lengths: Mapping[str, int | None]) -> LaunchNode:
-    """`lengths`: the elements of the pipeline's buffers."""
+def launch_node(
+    module: Module,
+    launch: Launch,
+    lengths: Mapping[str, int | None],
+    sizes: Mapping[str, Extent | None],
+) -> LaunchNode:
+    """`lengths`: the elements of the pipeline's buffers; `sizes`: as expressions, too (see `lengths_by_size`)."""
     member = BoundProgram.of(module.programs[launch.program], launch)
     reads = {actual for formal, actual in member.bindings if formal.access is not AccessMode.WRITE}
     writes = {actual for formal, actual in member.bindings if formal.access is not AccessMode.READ}
     x, y, z = (fold(extent, lengths) for extent in launch.grid)
-    return LaunchNode(launch, member, (x, y, z), frozenset(reads), frozenset(writes))
+    sized_x, sized_y, sized_z = (fold(extent, sizes) for extent in launch.grid)
+    sized = sized_x, sized_y, sized_z
+    return LaunchNode(launch, member, (x, y, z), sized, frozenset(reads), frozenset(writes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +116,19 @@ class PairProofs:
 
         `rewritten`: buffers that both only read, and that a launch between them writes.
         """
+        grids = a.grid, a.grid if a.sized_grid == b.sized_grid else b.grid
         if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
-            key: Any = (a.member.program, b.member.program, a.grid, b.grid)
+            key: Any = (a.member.program, b.member.program, *grids)
             if key not in self.verdicts:
-                self.verdicts[key] = Verdict(incompatible(a.member, b.member, (a.grid, b.grid)))
+                self.verdicts[key] = Verdict(incompatible(a.member, b.member, grids))
             return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
         known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
         counts = tuple(sorted(known.items()))
-        key = (*members, counts, a.grid, b.grid, a.most_groups, b.most_groups, changed)
+        key = (*members, counts, *grids, a.most_groups, b.most_groups, changed)
         if key not in self.verdicts:
             first, second = members
-            grids = (a.grid, b.grid)
             most = (
                 None
                 if None in (a.most_groups, b.most_groups)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from ..ir.equal_values import merge_equal
 from ..ir.grids import length_key
@@ -27,6 +29,7 @@ from .halo_recompute import HaloTile, rebase, recompute
 __all__ = ["BoundProgram", "barrier", "fresh_name", "join", "joined_name"]
 
 MAX_NAME = 48
+NO_LENGTHS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +84,21 @@ def join(
     *,
     internal: Collection[str] = (),
     initialized: Collection[str] = (),
+    private: Collection[str] = (),
     tiles: Iterable[HaloTile] = (),
     rewritten: Collection[str] = (),
+    equal: Mapping[str, str] = NO_LENGTHS,
 ) -> Program:
     """The bodies of `members` in one program, which belongs to no module yet.
 
     `lengths`: elements of the pipeline's buffers.  `barriers`: members that get a barrier before them.
     `internal`: buffers that nobody else uses, which become transient ones of the program.
     `initialized`: those that are read only where the program itself wrote before, so not live-in.
+    `private`: initialized ones that nobody else uses, but that the pipeline sizes: they stay bound, and nobody sees them.
     `tiles`: hand-offs that each workgroup computes itself, its neighbours' elements included.
     `rewritten`: buffers that launches between the members write: loads of one index before and after a
     barrier of `barriers` are then not merged into one value.
+    `equal`: for a length of a buffer (see ir/grids.py) the one that is taken in its place, as it is equal.
     """
     by_buffer = {tile.buffer: tile for tile in tiles}
     program = Program(name, members[0].program.workgroup, grid, loc=members[0].program.loc)
@@ -103,9 +110,9 @@ def join(
         buffer = _merged(actual, formals, lengths, actual in initialized)
         if actual in by_buffer:
             buffer.shape, buffer.access = (by_buffer[actual].size,), AccessMode.WORKGROUP
-        if actual in by_buffer or actual in internal:
+        if actual in by_buffer or actual in internal or actual in private:
             buffer.live_in = buffer.live_out = False
-        else:
+        if actual not in by_buffer and actual not in internal:
             buffer.binding = len(program.bound_buffers)
         if actual in internal:
             buffer.access = AccessMode.READ_WRITE
@@ -115,7 +122,7 @@ def join(
         if number in barriers:
             program.body.ops.append(barrier(member.program))
             boundaries[program.body.ops[-1]] = rewritten
-        program.body.ops += _body(member, number, program, by_buffer)
+        program.body.ops += _body(member, number, program, by_buffer, equal)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
         for name, value in member.params:
@@ -160,7 +167,13 @@ def _merged(
     )
 
 
-def _body(member: BoundProgram, number: int, program: Program, tiles: Mapping[str, HaloTile]) -> list[Op]:
+def _body(
+    member: BoundProgram,
+    number: int,
+    program: Program,
+    tiles: Mapping[str, HaloTile],
+    equal: Mapping[str, str],
+) -> list[Op]:
     """A copy of the member's body with the joined program's buffers; the member's own buffers are added to it."""
     names = {formal.name: actual for formal, actual in member.bindings}
     for buffer in member.program.buffers.values():
@@ -173,6 +186,8 @@ def _body(member: BoundProgram, number: int, program: Program, tiles: Mapping[st
     for op in Block((), ops).walk():
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
+            if op.name == "len":
+                op.attrs = _length(op.attrs, equal)
         elif op.name == "param":
             _bind_param(op, member.program.params[op.attrs["param"]], values.get(op.attrs["param"]))
     for tile in tiles.values():
@@ -181,6 +196,15 @@ def _body(member: BoundProgram, number: int, program: Program, tiles: Mapping[st
         if tile.buffer in member.buffers:
             ops = rebase(ops, tile)
     return ops
+
+
+def _length(attrs: dict[str, Any], equal: Mapping[str, str]) -> dict[str, Any]:
+    """What a `len` gives the length of: of equal lengths the first."""
+    key = equal.get(length_key(attrs["buffer"], attrs.get("dimension")))
+    if key is None:
+        return attrs
+    name, comma, dimension = key.partition(",")
+    return {"buffer": name, "dimension": int(dimension)} if comma else {"buffer": name}
 
 
 def _bind_param(op: Op, param: Param, value: LaunchParam | None) -> None:

@@ -33,7 +33,7 @@ class FusionGroup:
 
     `barriers`: the members that get a barrier before them.  `handoffs`: for each buffer that is passed on
     between the members, whether each workgroup reads only what it wrote.  `internal`: the buffers that
-    leave the pipeline, apart from those of `tiles`.
+    leave the pipeline, apart from those of `tiles`.  `private`: those that only the group uses, and that stay.
     """
 
     nodes: Sequence[LaunchNode]
@@ -42,6 +42,7 @@ class FusionGroup:
     barriers: frozenset[int]
     handoffs: dict[str, TileProof | Refusal] = field(default_factory=dict)
     internal: list[str] = field(default_factory=list)
+    private: list[str] = field(default_factory=list)
 
     @property
     def members(self) -> list[BoundProgram]:
@@ -102,7 +103,7 @@ def remark_joined(
 def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
     """Remark on why hand-offs of a group stay in the pipeline."""
     for name, verdict in group.handoffs.items():
-        if name in group.internal:
+        if name in group.internal or name in group.private:
             continue
         reason, message = _why_kept(uses, group, name, verdict)
         consumer = next((k for k in group.nodes if name in k.reads), group.nodes[-1])
@@ -155,7 +156,9 @@ def _why_kept(
         return "third-consumer", f"{who} uses it too, in a launch of its own"
     if isinstance(verdict, Refusal):
         return verdict.reason, verdict.message
-    return "open-size", "it has an open size, and a buffer of a program alone has a static count"
+    if uses.pipeline.buffers[name].size_bytes == 0:
+        return "empty", "it has no elements"
+    return "unsized", "its elements have no static size"
 
 
 def _declared(pipeline: Pipeline, name: str) -> str:

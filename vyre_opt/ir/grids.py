@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 __all__ = [
     "FUNCTIONS",
     "MAX_DEPTH",
+    "MAX_REPEATED_DEPTH",
     "Extent",
     "Grid",
     "GridCall",
@@ -36,6 +37,9 @@ __all__ = [
 
 MAX_DEPTH = 50
 """The most levels that calls may nest."""
+
+MAX_REPEATED_DEPTH = 5
+"""The most levels of an expression that passes put in place of a length: it may stand there more than once."""
 
 
 class GridError(ValueError):
@@ -99,15 +103,23 @@ def evaluate(extent: Extent, lengths: Mapping[str, int | None]) -> int:
     return FUNCTIONS[extent.name](x, y)
 
 
-def fold(extent: Extent, lengths: Mapping[str, int | None]) -> Extent:
-    """`extent` with every subexpression evaluated whose lengths are known and which has a value."""
+def fold(extent: Extent, lengths: Mapping[str, Extent | None]) -> Extent:
+    """`extent` with known lengths put in, which may be expressions, and every subexpression computed that has a value."""
     if isinstance(extent, int):
         return extent
+    if extent.name in ("len", "param"):
+        name, *dimension = extent.args
+        known = lengths.get(f"@{name}" if extent.name == "param" else length_key(str(name), *dimension))
+        return extent if known is None else known
+    x, y = (fold(arg, lengths) for arg in extent.args if not isinstance(arg, str))
     try:
-        return evaluate(extent, lengths)
+        return (
+            FUNCTIONS[extent.name](x, y)
+            if isinstance(x, int) and isinstance(y, int)
+            else GridCall(extent.name, (x, y))
+        )
     except GridError:
-        args = (arg if isinstance(arg, str) else fold(arg, lengths) for arg in extent.args)
-        return GridCall(extent.name, tuple(args))
+        return GridCall(extent.name, (x, y))
 
 
 MAX_LENGTH = (1 << 32) - (1 << 16)

@@ -107,8 +107,8 @@ class Pipeline(TextForm):
         yield from (size for buffer in self.buffers.values() for size in buffer.sizes if size is not None)
         yield from (extent for stage in self.walk() if isinstance(stage, Launch) for extent in stage.grid)
 
-    def fold_sizes(self, lengths: Mapping[str, int | None]) -> None:
-        """Put numbers in place of known lengths in the sizes of buffers."""
+    def fold_sizes(self, lengths: Mapping[str, Extent | None]) -> None:
+        """Put what is known of lengths in their place in the sizes of buffers."""
         for buffer in self.buffers.values():
             if any(name in lengths for size in buffer.sizes if size is not None for name in lengths_of(size)):
                 sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]

@@ -589,14 +589,15 @@ class Expressions:
     # --- calls
 
     def vector_view(self, node: ast.Call, view: BufferView) -> BufferView:
-        """`x.vec(4)`: the array as one of vectors."""
+        """`x.vec(4)`: the array as one of vectors; `x.vec(1)`, for code with any number of lanes, is the array itself."""
         if len(node.args) != 1 or node.keywords or view.lanes != 1:
             raise Unsupported(node, "vec takes the number of lanes: x.vec(4)[i]")
         lanes = self.static(node.args[0], "the number of lanes")
         try:
-            if not isinstance(lanes, int) or lanes < 2:
+            if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1:
                 raise TypeNameError(f"a vector has 2 to 64 lanes, not {lanes!r}")
-            DataType.vec(view.buffer.dtype, lanes)
+            if lanes > 1:
+                DataType.vec(view.buffer.dtype, lanes)
         except TypeNameError as error:
             raise Unsupported(node, str(error)) from None
         return BufferView(view.buffer, lanes)

@@ -8,6 +8,7 @@ not a result.  A `while` stays, since it may not end.
 
 from __future__ import annotations
 
+from ..analysis.pipeline_uses import PipelineUses
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..ir.rewrite import keep_results
 from .manager import PassContext
@@ -21,6 +22,7 @@ class Dce(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
+        uses = PipelineUses(module)
         for item in module.order:
             if isinstance(item, Program | Func):
                 marks = _Marks(item)
@@ -29,7 +31,7 @@ class Dce(Pass):
                 sweep.block(item.body)
                 ctx.count("ops removed", sweep.ops)
                 ctx.count("results removed", sweep.results)
-                buffers = _drop_buffers(item, sweep.named) if isinstance(item, Program) else 0
+                buffers = _drop_buffers(item, sweep.named, uses) if isinstance(item, Program) else 0
                 ctx.count("buffers removed", buffers)
                 changed += sweep.ops + sweep.results + buffers
                 for name, stores in marks.unread.items():
@@ -49,12 +51,17 @@ def _is_unobservable(buffer: Buffer) -> bool:
     return buffer.is_workgroup or buffer.is_transient or hidden
 
 
-def _drop_buffers(program: Program, named: set[str]) -> int:
-    """Remove the declarations of the program's own memory that is not in `named`; how many there were."""
-    own = [b for b in program.buffers.values() if b.binding is None and _is_unobservable(b)]
-    unused = [b.name for b in own if b.name not in named]
-    for name in unused:
-        del program.buffers[name]
+def _drop_buffers(program: Program, named: set[str], uses: PipelineUses) -> int:
+    """Remove memory that is not in `named` and that nobody else sees; how many buffers there were.
+
+    An argument goes only if pipelines pass it: else its place is known to who calls the program.
+    """
+    unused = [b for b in program.buffers.values() if b.name not in named and _is_unobservable(b)]
+    unused = [b for b in unused if b.binding is None or uses.is_own_scratch(program, b)]
+    for buffer in unused:
+        if buffer.binding is not None:
+            uses.drop(program, buffer)
+        del program.buffers[buffer.name]
     return len(unused)
 
 

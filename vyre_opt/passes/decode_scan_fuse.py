@@ -15,7 +15,7 @@ from typing import Any
 from ..analysis.footprint import Footprints
 from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
-from ..analysis.pipeline_uses import PipelineUses
+from ..analysis.pipeline_uses import PipelineUses, is_host_visible
 from ..analysis.refusal import Refusal
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
@@ -126,16 +126,25 @@ def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | 
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
         return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.name, buffer.loc)
-    if buffer.count is None:
-        return Refusal("open-size", f"{name} has an open size", buffer.name, buffer.loc)
     if buffer.dimensions > 1:
         message = f"{name} has {buffer.dimensions} dimensions: tiles are made of buffers of one"
         return Refusal("dimensions", message, buffer.name, buffer.loc)
     if buffer.dtype.element_bytes is None:
         return Refusal("unsized", f"elements of {buffer.dtype} have no static size", buffer.name, buffer.loc)
+    if buffer.count is None and not _is_sized_by_pipelines(buffer, program, uses):
+        return Refusal(
+            "open-size", f"{name} has an open size, and its length is used", buffer.name, buffer.loc
+        )
     if buffer.size_bytes == 0:
         return Refusal("empty", f"{name} has no elements", buffer.name, buffer.loc)
     return _pipeline_refusal(buffer, program, uses) if uses is not None else None
+
+
+def _is_sized_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses | None) -> bool:
+    """Whether only pipelines say how long a buffer of open size is, and the program does not ask."""
+    if buffer.binding is None or uses is None or not uses.launches[program.name]:
+        return False
+    return not any(op.name == "len" and op.attrs["buffer"] == buffer.name for op in program.walk())
 
 
 def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:
@@ -145,9 +154,7 @@ def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> R
     place = program.bound_buffers.index(buffer)
     for pipeline, launch in uses.launches[program.name]:
         name = launch.buffers[place]
-        actual = pipeline.buffers[name]
-        # a pipeline gives back what it declares `write`, as a program does
-        host_visible = actual.live_in or actual.live_out or actual.access is AccessMode.WRITE
+        host_visible = is_host_visible(pipeline.buffers[name])
         if host_visible or uses.counts[pipeline][name] > 1:
             host = host_visible or name in uses.host[pipeline]
             who = "the host reads" if host else "another launch uses"
@@ -172,6 +179,8 @@ def _decide_buffer(
         return
     if verdict is None:  # no op uses it
         decision.dtype, decision.count = buffer.dtype, buffer.count or 0
+        if buffer.count is None:
+            decision.refusal = Refusal("unused", f"no op uses @{buffer.name}", buffer.name, buffer.loc)
         return
     sync = _grid_sync(program)
     if sync is not None:
@@ -211,7 +220,9 @@ class DecodeScanFuse(Pass):
             for decision in decisions:
                 _remark(ctx, program, decision)
             for decision in promoted:
-                _drop_argument(uses, program, decision.buffer)
+                if decision.buffer.binding is not None:
+                    uses.drop(program, decision.buffer)
+                    decision.buffer.binding = None
             if promoted:
                 tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
                 promote_to_tile(program, tiles, footprints)
@@ -227,7 +238,12 @@ def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
         facts |= {"reason": refusal.reason, **refusal.facts}
         ctx.remark("refused", refusal.message, refusal.loc or buffer.loc, **facts)
         return
-    saving = f"{buffer.size_bytes} bytes of storage become a tile of {decision.bytes} bytes a workgroup"
+    storage = (
+        "storage of open size becomes"
+        if buffer.count is None
+        else f"{buffer.size_bytes} bytes of storage become"
+    )
+    saving = f"{storage} a tile of {decision.bytes} bytes a workgroup"
     facts |= {
         "claim": "tile",
         "storage_bytes": buffer.size_bytes,
@@ -251,13 +267,3 @@ def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
         )
         facts = {"program": program.name, "buffer": buffer.name, "reason": "unordered-stores"}
         ctx.remark("note", message, store.op.loc, **facts)
-
-
-def _drop_argument(uses: PipelineUses, program: Program, buffer: Buffer) -> None:
-    """Remove the argument for a buffer from all launches, and from pipelines in which nothing else uses it."""
-    if buffer.binding is None:
-        return
-    place = program.bound_buffers.index(buffer)
-    for pipeline, launch in uses.launches[program.name]:
-        uses.drop(pipeline, launch, place)
-    buffer.binding = None

@@ -13,11 +13,12 @@ last launch is removed from the module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size
 from ..analysis.footprint import Footprints
 from ..analysis.launch_flow import BufferUses, launch_runs
 from ..analysis.locality import TileProof, prove_local
@@ -31,6 +32,7 @@ from ..fusion.group_legality import (
     launch_node,
     with_placeholders,
 )
+from ..fusion.halo_recompute import HaloTile
 from ..fusion.join import join, joined_name
 from ..fusion.liveness_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.pair_legality import (
@@ -113,6 +115,7 @@ class _Fuser:
         # keyed by the canonical form of a group, so that equal groups are joined and proven once
         self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
         self.joined: dict[Any, tuple[Program, Sequence[str]]] = {}
+        self.lengths: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.saved = 0
         self.internal = 0
@@ -122,11 +125,12 @@ class _Fuser:
         launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
         self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []
+        sizes = lengths_by_size(pipeline)
         for run in launch_runs(pipeline.stages):
             if (separator := run.separator) is not None:
                 refuse(self.ctx, pipeline, separator.before, separator.after, separator_refusal(separator))
             if len(run.launches) > 1:
-                nodes = [launch_node(self.module, launch, uses.lengths) for launch in run.launches]
+                nodes = [launch_node(self.module, launch, uses.lengths, sizes) for launch in run.launches]
                 groups += self.groups(pipeline, uses, nodes)
         _choose_internal(uses, groups)
         for group in groups:
@@ -155,7 +159,7 @@ class _Fuser:
         groups: list[FusionGroup] = []
         for stretch in stretches:
             nodes = stretch.nodes
-            group = self.draft(stretch) if len(nodes) > 1 else None
+            group = self.draft(pipeline, stretch) if len(nodes) > 1 else None
             if isinstance(group, Refusal):
                 refuse(self.ctx, pipeline, nodes[0].launch, nodes[-1].launch, group)
             elif group is not None:
@@ -190,7 +194,7 @@ class _Fuser:
         )
         return [group.stage_ids[0] for group in plan.groups]
 
-    def draft(self, stretch: Stretch) -> FusionGroup | Refusal:
+    def draft(self, pipeline: Pipeline, stretch: Stretch) -> FusionGroup | Refusal:
         """The group of a stretch, with the hand-offs proven local in its joined program."""
         windows, start, end = stretch.window, stretch.start, stretch.end
         nodes = windows.run[start:end]
@@ -201,10 +205,24 @@ class _Fuser:
         lengths = windows.lengths
         canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
         known = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
-        key = (members, tuple(sorted(known.items())), nodes[0].grid, group.barriers, tuple(canonical_tiles))
+        equal = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)}, tiles)
+        key = (
+            members,
+            tuple(sorted(known.items())),
+            nodes[0].grid,
+            group.barriers,
+            tuple(canonical_tiles),
+            tuple(equal.items()),
+        )
         if key not in self.drafts:
             program = join(
-                "draft", members, known, static_grid(nodes[0].grid), group.barriers, tiles=canonical_tiles
+                "draft",
+                members,
+                known,
+                static_grid(nodes[0].grid),
+                group.barriers,
+                tiles=canonical_tiles,
+                equal=equal,
             )
             problem = verify_program(self.module, program)
             self.drafts[key] = (problem, {} if problem else _prove_handoffs(program))
@@ -233,6 +251,17 @@ class _Fuser:
                     since = j
                     break
 
+    def equal_lengths(
+        self, pipeline: Pipeline, names: Mapping[str, str], tiles: Sequence[HaloTile]
+    ) -> dict[str, str]:
+        """See `analysis.equal_lengths`.  The length of a tile is not that of the buffer that it was."""
+        if pipeline not in self.lengths:
+            self.lengths[pipeline] = length_numbers(pipeline)
+        gone = {tile.buffer for tile in tiles}
+        return equal_lengths(
+            self.lengths[pipeline], {name: its for name, its in names.items() if name not in gone}
+        )
+
     # --- fusing -----------------------------------------------------------------------------
 
     def fuse(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
@@ -243,7 +272,20 @@ class _Fuser:
         tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
         own_lengths = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
         known = tuple(sorted(own_lengths.items()))
-        key = (members, known, group.nodes[0].grid, group.barriers, tuple(internal), tuple(tiles))
+        private = [placeholder(names.index(name)) for name in group.private]
+        placed = self.equal_lengths(
+            pipeline, {name: placeholder(at) for at, name in enumerate(names)}, group.tiles
+        )
+        key = (
+            members,
+            known,
+            group.nodes[0].grid,
+            group.barriers,
+            tuple(internal),
+            tuple(private),
+            tuple(tiles),
+            tuple(placed.items()),
+        )
         if key in self.joined:
             program, own_names = self.joined[key]
         else:
@@ -255,7 +297,9 @@ class _Fuser:
                 group.barriers,
                 internal=group.internal,
                 initialized=group.local,
+                private=group.private,
                 tiles=group.tiles,
+                equal=self.equal_lengths(pipeline, {name: name for name in names}, group.tiles),
             )
             own_names = names
             self.joined[key] = program, names
@@ -299,18 +343,28 @@ def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
 
 
 def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
-    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself."""
+    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself.
+
+    Private are those of an open size: a buffer of a program alone has a static count.
+    """
     local: dict[int, set[str]] = {}
     for group in groups:
         names = set(group.local)
         local |= {id(node.launch): names for node in group.nodes}
     for group in groups:
-        group.internal = [
+        own = [
             name
             for name in group.local
-            if uses.pipeline.buffers[name].size_bytes
-            and uses.visibility(name) is None
+            if uses.visibility(name) is None
             and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
+        ]
+        buffers = uses.pipeline.buffers
+        group.internal = [name for name in own if buffers[name].size_bytes]
+        in_group = {id(node.launch) for node in group.nodes}
+        group.private = [
+            name
+            for name in own
+            if buffers[name].count is None and all(id(stage) in in_group for stage in uses.stages[name])
         ]
 
 
