@@ -122,7 +122,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("for k in vyre.static(range(2)): break", "a static loop is unrolled, and has no break", "break"),
     ("y[0] = k", "k is not defined", "k"),
     ("t, s = a", "2 names for one value", "t, s"),
-    ("t = x.vec(1)[i]", "a vector has 2 to 64 lanes, not 1", "x.vec(1)"),
+    ("t = x.vec(0)[i]", "a vector has 2 to 64 lanes, not 0", "x.vec(0)"),
     ("t = x.vec(4)[i][4]", "vec<4 x f32> has lanes 0 to 3, not 4", "x.vec(4)[i][4]"),
     ("t = x.vec(4)[i] + a", "types do not mix", "x.vec(4)[i] + a"),
     ("a.real = 1", "a kernel assigns names and elements of arrays", "a.real"),
