@@ -25,6 +25,7 @@ __all__ = [
     "Static",
     "Unbound",
     "leaves",
+    "parts_of",
     "rebuild",
 ]
 
@@ -69,17 +70,17 @@ Binding = Static | Value | BufferView | Unbound | tuple[Any, ...]
 
 def leaves(binding: Binding) -> list[Any]:
     """The parts of a tuple, of its tuples too; anything else is a part itself."""
-    parts = _parts(binding)
+    parts = parts_of(binding)
     return [binding] if parts is None else [leaf for part in parts for leaf in leaves(part)]
 
 
 def rebuild(like: Binding, parts: list[Any]) -> Any:
     """A binding of the shape of `like` with other leaves, which are taken from `parts`."""
-    shape = _parts(like)
+    shape = parts_of(like)
     return parts.pop(0) if shape is None else tuple(rebuild(part, parts) for part in shape)
 
 
-def _parts(binding: Binding) -> tuple[Any, ...] | None:
+def parts_of(binding: Binding) -> tuple[Any, ...] | None:
     """What a tuple consists of, one of constants too; None for what is none."""
     if isinstance(binding, Static) and isinstance(binding.value, tuple):
         return tuple(map(Static, binding.value))
