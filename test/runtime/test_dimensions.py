@@ -89,7 +89,9 @@ def test_a_vector_stays_in_its_row(target: str, columns: int) -> None:
     if columns == 18:
         assert np.array_equal(compiled({"x": x}, 3, lengths={"y": (3, 8)})["y"], x[:, 3:18:2])
         return
-    with pytest.raises(ProgramError, match=r"elements \(\d, 14\) to \(\d, 17\), shape \(3, 17\), outside along dimension 1"):
+    with pytest.raises(
+        ProgramError, match=r"elements \(\d, 14\) to \(\d, 17\), shape \(3, 17\), outside along dimension 1"
+    ):
         compiled({"x": x}, 3, lengths={"y": (3, 8)})
 
 
@@ -145,7 +147,11 @@ def test_three_dimensions_and_atomics(target: str) -> None:
 
 
 CALLS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "another shape": ({"x": X[:, :60]}, {"y": 32}, "(3, 60), and @x is f32[?, 64]: it has 60 along dimension 1, not 64"),
+    "another shape": (
+        {"x": X[:, :60]},
+        {"y": 32},
+        "(3, 60), and @x is f32[?, 64]: it has 60 along dimension 1, not 64",
+    ),
     "flat": ({"x": X.reshape(-1)}, {"y": 32}, "and @x is f32[?, 64]; pass array.reshape(-1, 64)"),
     "bytes of no whole rows": (
         {"x": bytes(100)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = [
     "declaration_text",
     "declared_array",
     "element_text",
+    "refuse_arguments",
     "show_array_type",
     "show_elements",
 ]
@@ -59,6 +60,17 @@ def declared_array(argument: ast.arg, annotation: Any) -> ArrayType | None:
             "write a : for a dimension of any extent, a number from 1 on for one of fixed extent: f32[:, 64]"
         )
         raise Unsupported(argument.annotation or argument, str(error), help) from None
+
+
+def refuse_arguments(annotation: ast.expr, arguments: Sequence[ast.arg], names: Mapping[str, Any]) -> None:
+    """Raises Unsupported for an annotation that uses arguments: `Read[f32[:, n]]`.  `names`: those outside."""
+    own = {argument.arg for argument in arguments} - names.keys()
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Name) and node.id in own:
+            help = "write : for an extent that the array says, and read it as x.shape[1]"
+            raise Unsupported(
+                node, f"{node.id} is an argument, and types are known before there are any", help
+            )
 
 
 def _extent(item: Any) -> int | None:

@@ -518,8 +518,9 @@ class Expressions:
     def visit_subscript(self, node: ast.Subscript) -> Binding:
         base = self.expression(node.value)
         if isinstance(base, BufferView):
+            indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
-            return self.load(base, self.indices(node.slice, base))
+            return self.load(base, indices)
         if isinstance(base, Static):
             return _static_of(self._item(node, base.value, "this index"))
         if isinstance(base, tuple):

@@ -22,7 +22,7 @@ from ..ir.pipeline_builder import literal_of
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
-from .array_types import declared_array
+from .array_types import declared_array, refuse_arguments
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
 from .python_source import FunctionSource, Unsupported
 from .types import scalar_type
@@ -138,7 +138,7 @@ class _Translator:
                 self.report(
                     Unsupported(argument, "a pipeline has no * and ** arguments", "name each argument")
                 )
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        for argument in self.source.arguments:
             try:
                 self.env[argument.arg] = self._declared(argument)
             except Unsupported as error:
@@ -149,6 +149,7 @@ class _Translator:
         if argument.annotation is None:
             help = f"write {name}: Read[f32] for an array that is read, {name}: u32 for a number"
             raise Unsupported(argument, f"the argument {name} has no type", help)
+        refuse_arguments(argument.annotation, self.source.arguments, self.source.names)
         annotation = self.constant(argument.annotation, "the type of an argument")
         scalar = scalar_type(annotation)
         if scalar is not None:

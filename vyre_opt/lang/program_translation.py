@@ -15,7 +15,7 @@ from typing import Any
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
 from ..ir.verifier import verify
-from .array_types import declared_array
+from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .emitter import Emitter
 from .leftovers import remove_leftovers
@@ -66,7 +66,7 @@ def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
     for argument in (a for a in extra if a is not None):
         t.report(Unsupported(argument, "a kernel has no * and ** arguments", "name each argument"))
     pairs: list[tuple[ast.arg, Any]] = []
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument in t.source.arguments:
         try:
             pairs.append((argument, _annotation(t, argument)))
         except Unsupported as error:
@@ -87,6 +87,7 @@ def _annotation(t: Statements, argument: ast.arg) -> Any:
         node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
         for inner in ast.walk(node):
             ast.copy_location(inner, argument.annotation)
+    refuse_arguments(node, t.source.arguments, t.source.names)
     return t.static(node, "the type of an argument")
 
 

@@ -209,6 +209,8 @@ class Statements(Expressions):
         """`tile = vyre.shared(f32, 256)`."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
+        if isinstance(node.func, ast.Attribute) and isinstance(self.expression(node.func.value), BufferView):
+            return None
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
