@@ -4,7 +4,7 @@
     def transpose(x: Read[f32[:, :]], y: Write[f32[:, :]], scale: Read[f32[64]]): ...
 
 A scalar type is a class, so that it may stand in an annotation; in a kernel, `f32(n)` converts a value.
-`f32[:, 64]` is `typing.Annotated[f32, :, 64]`, which type checkers take, as they do not take slices elsewhere.
+`f32[:, 64]` is `typing.Annotated[f32, :, 64]`, the form in which mypy takes slices.
 """
 
 from __future__ import annotations
