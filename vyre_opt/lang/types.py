@@ -54,8 +54,8 @@ class Scalar(_Number):  # type: ignore[misc]
 
     def __class_getitem__(cls, extents: Any) -> Any:
         """The elements of an array of these extents: `f32[:, 64]`."""
-        several = isinstance(extents, tuple) and len(extents) > 0
-        return Annotated.__class_getitem__((cls, *extents) if several else (cls, extents))  # type: ignore[attr-defined]
+        form: Any = Annotated  # as a value: type checkers want its arguments to be known
+        return form[(cls, *extents) if isinstance(extents, tuple) and extents else (cls, extents)]
 
 
 def scalar_type(value: object) -> DataType | None:
