@@ -49,8 +49,8 @@ class Workload:
     numpy: Callable[..., None]
 
 
-def _floats(rng: np.random.Generator, count: int) -> np.ndarray:
-    return rng.standard_normal(count, dtype=np.float32)
+def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
 def _vector(rng: random.Random, most: int) -> Shape:
@@ -77,41 +77,35 @@ def _saxpy(a: float, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _stencil_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
-    rows, columns = shape
-    return [rows, columns, _floats(rng, rows * columns), np.zeros(rows * columns, np.float32)]
+    return [_floats(rng, *shape), np.zeros(shape, np.float32)]
 
 
-def _stencil(rows: int, columns: int, x: np.ndarray, y: np.ndarray) -> None:
-    u, v = x.reshape(rows, columns), y.reshape(rows, columns)
-    v[...] = u
-    v[1:-1, 1:-1] = np.float32(0.2) * (
-        u[1:-1, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] + u[:-2, 1:-1] + u[2:, 1:-1]
+def _stencil(x: np.ndarray, y: np.ndarray) -> None:
+    y[...] = x
+    y[1:-1, 1:-1] = np.float32(0.2) * (
+        x[1:-1, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] + x[:-2, 1:-1] + x[2:, 1:-1]
     )
 
 
 def _layernorm_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
-    rows, columns = shape
-    x = _floats(rng, rows * columns)
+    x, columns = _floats(rng, *shape), shape[1]
     return [1e-5, x, _floats(rng, columns), _floats(rng, columns), np.zeros_like(x)]
 
 
 def _layernorm(eps: float, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray) -> None:
-    rows = x.reshape(-1, len(weight))
-    centred = rows - rows.mean(1, keepdims=True)
+    centred = x - x.mean(1, keepdims=True)
     scale = 1 / np.sqrt((centred * centred).mean(1, keepdims=True) + np.float32(eps))
-    y.reshape(rows.shape)[...] = centred * scale * weight + bias
+    y[...] = centred * scale * weight + bias
 
 
 def _softmax_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
-    rows, columns = shape
-    x = _floats(rng, rows * columns)
-    return [columns, x, np.zeros_like(x)]
+    x = _floats(rng, *shape)
+    return [x, np.zeros_like(x)]
 
 
-def _softmax(columns: int, x: np.ndarray, y: np.ndarray) -> None:
-    rows = x.reshape(-1, columns)
-    grown = np.exp(rows - rows.max(1, keepdims=True))
-    y.reshape(rows.shape)[...] = grown / grown.sum(1, keepdims=True)
+def _softmax(x: np.ndarray, y: np.ndarray) -> None:
+    grown = np.exp(x - x.max(1, keepdims=True))
+    y[...] = grown / grown.sum(1, keepdims=True)
 
 
 ROW_SHAPES = ((1000, 64), (64, 1024), (4096, 1024), (4096, 4096), (8192, 8192), (512, 65536), (1023, 5001))

@@ -23,6 +23,7 @@ extern "C" __global__ void matmul(unsigned m, unsigned n, unsigned k, const floa
 matmul = cupy.RawKernel(MATMUL, "matmul")
 
 
-def run(m, n, k, a, b, c):
+def run(a, b, c):
+    (m, k), n = a.shape, b.shape[1]
     grid = (-(-n // 16), -(-m // 16))
     matmul(grid, (16, 16), (cupy.uint32(m), cupy.uint32(n), cupy.uint32(k), a, b, c))

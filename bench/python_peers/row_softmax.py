@@ -29,7 +29,8 @@ def softmax(columns, x, y, block: tl.constexpr):
         tl.store(y + start + j, tl.exp(value - peak) / total, mask=j < columns)
 
 
-def run(columns, x, y):
+def run(x, y):
+    rows, columns = x.shape
     block = min(16384, triton.next_power_of_2(columns))
     warps = min(max(block // 256, 1), 8)
-    softmax[(x.numel() // columns,)](columns, x, y, block=block, num_warps=warps)
+    softmax[(rows,)](columns, x, y, block=block, num_warps=warps)

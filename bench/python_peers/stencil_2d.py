@@ -21,6 +21,7 @@ def stencil(rows, columns, x, y, block_rows: tl.constexpr, block_columns: tl.con
     tl.store(y + at, tl.where(inner, 0.2 * total, middle), mask=inside)
 
 
-def run(rows, columns, x, y):
+def run(x, y):
+    rows, columns = x.shape
     grid = (triton.cdiv(columns, 128), triton.cdiv(rows, 8))
     stencil[grid](rows, columns, x, y, block_rows=8, block_columns=128)

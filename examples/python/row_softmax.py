@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, Write, f32, u32
+from vyre_opt.lang import Read, Write, f32
 
 LANES = 256
 
@@ -25,23 +25,25 @@ def workgroup_reduce(value, partial, combine):
 
 
 @vyre.program(workgroup=LANES)
-def softmax(columns: u32, x: Read[f32], y: Write[f32]) -> None:
+def softmax(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
     partial = vyre.shared(f32, LANES // 32)
-    start, lane = vyre.workgroup_id(0) * columns, vyre.local_id(0)
+    row, lane, columns = vyre.workgroup_id(0), vyre.local_id(0), x.shape[1]
+    if row >= min(len(x), len(y)):  # once, or each access would look
+        return
     peak, total = -math.inf, 0.0
     for first in range(lane, columns, 4 * LANES):
         for k in vyre.static(range(4)):  # four loads on their way at once
-            peak = max(peak, x[start + min(first + k * LANES, columns - 1)])
+            peak = max(peak, x[row, min(first + k * LANES, columns - 1)])
     peak = workgroup_reduce(peak, partial, vyre.max)
     for j in range(lane, columns, LANES):
-        total += vyre.exp(x[start + j] - peak)
+        total += vyre.exp(x[row, j] - peak)
     total = workgroup_reduce(total, partial, vyre.add)
     for j in range(lane, columns, LANES):
-        y[start + j] = vyre.exp(x[start + j] - peak) / total
+        y[row, j] = vyre.exp(x[row, j] - peak) / total
 
 
-def run(columns, x, y):
-    softmax[len(x) // columns](columns, x, y)
+def run(x, y):
+    softmax[len(x)](x, y)
 
 
 def reference(x):
@@ -54,7 +56,7 @@ def main():
     rows, columns = 300, 3000
     x = np.random.default_rng(1).standard_normal((rows, columns), dtype=np.float32) * 4
     y = np.empty_like(x)
-    run(columns, x.reshape(-1), y.reshape(-1))
+    run(x, y)
     np.testing.assert_allclose(y, reference(x), rtol=1e-5)
     print(f"row_softmax: {rows} rows of {columns} agree with NumPy")
 

@@ -11,7 +11,7 @@ from support.gpu_arrays import to_gpu, to_host
 from support.python_programs import CASES, same_bits
 
 import vyre_opt as vyre
-from vyre_opt import BadInputs
+from vyre_opt import BadInputs, ProgramError
 from vyre_opt.lang import Kernel, Read, ReadWrite, Write, f32, u8, u32
 
 pytestmark = pytest.mark.gpu
@@ -107,3 +107,53 @@ def test_arrays_that_share_memory(library: Any) -> None:
 def test_arrays_on_two_sides_are_refused(library: Any) -> None:
     with pytest.raises(BadInputs, match="not on the GPU"):
         scale[1](2.0, np.zeros(4, np.float32), to_gpu(library, np.zeros(4, np.float32)))
+
+
+# --- several dimensions
+
+
+@vyre.program(workgroup=(16, 16))
+def transposed(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
+    tile = vyre.shared(f32, (16, 17))
+    i, j = vyre.local_id(0), vyre.local_id(1)
+    row, column = vyre.global_id(1), vyre.global_id(0)
+    tile[j, i] = x[row, column] if row < len(x) and column < x.shape[1] else 0.0
+    vyre.barrier()
+    row, column = vyre.workgroup_id(0) * 16 + j, vyre.workgroup_id(1) * 16 + i
+    if row < len(y) and column < y.shape[1]:
+        y[row, column] = tile[i, j]
+
+
+@vyre.pipeline
+def turned_twice(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
+    rows, columns = x.shape
+    t = vyre.buffer(f32, (columns, rows))
+    transposed[vyre.ceil_div(columns, 16), vyre.ceil_div(rows, 16)](x, t)
+    transposed[vyre.ceil_div(rows, 16), vyre.ceil_div(columns, 16)](t, y)
+
+
+@pytest.mark.parametrize("passes", [None, "default"])
+def test_rows_and_columns_run_in_place(library: Any, passes: str | None) -> None:
+    for rows, columns in ((33, 50), (50, 33), (33, 50)):  # of one number of elements: shapes tell calls apart
+        x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+        y, z = (to_gpu(library, np.zeros(s, np.float32)) for s in ((columns, rows), (1 + rows * columns,)))
+        grid = vyre.ceil_div(columns, 16), vyre.ceil_div(rows, 16)
+        transposed.options(passes=passes)[grid](to_gpu(library, x), y)
+        unaligned = z[1:].reshape(rows, columns)
+        turned_twice.options(passes=passes)(to_gpu(library, x), unaligned)
+        vyre.synchronize()
+        assert np.array_equal(to_host(y), x.T)
+        assert np.array_equal(to_host(z)[1:].reshape(rows, columns), x)
+
+
+@vyre.program(workgroup=8)
+def row(x: Read[f32[:, 8]], y: Write[f32]) -> None:
+    j = vyre.local_id(0)
+    y[j] = x[vyre.workgroup_id(0) + 3, j]
+
+
+def test_a_fault_names_the_dimension(library: Any) -> None:
+    row[1](to_gpu(library, np.zeros((3, 8), np.float32)), to_gpu(library, np.zeros(8, np.float32)))
+    with pytest.raises(ProgramError, match=r"@x: index \(3, \d\), shape .*") as caught:
+        vyre.synchronize()
+    assert "outside along dimension 0" in str(caught.value)

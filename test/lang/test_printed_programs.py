@@ -7,12 +7,14 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from support.dimension_programs import random_pipeline
 from support.generator import random_program
 from support.python_normal_form import bring_to_normal_form
 from support.python_printer import print_as_python
 from support.python_subset import SETTINGS, python_subset
+from support.sample import Sample
 
-from vyre_opt import fingerprint
+from vyre_opt import fingerprint, parse
 from vyre_opt.ir.ops import NAMED_KERNELS, OPS
 from vyre_opt.ir.printer import canonical_text
 from vyre_opt.ir.program import Module
@@ -31,7 +33,7 @@ WITHOUT_A_WORD = {
 """The ops that no translation has, and why."""
 
 
-def translated(text: str, seed: int, folder: Path) -> Module:
+def translated(text: str, seed: int, folder: Path, name: str) -> Module:
     path = folder / f"printed_{seed}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -39,17 +41,18 @@ def translated(text: str, seed: int, folder: Path) -> Module:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    result: Module = module.main.module
+    result: Module = getattr(module, name).module
     return result
 
 
-def check(seed: int, folder: Path) -> set[str]:
+def check(sample: Sample, seed: int, folder: Path) -> set[str]:
     """The names of the ops that were compared."""
-    expected = python_subset(random_program(seed, SETTINGS))
+    expected = python_subset(sample)
     assert not [d for d in verify(expected) if d.severity == "error"]
-    text = print_as_python(expected, expected.programs["main"], seed)
-    actual = translated(text, seed, folder)
-    programs = expected.programs["main"], actual.programs["main"]
+    name = sample.program.name
+    text = print_as_python(expected, expected.programs[name], seed)
+    actual = translated(text, seed, folder, name)
+    programs = expected.programs[name], actual.programs[name]
     for module, program in zip((expected, actual), programs, strict=True):
         bring_to_normal_form(module, program)
     if fingerprint(programs[0]) != fingerprint(programs[1]):
@@ -60,7 +63,7 @@ def check(seed: int, folder: Path) -> set[str]:
 
 def check_all(seeds: range, folder: Path) -> set[str]:
     """The names of the ops that were compared; each seed is."""
-    compared = {seed: check(seed, folder) for seed in seeds}
+    compared = {seed: check(random_program(seed, SETTINGS), seed, folder) for seed in seeds}
     assert list(compared) == list(seeds)
     assert all(compared.values())
     return set().union(*compared.values())
@@ -69,6 +72,44 @@ def check_all(seeds: range, folder: Path) -> set[str]:
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
 def test_a_printed_program_translates_to_itself(first: int, tmp_path: Path) -> None:
     check_all(SEEDS[first : first + CHUNK], tmp_path)
+
+
+VECTORS_AND_ATOMICS = """vyre 2
+program @main workgroup(8, 2) {
+  buffer @x : f32[?, 4, ?] read binding(0)
+  buffer @flags : bool[?, ?] write binding(1)
+  buffer @counts : u32[?, ?] read_write binding(2) live_in live_out
+  buffer @t : f32[2, 17] workgroup
+  %i = global_id x
+  %j = local_id y
+  %c0 = const 0 : u32
+  %c3 = const 3 : i32
+  %n = len @x, 2
+  %rows = len @t, 0
+  %v = load @x[%i, %c3, %j] : vec<4 x f32>
+  %s = extract %v[1] : vec<4 x f32>
+  store %s, @t[%j, %i] : f32
+  barrier workgroup
+  %t = load @t[%j, %c0] : f32
+  %big = gt %t, %s : f32
+  store %big, @flags[%j, %i] : bool
+  %old = atomic_add @counts[%j, %c0], %n : u32
+  %new = atomic_compare_exchange @counts[%c0, %i], %old, %rows : u32
+  store %new, @counts[%j, %old] : u32
+}
+"""
+
+
+def test_printed_programs_of_several_dimensions(tmp_path: Path) -> None:
+    names = set()
+    for seed in range(12):
+        module = parse(random_pipeline(seed).text)
+        for number, program in enumerate(module.programs.values()):
+            names |= check(Sample(module, program, (1, 1, 1), seed), 2 * seed + number, tmp_path)
+    module = parse(VECTORS_AND_ATOMICS)
+    for seed in range(24, 30):
+        names |= check(Sample(module, module.programs["main"], (1, 1, 1), seed), seed, tmp_path)
+    assert {"len", "load", "store", "barrier", "atomic_add", "extract"} <= names
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.python_kernels import python_kernel
+from support.python_kernels import python_kernel, shapes_of
 from support.python_oracle import run_as_python
 
 import vyre_opt
@@ -37,7 +37,9 @@ def arguments(seed: int) -> list[Any]:
     rng = np.random.default_rng(seed)
     ints = [rng.integers(-50, 50, 24).astype(np.int32) for _ in range(2)]
     floats = [(rng.integers(-80, 80, 24) / 8).astype(np.float32) for _ in range(2)]
-    return [int(rng.integers(-9, 9)), float(rng.integers(-9, 9)) / 2, ints[0], floats[0], ints[1], floats[1]]
+    arrays = [ints[0], floats[0], ints[1], floats[1]]
+    shaped = [array.reshape(s) for array, s in zip(arrays, shapes_of(seed).values(), strict=True)]
+    return [int(rng.integers(-9, 9)), float(rng.integers(-9, 9)) / 2, *shaped]
 
 
 def check(seed: int, folder: Path) -> None:
@@ -56,6 +58,12 @@ def check(seed: int, folder: Path) -> None:
             for want, got in zip(expected[2:], actual[2:], strict=True):
                 same = (want == got) | ((want != want) & (got != got))
                 assert same.all(), (seed, target, passes, np.flatnonzero(~same), want[~same], got[~same])
+
+
+def test_a_share_has_several_dimensions() -> None:
+    several = [seed for seed in SEEDS if any(len(shape) > 1 for shape in shapes_of(seed).values())]
+    assert len(several) > len(SEEDS) // 4
+    assert any(len(shape) == 3 for seed in several for shape in shapes_of(seed).values())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

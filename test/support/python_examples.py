@@ -62,8 +62,8 @@ def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-def _poisoned(count: int) -> np.ndarray:
-    return np.full(count, np.nan, np.float32)
+def _poisoned(*shape: int) -> np.ndarray:
+    return np.full(shape, np.nan, np.float32)
 
 
 def _saxpy(rng: np.random.Generator, n: int) -> Call:
@@ -73,24 +73,22 @@ def _saxpy(rng: np.random.Generator, n: int) -> Call:
 
 def _stencil(rng: np.random.Generator, rows: int, columns: int) -> Call:
     example, x = load("stencil_2d"), _floats(rng, rows, columns)
-    arguments = [rows, columns, x.reshape(-1), _poisoned(x.size)]
     grid = (ceil_div(columns, 32), ceil_div(rows, 8 * example.ROWS))
-    return Call(example.stencil, grid, arguments, example.reference(x).reshape(-1))
+    return Call(example.stencil, grid, [x, _poisoned(rows, columns)], example.reference(x))
 
 
 def _layernorm(rng: np.random.Generator, rows: int, columns: int) -> Call:
     example, x = load("layernorm"), _floats(rng, rows, columns) * 3 + 1
     weight, bias = _floats(rng, columns), _floats(rng, columns)
-    arguments = [1e-5, x.reshape(-1), weight, bias, _poisoned(x.size)]
-    expected = example.reference(1e-5, x, weight, bias).reshape(-1)
+    arguments = [1e-5, x, weight, bias, _poisoned(rows, columns)]
+    expected = example.reference(1e-5, x, weight, bias)
     # a row of two near-equal numbers is scaled up, and with it the rounding of their mean
     return Call(example.layernorm, (rows,), arguments, expected, 1e-4, 1e-4)
 
 
 def _softmax(rng: np.random.Generator, rows: int, columns: int) -> Call:
     example, x = load("row_softmax"), _floats(rng, rows, columns) * 4
-    arguments = [columns, x.reshape(-1), _poisoned(x.size)]
-    return Call(example.softmax, (rows,), arguments, example.reference(x).reshape(-1), 1e-5)
+    return Call(example.softmax, (rows,), [x, _poisoned(rows, columns)], example.reference(x), 1e-5)
 
 
 def _histogram(rng: np.random.Generator, n: int) -> Call:
@@ -101,10 +99,9 @@ def _histogram(rng: np.random.Generator, n: int) -> Call:
 
 def _matmul(rng: np.random.Generator, m: int, n: int, k: int) -> Call:
     a, b = _floats(rng, m, k), _floats(rng, k, n)
-    arguments = [m, n, k, a.reshape(-1), b.reshape(-1), _poisoned(m * n)]
-    expected = (a.astype(np.float64) @ b.astype(np.float64)).reshape(-1)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
     grid = (ceil_div(n, 16), ceil_div(m, 16))
-    return Call(load("matmul").matmul, grid, arguments, expected, 1e-4, 1e-4)
+    return Call(load("matmul").matmul, grid, [a, b, _poisoned(m, n)], expected, 1e-4, 1e-4)
 
 
 def _prefix_sum(rng: np.random.Generator, n: int) -> Call:

@@ -2,14 +2,21 @@
 
 Each is a module with functions @func and one kernel, which CPython can run too (see python_oracle.py).  Loops are
 bounded, indices are within their arrays by a remainder, and shift amounts are small, so that no kernel is at fault.
+
+All arrays have 24 elements, in two kernels of five of several dimensions:
+
+    x: Read[f32[:, 6]]        x[i // 6, i % 6]        a: Read[i32[2, :, 4]]        a[i // 12 % 2, i // 4 % 3, i % 4]
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import prod
 
-__all__ = ["python_kernel"]
+__all__ = ["python_kernel", "shapes_of"]
+
+SHAPES = ((24,), (4, 6), (6, 4), (24, 1), (2, 3, 4))
 
 HEAD = """import vyre_opt as vyre
 from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
@@ -33,12 +40,12 @@ def mix(a: i32, b: i32) -> i32:
 def spread(x, at):
     s = 0
     for k in range(3):
-        s += x[(at + k) % len(x)]
+        s += SPREAD
     return s, s > 1
 
 
 @vyre.program(workgroup=8)
-def kernel(p: i32, q: f32, a: Read[i32], x: Read[f32], out: ReadWrite[i32], y: ReadWrite[f32]):
+def kernel(p: i32, q: f32, ARRAYS):
     i = vyre.global_id(0)
     j = i32(i)
     n = j % 5
@@ -49,15 +56,67 @@ def kernel(p: i32, q: f32, a: Read[i32], x: Read[f32], out: ReadWrite[i32], y: R
 """
 
 
+ARRAYS = {"a": "Read[i32]", "x": "Read[f32]", "out": "ReadWrite[i32]", "y": "ReadWrite[f32]"}
+"""By name, as those of one dimension are declared."""
+
+SPREAD = {
+    1: "x[(at + k) % len(x)]",
+    2: "x[(at + k) % len(x), k % x.shape[1]]",
+    3: "x[at % x.shape[0], (at + k) % x.shape[1], (k, 0)[0]]",
+}
+"""An element of an array of so many dimensions."""
+
+
+def shapes_of(seed: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays of a kernel, by name in the order of its arguments."""
+    rng = random.Random(f"shapes {seed}")
+    has_several = rng.random() < 0.4
+    return {name: rng.choice(SHAPES) if has_several else (24,) for name in ARRAYS}
+
+
 class _Maker:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.shapes = shapes_of(seed)
         self.lines: list[str] = []
         self.loops = 0
         self.counters: list[str] = []
 
     def choose(self, *options: str) -> str:
         return self.rng.choice(options)
+
+    # --- arrays
+
+    def head(self) -> str:
+        arrays = [f"{name}: {self.declared(name)}" for name in ARRAYS]
+        return HEAD.replace("ARRAYS", ", ".join(arrays)).replace("SPREAD", SPREAD[len(self.shapes["x"])])
+
+    def declared(self, name: str) -> str:
+        """The type of an array; extents are open or fixed."""
+        shape = self.shapes[name]
+        if len(shape) == 1:
+            return ARRAYS[name]
+        extents = ", ".join(":" if self.rng.random() < 0.5 else str(extent) for extent in shape)
+        return ARRAYS[name].replace("]", f"[{extents}]]")
+
+    def element(self, name: str, index: str) -> str:
+        """The element of a number in row-major order."""
+        shape = self.shapes[name]
+        if len(shape) == 1:
+            return f"{name}[{index}]"
+        parts = []
+        for number, extent in enumerate(shape):
+            inner = prod(shape[number + 1 :])
+            size = f"{name}.shape[{number}]" if self.rng.random() < 0.3 else str(extent)
+            text = index if index.isidentifier() else f"({index})"
+            parts.append(text + (f" // {inner}" if inner > 1 else "") + f" % {size}")
+        return f"{name}[{', '.join(parts)}]"
+
+    def anywhere(self, name: str, depth: int) -> str:
+        """Some element of an array that is only read."""
+        if len(self.shapes[name]) == 1:
+            return f"{name}[i % SIZE]"
+        return f"{name}[{', '.join(f'{self.integer(depth)} % {extent}' for extent in self.shapes[name])}]"
 
     # --- expressions
 
@@ -70,8 +129,8 @@ class _Maker:
                 "count",
                 "p",
                 *self.counters,
-                "a[i % SIZE]",
-                "out[i]",
+                self.anywhere("a", 3) if depth < 3 else self.element("a", "i % SIZE"),
+                self.element("out", "i"),
                 str(self.rng.randrange(-9, 40)),
             )
         a, b = self.integer(depth + 1), self.integer(depth + 1)
@@ -102,7 +161,14 @@ class _Maker:
     def number(self, depth: int = 0) -> str:
         """An f32."""
         if depth > 2 or self.rng.random() < 0.3:
-            return self.choose("v", "q", "total", "x[i % SIZE]", "y[i]", f"{self.rng.randrange(-20, 20) / 4}")
+            return self.choose(
+                "v",
+                "q",
+                "total",
+                self.element("x", "i % SIZE"),
+                self.element("y", "i"),
+                f"{self.rng.randrange(-20, 20) / 4}",
+            )
         a, b = self.number(depth + 1), self.number(depth + 1)
         shapes = (
             lambda: f"({a} + {b})",
@@ -128,7 +194,11 @@ class _Maker:
             )
         if kind < 0.5:
             return self.choose(
-                "flag", "not flag", "spread(x, i)[1]", "(0 <= j < 9)", "(i < SIZE and a[i] > 3)"
+                "flag",
+                "not flag",
+                "spread(x, i)[1]",
+                "(0 <= j < 9)",
+                f"(i < SIZE and {self.element('a', 'i')} > 3)",
             )
         return f"({self.condition(depth + 1)} {self.choose('and', 'or')} {self.condition(depth + 1)})"
 
@@ -157,7 +227,7 @@ class _Maker:
             add(f"{indent}    {self.choose('break', 'continue', 'continue')}")
         elif kind < 0.52:
             add(f"{indent}if {self.condition()}:")
-            add(f"{indent}    y[i] = v")
+            add(f"{indent}    {self.element('y', 'i')} = v")
             add(f"{indent}    return")
         else:
             add(indent + self.simple())
@@ -193,14 +263,14 @@ class _Maker:
             lambda: f"v = v * 0.5 + {self.number(1)}",
             lambda: f"total += {self.number(1)}",
             lambda: f"flag = {self.condition()}",
-            lambda: f"out[i] = {self.integer()}",
-            lambda: f"y[i] = v + {self.number()}",
+            lambda: f"{self.element('out', 'i')} = {self.integer()}",
+            lambda: f"{self.element('y', 'i')} = v + {self.number()}",
             lambda: f"n, j = j, {self.integer()}",
-            lambda: f"out[i] += {self.integer()}",
+            lambda: f"{self.element('out', 'i')} += {self.integer()}",
             lambda: f"print('n', n, {self.integer(1)} + j)",
             lambda: f'print(f"j={{j}} {{v + {self.number(1)}:{self.choose("8", "")}.3f}} {{i:04d}}")',
             lambda: f'assert {self.integer()} % 7 < 7, "never"',
-            lambda: f"y[i] -= {self.number(1)}",
+            lambda: f"{self.element('y', 'i')} -= {self.number(1)}",
             lambda: "count, total = count + 1, total + v",
         )
         return self.rng.choice(shapes)()
@@ -211,5 +281,8 @@ def python_kernel(seed: int) -> str:
     maker = _Maker(seed)
     maker.block("    ", 0, False)
     maker.block("    ", 0, False)
-    tail = ["    out[i] += n + count + j", "    y[i] += v + total"]
-    return HEAD + "\n".join([*maker.lines, *tail]) + "\n"
+    tail = [
+        f"    {maker.element('out', 'i')} += n + count + j",
+        f"    {maker.element('y', 'i')} += v + total",
+    ]
+    return maker.head() + "\n".join([*maker.lines, *tail]) + "\n"

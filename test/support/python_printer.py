@@ -24,13 +24,14 @@ from contextlib import contextmanager
 from vyre_opt.ir import arith
 from vyre_opt.ir.loops import bounds, inits
 from vyre_opt.ir.ops import AXES
-from vyre_opt.ir.program import Block, Func, Module, Op, Program, Value
+from vyre_opt.ir.program import Block, Buffer, Func, Module, Op, Program, Value
 from vyre_opt.ir.rewrite import splittable
 from vyre_opt.ir.types import DataType
 
 __all__ = ["print_as_python"]
 
 HEAD = """import math
+from typing import Annotated
 
 import vyre_opt as vyre
 from vyre_opt.lang import Read, ReadWrite, Write, bf16, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
@@ -89,16 +90,25 @@ class _Printer:
     # --- definitions
 
     def program(self, program: Program) -> None:
-        arrays = [f"{b.name}: {ARRAYS[b.access or '']}[{b.dtype}]" for b in program.bound_buffers]
+        arrays = [f"{b.name}: {ARRAYS[b.access or '']}[{self.elements(b)}]" for b in program.bound_buffers]
         scalars = [f"{param.name}: {param.dtype}" for param in program.params.values()]
         dims = f"workgroup={program.workgroup}" + (f", grid={program.grid}" if program.grid else "")
         self._uses_of(program.body)
         with self._indented() as lines:
             for buffer in program.buffers.values():
                 if buffer.is_workgroup:
-                    self.line(f"{buffer.name} = vyre.shared({buffer.dtype}, {buffer.count})")
+                    size = buffer.count if buffer.dimensions == 1 else buffer.shape
+                    self.line(f"{buffer.name} = vyre.shared({buffer.dtype}, {size})")
             self.block(program.body)
         self._define(f"@vyre.program({dims})", program.name, [*arrays, *scalars], lines)
+
+    def elements(self, buffer: Buffer) -> str:
+        """The type of an array's elements, with its extents where it has several."""
+        if buffer.dimensions == 1 and self.chance(0.8):
+            return str(buffer.dtype)
+        extents = ", ".join(":" if extent is None else str(extent) for extent in buffer.shape)
+        is_annotated = buffer.dtype.is_bool or self.chance(0.2)
+        return f"Annotated[{buffer.dtype}, {extents}]" if is_annotated else f"{buffer.dtype}[{extents}]"
 
     def func(self, func: Func) -> None:
         params = [f"{self.define(param)}: {param.type}" for param in func.params]
@@ -121,7 +131,7 @@ class _Printer:
         for op in body.walk():
             for value in op.operands:
                 self.users.setdefault(value, []).append(op)
-        self.scaled = {op.index for op in body.walk() if _is_vector_access(op)}
+        self.scaled = {op.indices[-1] for op in body.walk() if _is_vector_access(op)}
 
     # --- lines and names
 
@@ -369,19 +379,22 @@ class _Printer:
     # --- statements
 
     def store(self, op: Op) -> None:
-        value, index = op.operands
+        value = op.operands[0]
         # the value first, since Python evaluates it first
         text = self.either(value)
-        self.line(f"{self.element(op.attrs['buffer'], index, value.type)} = {text}")
+        self.line(f"{self.element(op, value.type)} = {text}")
 
-    def element(self, buffer: str, index: Value, dtype: DataType) -> str:
-        array = self.name(buffer)
+    def element(self, op: Op, dtype: DataType) -> str:
+        """What a load or store accesses; `dtype`: of what it moves."""
+        array = self.name(op.attrs["buffer"])
         if not dtype.is_vec:
-            return f"{array}[{self.index(index)}]"
-        # the index is a product, whose first factor is the index of a vector
-        owner = index.owner
+            return f"{array}[{', '.join(map(self.index, op.indices))}]"
+        *rows, last = op.indices
+        # the last index is a product, whose first factor is the index of a vector
+        owner = last.owner
         assert isinstance(owner, Op)
-        return f"{array}.vec({dtype.lanes})[{self.typed(owner.operands[0])}]"
+        indices = [*map(self.index, rows), self.typed(owner.operands[0])]
+        return f"{array}.vec({dtype.lanes})[{', '.join(indices)}]"
 
     def index(self, index: Value) -> str:
         return self.either(index) if index.type is DataType.U32 else self.typed(index)
@@ -529,13 +542,20 @@ def _id(p: _Printer, op: Op) -> str:
 
 
 def _load(p: _Printer, op: Op) -> str:
-    return p.element(op.attrs["buffer"], op.operands[0], op.result.type)
+    return p.element(op, op.result.type)
+
+
+def _len(p: _Printer, op: Op) -> str:
+    array, dimension = p.name(op.attrs["buffer"]), op.attrs.get("dimension", 0)
+    return f"len({array})" if dimension == 0 and p.chance(0.6) else f"{array}.shape[{dimension}]"
 
 
 def _atomic(p: _Printer, op: Op) -> str:
-    index, *values = op.operands
     array = p.name(op.attrs["buffer"])
-    return _worded(p, op, [array, p.index(index), *(p.either(v) for v in values)])
+    indices = ", ".join(map(p.index, op.indices))
+    index = f"({indices})" if len(op.indices) > 1 else indices
+    values = op.operands[len(op.indices) :]
+    return _worded(p, op, [array, index, *(p.either(v) for v in values)])
 
 
 _EXPRESSIONS: dict[str, Callable[[_Printer, Op], str]] = {
@@ -547,7 +567,7 @@ _EXPRESSIONS: dict[str, Callable[[_Printer, Op], str]] = {
     "convert": _convert,
     "id": _id,
     "size": lambda p, op: _called(op, []),
-    "len": lambda p, op: f"len({p.name(op.attrs['buffer'])})",
+    "len": _len,
     "splat": lambda p, op: f"vyre.splat({p.typed(op.operands[0])}, {op.result.type.lanes})",
     "vector": lambda p, op: _called(op, p.alike(op.operands)),
     "extract": lambda p, op: f"{p.typed(op.operands[0])}[{op.attrs['index']}]",

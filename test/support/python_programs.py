@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ __all__ = ["CASES", "same_bits"]
 WEIGHTS = (0.25, 0.5, 0.25)
 HALF = 0.5
 N = 70
+CORNER = (0, 1)
+Matrix = Annotated[f32, :, :]
+Cube = Annotated[i32, :, 3, 5]
 
 
 @vyre.program(workgroup=32)
@@ -204,6 +207,44 @@ def powers(x: Read[f32], y: Write[f32]) -> None:
         y[i] = x[i] ** 2 - abs(-x[i]) * min(x[i], 2.0, 1) + max(1, x[i])
 
 
+@vyre.func
+def corner_sum(x):  # type: ignore[no-untyped-def]
+    """The elements of a matrix up to a place, and that place."""
+    rows, columns = x.shape
+    total = x[CORNER] * 0
+    for r in range(min(rows, 3)):
+        for c in range(min(columns, 2)):
+            total += x[r, c]
+    at = (rows - 1, columns - 1)
+    return total + x[at], at
+
+
+@vyre.program(workgroup=(8, 4))
+def smoothed(x: Read[Matrix], weights: Read[Annotated[f32, 3]], y: ReadWrite[Matrix]) -> None:
+    j, i = vyre.global_id(0), vyre.global_id(1)
+    rows, columns = x.shape
+    if i >= rows or j >= columns:
+        return
+    total = 0.0
+    for k in range(len(weights)):
+        total += weights[k] * x[i, min(j + k, columns - 1)]
+    y[i, j] = total + x[max(i, 1) - 1, j]
+    y[i, j] *= 0.5
+    if i == 0 and j < x.shape[1] - 1:
+        total, (r, c) = corner_sum(x)
+        y[i, j] -= total + f32(r + c)
+
+
+@vyre.program(workgroup=(5, 3, 2))
+def layers(x: Read[Cube], y: ReadWrite[Cube], counts: ReadWrite[Annotated[u32, 2, :]]) -> None:
+    place = vyre.global_id(2), vyre.local_id(1), vyre.local_id(0)
+    if place[0] < len(x):
+        y[place] += x[place] * i32(x.shape[1] * x.shape[2]) - x[place[0], 2, 4]
+        side = 1 if x[place] < 0 else 0
+        vyre.atomic_add(counts, (u32(side), place[0]), 1)
+        vyre.atomic_add(counts, (0, counts.shape[1] - 1), u32(counts.ndim))
+
+
 RNG = np.random.default_rng(7)
 INTS = RNG.integers(-60, 60, N).astype(np.int32)
 FLOATS = RNG.uniform(-50, 50, N).astype(np.float32)
@@ -214,6 +255,14 @@ PAIRS = [np.repeat(EDGES, 12), np.tile(EDGES, 12)]
 
 def zeros(dtype: Any, count: int = N) -> np.ndarray:
     return np.zeros(count, dtype)
+
+
+def matrix(rows: int, columns: int) -> np.ndarray:
+    return np.resize(FLOATS, (rows, columns))
+
+
+def cube(depth: int) -> np.ndarray:
+    return np.resize(INTS, (depth, 3, 5))
 
 
 CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
@@ -236,6 +285,9 @@ CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
     (two_dimensions, (2, 3), lambda: [zeros(np.uint32, 192)]),
     (histogram, (2,), lambda: [INTS.astype(np.uint8), zeros(np.uint32, 4)]),
     (powers, (3,), lambda: [FLOATS, zeros(np.float32)]),
+    (smoothed, (2, 3), lambda: [matrix(9, 13), FLOATS[:3].copy(), matrix(9, 13)]),
+    (smoothed, (1, 1), lambda: [matrix(3, 2), FLOATS[:3].copy(), matrix(3, 2)]),
+    (layers, (1, 1, 3), lambda: [cube(5), cube(5), np.zeros((2, 7), np.uint32)]),
 ]
 
 

@@ -8,7 +8,7 @@
     a NaN with a payload                      the NaN that arithmetic gives
     a vector constant of different lanes      `vector` of its lanes
     a cast to its own type; to bool           its operand; a comparison with 0
-    a vector access at any index              at a multiple of its lanes: `x.vec(4)[i]` is at i * 4
+    a vector access at any index              at a multiple of its lanes: `x.vec(4)[i, j]` is at i, j * 4
 
 Buffers of vectors, and bitcasts that change the number of lanes, are left out by `SETTINGS`.
 The program that comes out is another one, which may be at fault when it runs; it is to be translated only.
@@ -49,7 +49,7 @@ def _declare(program: Program) -> None:
     """Buffers and params as arguments of a function."""
     arguments = [buffer for buffer in program.buffers.values() if not buffer.is_workgroup]
     for binding, buffer in enumerate(arguments):
-        buffer.count, buffer.binding = None, binding
+        buffer.shape, buffer.binding = (None,) * buffer.dimensions, binding
         buffer.live_in = buffer.access is AccessMode.READ_WRITE
         buffer.live_out = buffer.access is not AccessMode.READ
     for param in program.params.values():
@@ -90,7 +90,9 @@ class _Replacer(Walker):
     def _len(self, op: Op, out: list[Op]) -> bool:
         buffer, dtype = self.buffers[op.attrs["buffer"]], op.result.type
         if buffer.is_workgroup:
-            self.replace(op.results, [self._new(out, "const", (), dtype, buffer.count)])
+            self.replace(
+                op.results, [self._new(out, "const", (), dtype, buffer.extent(op.attrs.get("dimension")))]
+            )
             return True
         if dtype is DataType.U64:
             out.append(Op(op.definition, (), (Value("n", DataType.U32),), op.attrs))
@@ -110,16 +112,17 @@ class _Replacer(Walker):
         return False
 
     def _load(self, op: Op, out: list[Op]) -> bool:
-        op.operands = (self._multiple(op.operands[0], op.result.type, out),)
+        *rows, last = op.operands
+        op.operands = (*rows, self._multiple(last, op.result.type, out))
         return False
 
     def _store(self, op: Op, out: list[Op]) -> bool:
-        value, index = op.operands
-        op.operands = (value, self._multiple(index, value.type, out))
+        value, *rows, last = op.operands
+        op.operands = (value, *rows, self._multiple(last, value.type, out))
         return False
 
     def _multiple(self, index: Value, dtype: DataType, out: list[Op]) -> Value:
-        """The index of an access, times its lanes."""
+        """The last index of an access, times its lanes."""
         if not dtype.is_vec:
             return index
         lanes = self._new(out, "const", (), index.type, dtype.lanes)

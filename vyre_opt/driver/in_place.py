@@ -21,6 +21,7 @@ from ..runtime.inputs import Parameter, check_grid
 from ..runtime.kernel_call import KernelCall
 from ..runtime.params import Words, value_as_passed, values_of_words
 from ..runtime.pipelines.host_runner import HostMemory
+from ..runtime.shapes import argument_shape, shape_in_elements
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
 from .planned_function import remember
@@ -74,8 +75,7 @@ class InPlaceProgram:
         scratch = Scratch()
 
         def run(arrays: Sequence[Any], words: Words) -> None:
-            flat = _flat_arrays(executable, arrays)
-            memory = {name: HostMemory(array) for name, array in flat.items()}
+            memory = _memory(executable, arrays)
             dispatcher.in_place(program, memory, grid, executable.module, scratch, words)()
 
         return run
@@ -133,7 +133,8 @@ class InPlacePipeline:
             return run_and_copy
 
         def run(arrays: Sequence[Any], values: Words) -> None:
-            runner.run_in_place(_flat_arrays(executable, arrays), dict(zip(names, values, strict=True)))
+            flat = {name: held.array for name, held in _memory(executable, arrays).items()}
+            runner.run_in_place(flat, dict(zip(names, values, strict=True)))
 
         return run
 
@@ -159,14 +160,21 @@ def _operands(executable: Executable, arrays: Sequence[Any]) -> tuple[ArrayBacke
     return backend, [_operand(backend, executable.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
 
 
-def _flat_arrays(executable: Executable, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
+def _memory(executable: Executable, arrays: Sequence[Any]) -> dict[str, HostMemory]:
     """The memory of arrays, by the names of their buffers; of those that are only read a copy."""
     _, operands = _operands(executable, arrays)
-    flat: dict[str, np.ndarray] = {}
+    memory: dict[str, HostMemory] = {}
     for buffer, operand in zip(executable.signature.parameters, operands, strict=True):
-        array = Parameter.of(buffer, f"{executable.name}: {buffer.name}").take(operand.array)
-        flat[buffer.name] = array if _is_written(buffer) else array.copy()
-    return flat
+        array = Parameter.of(buffer, f"{executable.name}: {buffer.name}").take(_shaped(operand))
+        shape = shape_in_elements(buffer, operand) if buffer.dimensions > 1 else None
+        memory[buffer.name] = HostMemory(array if _is_written(buffer) else array.copy(), shape=shape or ())
+    return memory
+
+
+def _shaped(operand: Operand) -> np.ndarray:
+    """An array in main memory, in its shape."""
+    array: np.ndarray = operand.array.reshape(operand.shape)
+    return array
 
 
 def _apart(
@@ -231,8 +239,10 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
 
         dispatcher: Any = backend.dispatcher
         take(operand.array, buffer, name, dispatcher.device.number)
+        if buffer.dimensions > 1:
+            argument_shape(buffer, operand, name)
     else:
-        Parameter.of(buffer, name).take(operand.array)
+        Parameter.of(buffer, name).take(_shaped(operand))
     if _is_written(buffer):
         problem = _why_not_in_place(backend, operand)
         if problem:

@@ -12,6 +12,7 @@
     saxpy[vyre.ceil_div(n, 256)](2.0, x, y)
 
 types                 f32, u8, ...; Read, Write, ReadWrite
+array_types           what an annotation says of an array: its access, elements and extents
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
 arguments             the order of arguments, and numbers as words

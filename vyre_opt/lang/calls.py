@@ -252,7 +252,7 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     array, at, *rest = positional(t, node, "array", "index", *names, "order", optional=1)
     view = _array(t, array, "read")
     t.check_access(array, view, "written")
-    index = t.index(at, view)
+    indices = t.indices(at, view)
     values = [t.value(argument, view.buffer.dtype) for argument in rest[: len(names)]]
     if not row.accepts(view.buffer.dtype) or view.buffer.dtype.bits not in (32, 64):
         raise Unsupported(
@@ -262,7 +262,7 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     orders = row.attrs[0].choices or ()
     order = _word(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
     attrs = {"order": order, "buffer": view.buffer.name}
-    return t.emitter.value(row.name, (index, *values), view.buffer.dtype, attrs)
+    return t.emitter.value(row.name, (*indices, *values), view.buffer.dtype, attrs)
 
 
 def _barrier(t: Expressions, node: ast.Call, row: OpDef) -> Binding:

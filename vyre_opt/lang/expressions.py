@@ -9,8 +9,9 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.ops import OPS
-from ..ir.program import AccessMode, Block, Module, Op, Program, Value
+from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program, Value
 from ..ir.types import DataType, TypeNameError
+from .array_types import declaration_text, element_text, show_array_type
 from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
 from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
@@ -117,7 +118,7 @@ class Expressions:
             raise Unsupported(
                 node,
                 f"{binding.buffer.name} is an array, not a value",
-                f"read an element: {binding.buffer.name}[i]",
+                f"read an element: {element_text(binding.buffer)}",
             )
         if isinstance(binding, tuple):
             raise Unsupported(node, "a tuple is no value", "use its parts")
@@ -210,13 +211,17 @@ class Expressions:
             raise Unsupported(node, str(error), hint) from None
 
     def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
-        if node.attr in ("size", "shape"):
-            length = self.length(view)
-            return length if node.attr == "size" else (length,)
-        known_names = ("size", "shape", "vec")
+        dimensions = view.buffer.dimensions
+        if node.attr == "shape":
+            return tuple(self.length(view, dimension) for dimension in range(dimensions))
+        if node.attr == "ndim":
+            return Static(dimensions)
+        if node.attr == "size":
+            return self._size(node, view)
+        known_names = ("shape", "size", "ndim", "vec")
         hint = (
             suggest(node.attr, known_names)
-            or f"an array has {', '.join(known_names)}, and elements {view.buffer.name}[i]"
+            or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
         )
         raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)
 
@@ -490,38 +495,60 @@ class Expressions:
 
     # --- arrays
 
-    def length(self, view: BufferView) -> Binding:
-        """The elements of an array."""
+    def length(self, view: BufferView, dimension: int = 0) -> Static | Value:
+        """The elements of an array along a dimension."""
         buffer = view.buffer
-        if buffer.count is not None:
-            return Static(buffer.count // view.lanes)
-        count = self.emitter.value("len", (), DataType.U32, {"buffer": buffer.name})
-        if view.lanes == 1:
+        lanes = view.lanes if dimension == buffer.dimensions - 1 else 1
+        extent = buffer.shape[dimension]
+        if extent is not None:
+            return Static(extent // lanes)
+        attrs = {"buffer": buffer.name, **({"dimension": dimension} if buffer.dimensions > 1 else {})}
+        count = self.emitter.value("len", (), DataType.U32, attrs)
+        if lanes == 1:
             return count
-        return self.emitter.value("div", (count, self.emitter.number(view.lanes, DataType.U32)), DataType.U32)
+        return self.emitter.value("div", (count, self.emitter.number(lanes, DataType.U32)), DataType.U32)
+
+    def _size(self, node: ast.expr, view: BufferView) -> Binding:
+        """All elements of an array."""
+        if view.buffer.dimensions == 1:
+            return self.length(view)
+        if view.buffer.count is not None:
+            return Static(view.buffer.count // view.lanes)
+        name = view.buffer.name
+        extents = " * ".join(f"{name}.shape[{number}]" for number in range(view.buffer.dimensions))
+        raise Unsupported(node, f"a u32 may not hold all elements of {name}", f"if it does, write {extents}")
 
     def visit_subscript(self, node: ast.Subscript) -> Binding:
         base = self.expression(node.value)
         if isinstance(base, BufferView):
+            indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
-            index = self.index(node.slice, base)
-            return self.load(base, index)
+            return self.load(base, indices)
         if isinstance(base, Static):
-            return _static_of(self._item(node, base.value))
-        place = self.static(node.slice, "the index of a tuple or a vector")
+            return _static_of(self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
-            return self._item(node, base)  # type: ignore[no-any-return]
+            return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
+        place = self.static(node.slice, "the index of a tuple or a vector")
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
             raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, place, dtype)})
 
-    def _item(self, node: ast.Subscript, items: Any) -> Any:
-        place = self.static(node.slice, "this index")
+    def _item(self, node: ast.Subscript, items: Any, what: str) -> Any:
+        place = self._place(node.slice, what)
         try:
             return items[place]
         except (TypeError, LookupError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+    def _place(self, node: ast.expr, what: str) -> Any:
+        """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
+        if isinstance(node, ast.Slice):
+            bounds = (node.lower, node.upper, node.step)
+            return slice(*[None if bound is None else self.static(bound, what) for bound in bounds])
+        if isinstance(node, ast.Tuple):
+            return tuple(self._place(part, what) for part in node.elts)
+        return self.static(node, what)
 
     def lane(self, node: ast.AST, place: Any, dtype: DataType) -> int:
         """The number of a lane of a vector."""
@@ -538,20 +565,38 @@ class Expressions:
             error = Unsupported(
                 node,
                 f"{buffer.name} is {verb} here, but it is {has}",
-                f"declare it ReadWrite[{buffer.dtype}]",
+                f"declare it {show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)}",
             )
             error.notes.append((f"{buffer.name} is declared here", buffer.loc))
             raise error
 
-    def index(self, node: ast.expr, view: BufferView) -> Value:
-        """The index of the first scalar of an element."""
-        name = view.buffer.name
-        if isinstance(node, (ast.Slice, ast.Tuple)):
-            what = "a slice" if isinstance(node, ast.Slice) else "several indices"
-            raise Unsupported(node, f"{name} takes one index, not {what}", f"write a loop over {name}[i]")
+    def indices(self, node: ast.expr, view: BufferView) -> tuple[Value, ...]:
+        """The indices of the first scalar of an element, one for each dimension."""
+        buffer = view.buffer
+        takes = f"{buffer.name} takes {_indices(buffer.dimensions)}"
+        nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+        for part in nodes:
+            if isinstance(part, ast.Slice):
+                raise Unsupported(part, f"{takes}, not a slice", f"write a loop over {element_text(buffer)}")
         binding = self.expression(node)
+        parts = parts_of(binding)
+        bindings = (binding,) if parts is None else parts
+        if len(bindings) != buffer.dimensions:
+            help = f"write {element_text(buffer)}"
+            if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
+                help += f", or declare {declaration_text(buffer, len(bindings))}"
+            raise Unsupported(node, f"{takes}, not {_indices(len(bindings), with_noun=False)}", help)
+        if len(nodes) != len(bindings):  # a name for several
+            nodes = [node] * len(bindings)
+        return tuple(
+            self._index(at, index, view, dimension)
+            for dimension, (at, index) in enumerate(zip(nodes, bindings, strict=True))
+        )
+
+    def _index(self, node: ast.expr, binding: Binding, view: BufferView, dimension: int) -> Value:
+        lanes = view.lanes if dimension == view.buffer.dimensions - 1 else 1
         if isinstance(binding, Static):
-            return self._static_index(node, binding.value, view)
+            return self._static_index(node, binding.value, view, dimension, lanes)
         value = self.as_value(binding, node)
         dtype = type_of(value)
         if isinstance(dtype, OpenType) and dtype.is_float:
@@ -561,37 +606,44 @@ class Expressions:
         if isinstance(dtype, DataType) and not dtype.is_int:
             help = None if dtype.is_vec else f"write u32({self.source.text(node)})"
             raise Unsupported(node, f"an index is an integer, not {dtype}", help)
-        if view.lanes == 1:
+        if lanes == 1:
             return value
-        lanes = self.emitter.adapted(Static(view.lanes), dtype, node)
-        return self.emitter.value("mul", (value, lanes), dtype)
+        factor = self.emitter.adapted(Static(lanes), dtype, node)
+        return self.emitter.value("mul", (value, factor), dtype)
 
-    def _static_index(self, node: ast.expr, place: Any, view: BufferView) -> Value:
-        name, count = view.buffer.name, view.buffer.count
+    def _static_index(
+        self, node: ast.expr, place: Any, view: BufferView, dimension: int, lanes: int
+    ) -> Value:
+        buffer = view.buffer
+        name, extent = buffer.name, buffer.shape[dimension]
+        length, along = f"len({name})", ""
+        if buffer.dimensions > 1:
+            length, along = f"{name}.shape[{dimension}]", f" along dimension {dimension}"
         if not isinstance(place, int) or isinstance(place, bool):
             raise Unsupported(node, f"an index is an integer, not {place!r}")
         if place < 0:
-            help = f"write {name}[len({name}) - {-place}]"
-            raise Unsupported(
-                node, f"{place} is before the first element; a kernel does not count from the end", help
-            )
-        if count is not None and place >= count // view.lanes:
-            raise Unsupported(node, f"{place} is beyond the {count // view.lanes} elements of {name}")
-        first = place * view.lanes
+            element = f"{length} - {-place}"
+            help = f"write {element if along else f'{name}[{element}]'}"
+            message = f"{place} is before the first element{along}; a kernel does not count from the end"
+            raise Unsupported(node, message, help)
+        if extent is not None and place >= extent // lanes:
+            raise Unsupported(node, f"{place} is beyond the {extent // lanes} elements of {name}{along}")
+        first = place * lanes
         return self.emitter.number(first, DataType.U32 if first < 1 << 32 else DataType.U64)
 
-    def load(self, view: BufferView, index: Value) -> Value:
+    def load(self, view: BufferView, indices: Sequence[Value]) -> Value:
         dtype = view.buffer.dtype
         if view.lanes > 1:
             dtype = DataType.vec(dtype, view.lanes)
-        return self.emitter.value("load", (index,), dtype, {"buffer": view.buffer.name})
+        return self.emitter.value("load", indices, dtype, {"buffer": view.buffer.name})
 
     # --- calls
 
     def vector_view(self, node: ast.Call, view: BufferView) -> BufferView:
         """`x.vec(4)`: the array as one of vectors; `x.vec(1)`, for code with any number of lanes, is the array itself."""
         if len(node.args) != 1 or node.keywords or view.lanes != 1:
-            raise Unsupported(node, "vec takes the number of lanes: x.vec(4)[i]")
+            example = element_text(view.buffer).replace("[", ".vec(4)[")
+            raise Unsupported(node, f"vec takes the number of lanes: {example}")
         lanes = self.static(node.args[0], "the number of lanes")
         try:
             if not isinstance(lanes, int) or isinstance(lanes, bool) or lanes < 1:
@@ -601,6 +653,11 @@ class Expressions:
         except TypeNameError as error:
             raise Unsupported(node, str(error)) from None
         return BufferView(view.buffer, lanes)
+
+
+def _indices(count: int, with_noun: bool = True) -> str:
+    noun = " index" if count == 1 else " indices"
+    return f"{'one' if count == 1 else count}{noun if with_noun else ''}"
 
 
 def _static_of(obj: Any) -> Static:

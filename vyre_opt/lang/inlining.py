@@ -31,7 +31,7 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
     inner.returns = bool(returned_values(source.tree.body))
     before = len(t.diagnostics)
     loc = t.emitter.loc
-    for argument in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs):
+    for argument in source.arguments:
         binding, at = bindings[argument.arg]
         inner.env[argument.arg] = _typed(t, inner, argument, binding, at)
     inner.body(source.tree.body)

@@ -109,8 +109,11 @@ def _named(name: str) -> str:
 
 
 _OWN = {
-    "shared": ("dtype, size", "shared(f32, 256): memory that the invocations of a workgroup share."),
-    "buffer": ("dtype, size", "buffer(f32, n): a buffer of a pipeline, of n elements."),
+    "shared": (
+        "dtype, size",
+        "shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share.",
+    ),
+    "buffer": ("dtype, size", "buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."),
     "host_read": (
         "array",
         "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",

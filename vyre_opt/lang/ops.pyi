@@ -282,9 +282,9 @@ def trap(message: Any) -> None:
 def debug_print(format: Any, *values: Any) -> None:
     """Prints a line; each operand in the place of its directive."""
 def shared(dtype: Any, size: Any) -> Any:
-    """shared(f32, 256): memory that the invocations of a workgroup share."""
+    """shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share."""
 def buffer(dtype: Any, size: Any) -> Any:
-    """buffer(f32, n): a buffer of a pipeline, of n elements."""
+    """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def host_read(array: Any) -> Any:
     """host_read(x): hands the contents of a buffer of a pipeline to the caller at this point."""
 def bitcast(x: Any, dtype: Any) -> Any:

@@ -9,9 +9,9 @@ def count(text: Read[u8], lines: Write[u32])               pipeline @count {
 from __future__ import annotations
 
 import ast
-import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
@@ -19,12 +19,13 @@ from ..ir.grids import Extent, GridCall
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
-from ..ir.program import AccessMode, Buffer, Module, Param, Program
+from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
+from .array_types import declared_array, refuse_arguments
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
 from .python_source import FunctionSource, Unsupported
-from .types import Array, scalar_type
+from .types import scalar_type
 from .unsupported import EXPRESSIONS, STATEMENTS
 
 __all__ = ["translate_pipeline"]
@@ -107,14 +108,15 @@ class _Builder:
             self.module.add(known)
         return known
 
-    def buffer(self, name: str, dtype: DataType, size: Extent | None, loc: Any) -> Buffer:
+    def buffer(self, name: str, dtype: DataType, sizes: Sequence[Extent], loc: Any) -> Buffer:
         """A buffer of the pipeline's own."""
         fresh, number = name, 1
         while fresh in self.pipeline.buffers:
             number += 1
             fresh = f"{name}_{number}"
-        count = size if isinstance(size, int) else None
-        buffer = Buffer(fresh, dtype, count, None, loc=loc, size=None if isinstance(size, int) else size)
+        shape = [size if isinstance(size, int) else None for size in sizes]
+        computed = tuple(None if isinstance(size, int) else size for size in sizes)
+        buffer = Buffer(fresh, dtype, shape, None, loc=loc, sizes=computed if any(computed) else ())
         self.pipeline.buffers[fresh] = buffer
         return buffer
 
@@ -136,7 +138,7 @@ class _Translator:
                 self.report(
                     Unsupported(argument, "a pipeline has no * and ** arguments", "name each argument")
                 )
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        for argument in self.source.arguments:
             try:
                 self.env[argument.arg] = self._declared(argument)
             except Unsupported as error:
@@ -147,20 +149,19 @@ class _Translator:
         if argument.annotation is None:
             help = f"write {name}: Read[f32] for an array that is read, {name}: u32 for a number"
             raise Unsupported(argument, f"the argument {name} has no type", help)
+        refuse_arguments(argument.annotation, self.source.arguments, self.source.names)
         annotation = self.constant(argument.annotation, "the type of an argument")
         scalar = scalar_type(annotation)
         if scalar is not None:
             param = pipeline.params[name] = Param(name, scalar, loc=loc)
             return _Param(param)
-        origin, elements = typing.get_origin(annotation), typing.get_args(annotation)
-        element = scalar_type(elements[0]) if len(elements) == 1 else None
-        if not (isinstance(origin, type) and issubclass(origin, Array)) or element is None or origin is Array:
-            help = "write Read[f32], Write[f32] or ReadWrite[f32] for an array, u32 for a number"
+        array = declared_array(argument, annotation)
+        if array is None:
+            help = "write Read[f32], Write[f32] or ReadWrite[f32] for an array, Read[f32[:, :]] for one of two dimensions, u32 for a number"
             raise Unsupported(argument, "this is no type of an argument of a pipeline", help)
-        live = origin.access is AccessMode.READ_WRITE
-        access = None if live else origin.access
-        is_out = live or origin.access is AccessMode.WRITE
-        buffer = Buffer(name, element, None, access, None, live, is_out, loc)
+        live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ
+        access = None if live_in else array.access
+        buffer = Buffer(name, array.element, array.shape, access, None, live_in, live_out, loc)
         pipeline.buffers[name] = buffer
         return buffer
 
@@ -236,9 +237,8 @@ class _Translator:
         dtype = scalar_type(self.constant(call.args[0], "the type of a buffer"))
         if dtype is None:
             raise Unsupported(call.args[0], "the elements of a buffer have a type such as f32")
-        return self.builder.buffer(
-            targets[0].id, dtype, self.extent(call.args[1]), self.source.location(call)
-        )
+        sizes = self.sizes(call.args[1])
+        return self.builder.buffer(targets[0].id, dtype, sizes, self.source.location(call))
 
     def _repeat(self, node: ast.For) -> None:
         call = node.iter
@@ -427,6 +427,20 @@ class _Translator:
         """An expression as a size."""
         return self._as_extent(self.expression(node), node)
 
+    def sizes(self, node: ast.expr) -> list[Extent]:
+        """An expression as the extents of a buffer: one, or a tuple."""
+        binding = self.expression(node)
+        plain = _plain(binding)
+        parts: tuple[Any, ...] = (binding,)
+        if isinstance(binding, tuple):
+            parts = binding
+        elif plain is not None and isinstance(plain.value, tuple):
+            parts = tuple(map(_Constant, plain.value))
+        if not 1 <= len(parts) <= MAX_DIMENSIONS:
+            raise Unsupported(node, f"a buffer has 1 to {MAX_DIMENSIONS} dimensions, not {len(parts)}")
+        nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(parts)
+        return [self._as_extent(part, at) for part, at in zip(parts, nodes, strict=True)]
+
     def _as_extent(self, binding: _Binding, node: ast.expr) -> Extent:
         if isinstance(binding, _Size):
             return binding.extent
@@ -477,19 +491,19 @@ class _Translator:
 
     def _attribute(self, node: ast.Attribute) -> _Binding:
         base = self.expression(node.value)
-        if isinstance(base, Buffer) and node.attr == "size":
-            return _Size(GridCall("len", (base.name,)))
+        if isinstance(base, Buffer) and node.attr in _OF_ARRAYS:
+            return _OF_ARRAYS[node.attr](base)
         if not isinstance(base, _Constant):
-            raise Unsupported(
-                node, f"{self.source.text(node.value)} has no {node.attr} in a pipeline", "write len(x)"
-            )
+            help = f"an array has {', '.join(_OF_ARRAYS)}, and len(x)" if isinstance(base, Buffer) else None
+            message = f"{self.source.text(node.value)} has no {node.attr} in a pipeline"
+            raise Unsupported(node, message, help)
         try:
             return _Constant(getattr(base.value, node.attr))
         except AttributeError as error:
             raise Unsupported(node, str(error), suggest(node.attr, dir(base.value))) from None
 
     def _item(self, node: ast.Subscript) -> _Binding:
-        base, place = self.expression(node.value), self.constant(node.slice, "this index")
+        base, place = self.expression(node.value), self._place(node.slice)
         items = base if isinstance(base, tuple) else base.value if isinstance(base, _Constant) else None
         if items is None:
             raise Unsupported(node, "a pipeline reads no elements", "read them in a program")
@@ -497,6 +511,15 @@ class _Translator:
             return items[place] if isinstance(base, tuple) else _Constant(items[place])
         except (TypeError, LookupError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+    def _place(self, node: ast.expr) -> Any:
+        """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
+        if isinstance(node, ast.Slice):
+            bounds = (node.lower, node.upper, node.step)
+            return slice(*[None if bound is None else self.constant(bound, "this index") for bound in bounds])
+        if isinstance(node, ast.Tuple):
+            return tuple(map(self._place, node.elts))
+        return self.constant(node, "this index")
 
     def _operation(self, node: ast.expr, name: str, operands: Sequence[ast.expr]) -> _Binding:
         bindings = [self.expression(operand) for operand in operands]
@@ -514,7 +537,7 @@ class _Translator:
         if callee is len and len(node.args) == 1:
             binding = self.expression(node.args[0])
             if isinstance(binding, Buffer):
-                return _Size(GridCall("len", (binding.name,)))
+                return _length(binding, 0)
         if callee is static and len(node.args) == 1:
             return _Constant(self.constant(node.args[0], "what is static"))
         if len(node.args) == 2 and callee in (min, max, ceil_div):
@@ -537,6 +560,33 @@ class _Translator:
             return _Constant(eval(code, {"__builtins__": {}}, names))
         except Exception as error:  # of the caller's constants: it may be anything
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+
+def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:
+    """The elements of a buffer along a dimension."""
+    extent = buffer.shape[dimension]
+    if extent is not None:
+        return _Constant(extent)
+    return _Size(GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,)))
+
+
+def _shape(buffer: Buffer) -> tuple[_Constant | _Size, ...]:
+    return tuple(_length(buffer, dimension) for dimension in range(buffer.dimensions))
+
+
+def _size(buffer: Buffer) -> _Constant | _Size:
+    """All elements of a buffer."""
+    if buffer.count is not None:
+        return _Constant(buffer.count)
+    extents = [part.value if isinstance(part, _Constant) else part.extent for part in _shape(buffer)]
+    return _Size(reduce(lambda a, b: GridCall("mul", (a, b)), extents))
+
+
+_OF_ARRAYS: dict[str, Callable[[Buffer], _Binding]] = {
+    "shape": _shape,
+    "size": _size,
+    "ndim": lambda buffer: _Constant(buffer.dimensions),
+}
 
 
 def _plain(binding: _Binding) -> _Constant | None:

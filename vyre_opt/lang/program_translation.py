@@ -9,19 +9,19 @@ def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgro
 from __future__ import annotations
 
 import ast
-import typing
 from collections.abc import Callable
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
 from ..ir.verifier import verify
+from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .emitter import Emitter
 from .leftovers import remove_leftovers
 from .python_source import FunctionSource, Unsupported
 from .statements import Statements
-from .types import Array, scalar_type
+from .types import scalar_type
 
 __all__ = ["annotated_arguments", "translate_program"]
 
@@ -66,7 +66,7 @@ def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
     for argument in (a for a in extra if a is not None):
         t.report(Unsupported(argument, "a kernel has no * and ** arguments", "name each argument"))
     pairs: list[tuple[ast.arg, Any]] = []
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument in t.source.arguments:
         try:
             pairs.append((argument, _annotation(t, argument)))
         except Unsupported as error:
@@ -87,6 +87,7 @@ def _annotation(t: Statements, argument: ast.arg) -> Any:
         node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
         for inner in ast.walk(node):
             ast.copy_location(inner, argument.annotation)
+    refuse_arguments(node, t.source.arguments, t.source.names)
     return t.static(node, "the type of an argument")
 
 
@@ -99,18 +100,17 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         value = t.emitter.value("param", (), scalar, {"param": name})
         value.name = name
         return value
-    origin, elements = typing.get_origin(annotation), typing.get_args(annotation)
-    element = scalar_type(elements[0]) if len(elements) == 1 else None
-    if not (isinstance(origin, type) and issubclass(origin, Array)) or element is None or origin is Array:
-        shown = getattr(annotation, "__name__", annotation)
-        help = "write f32 for a number, Read[f32], Write[f32] or ReadWrite[f32] for an array"
+    array = declared_array(argument, annotation)
+    if array is None:
+        shown = t.source.text(argument.annotation or argument)
+        help = (
+            "write f32 for a number, Read[f32] for an array of one dimension, Read[f32[:, :]] for one of two"
+        )
         if annotation in (int, float):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
-    live = origin.access is AccessMode.READ_WRITE
+    live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ
     binding = len(program.buffers)
-    buffer = Buffer(
-        name, element, None, origin.access, binding, live, live or origin.access is AccessMode.WRITE, loc
-    )
+    buffer = Buffer(name, array.element, array.shape, array.access, binding, live_in, live_out, loc)
     program.buffers[name] = buffer
     return BufferView(buffer)

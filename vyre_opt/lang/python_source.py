@@ -58,6 +58,12 @@ class FunctionSource:
         self.tree = tree
         self.names = _names(function)
 
+    @property
+    def arguments(self) -> list[ast.arg]:
+        """Those of the function, but for * and **."""
+        arguments = self.tree.args
+        return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
     def location(self, node: ast.AST) -> Location:
         """The characters of a node in the file."""
         start = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]

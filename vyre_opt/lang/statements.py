@@ -20,7 +20,7 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.loops import BOUND_NAMES
-from ..ir.program import AccessMode, Block, Buffer, Value
+from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
 from ..ir.types import DataType
 from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
 from .calls import call
@@ -156,10 +156,10 @@ class Statements(Expressions):
             return
         self.check_access(node.target, view, "read")
         self.check_access(node.target, view, "written")
-        index = self.index(node.target.slice, view)
-        old = self.load(view, index)
+        indices = self.indices(node.target.slice, view)
+        old = self.load(view, indices)
         new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
-        self._store(view, index, new, node.value)
+        self._store(view, indices, new, node.value)
 
     def assign(self, target: ast.expr, binding: Binding, node: ast.expr) -> None:
         """Bind a name, the names of a tuple, or an element of an array."""
@@ -190,7 +190,7 @@ class Statements(Expressions):
         base = self.expression(target.value)
         if isinstance(base, BufferView):
             self.check_access(target, base, "written")
-            self._store(base, self.index(target.slice, base), binding, node)
+            self._store(base, self.indices(target.slice, base), binding, node)
             return
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(target.value, ast.Name) or not isinstance(dtype, DataType) or not dtype.is_vec:
@@ -200,15 +200,17 @@ class Statements(Expressions):
         assert isinstance(base, Value)
         self.env[target.value.id] = self.emitter.value("insert", (value, base), dtype, {"index": place})
 
-    def _store(self, view: BufferView, index: Value, binding: Binding, node: ast.expr) -> None:
+    def _store(self, view: BufferView, indices: Sequence[Value], binding: Binding, node: ast.expr) -> None:
         element = view.buffer.dtype
         dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
         value = self.as_value(binding, node, dtype)
-        self.emitter.op("store", (value, index), attrs={"buffer": view.buffer.name})
+        self.emitter.op("store", (value, *indices), attrs={"buffer": view.buffer.name})
 
     def _shared(self, targets: Sequence[ast.expr], node: ast.expr) -> BufferView | None:
         """`tile = vyre.shared(f32, 256)`."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return None
+        if isinstance(node.func, ast.Attribute) and isinstance(self.expression(node.func.value), BufferView):
             return None
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
@@ -220,16 +222,25 @@ class Statements(Expressions):
         if len(node.args) != 2 or node.keywords:
             raise Unsupported(node, "shared memory has a type and a size: vyre.shared(f32, 256)")
         dtype = scalar_type(self.static(node.args[0], "a type"))
-        count = self.static(node.args[1], "the size of shared memory")
+        size = self.static(node.args[1], "the size of shared memory")
         if dtype is None:
             raise Unsupported(node.args[0], "the elements of shared memory have a type such as f32")
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise Unsupported(node.args[1], f"shared memory has 1 or more elements, not {count!r}")
+        shape = size if isinstance(size, tuple) else (size,)
+        if not 1 <= len(shape) <= MAX_DIMENSIONS:
+            raise Unsupported(
+                node.args[1], f"shared memory has 1 to {MAX_DIMENSIONS} dimensions, not {len(shape)}"
+            )
+        for extent in shape:
+            if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
+                along = " along a dimension" * (len(shape) > 1)
+                raise Unsupported(
+                    node.args[1], f"shared memory has 1 or more elements{along}, not {extent!r}"
+                )
         name = targets[0].id
         number, fresh = 0, name
         while fresh in self.program.buffers:
             number, fresh = number + 1, f"{name}_{number + 1}"
-        buffer = Buffer(fresh, dtype, count, AccessMode.WORKGROUP, loc=self.source.location(node))
+        buffer = Buffer(fresh, dtype, shape, AccessMode.WORKGROUP, loc=self.source.location(node))
         self.program.buffers[fresh] = buffer
         return BufferView(buffer)
 

@@ -1,13 +1,15 @@
 """The types of kernels in Python: scalars, and arrays of them by the access that a kernel has.
 
     def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32]): ...
+    def transpose(x: Read[f32[:, :]], y: Write[f32[:, :]], scale: Read[f32[64]]): ...
 
 A scalar type is a class, so that it may stand in an annotation; in a kernel, `f32(n)` converts a value.
+`f32[:, 64]` is `typing.Annotated[f32, :, 64]`, the form in which mypy takes slices.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NoReturn, TypeVar, cast
 
 from ..ir.program import AccessMode
 from ..ir.types import DataType
@@ -49,6 +51,11 @@ class Scalar(_Number):  # type: ignore[misc]
 
     def __new__(cls, value: Any = None) -> NoReturn:
         raise TypeError(f"{cls.__name__}(...) converts a value inside of a kernel; outside, NumPy does")
+
+    def __class_getitem__(cls, extents: Any) -> Any:
+        """The elements of an array of these extents: `f32[:, 64]`."""
+        form: Any = Annotated  # as a value: type checkers want its arguments to be known
+        return form[(cls, *extents) if isinstance(extents, tuple) and extents else (cls, extents)]
 
 
 def scalar_type(value: object) -> DataType | None:
@@ -114,6 +121,9 @@ class Array(Generic[T]):
     access: ClassVar[AccessMode]
 
     if TYPE_CHECKING:  # what kernels do with it
+        shape: tuple[Any, ...]
+        size: Any
+        ndim: int
 
         def __getitem__(self, index: Any) -> Any: ...
         def __setitem__(self, index: Any, value: Any) -> None: ...

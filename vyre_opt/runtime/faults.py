@@ -75,10 +75,23 @@ def out_of_bounds(
 ) -> ProgramError:
     """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
     name = op.attrs["buffer"]
-    message = f"{op.name} out of bounds of @{name}: {place_in(indices, shape, covered)}, by {invocation}"
-    lengths = ", ".join(f"len @{name}, {number}" for number in range(len(shape)))
-    help = f"guard the access with a comparison against {lengths if len(shape) > 1 else f'len @{name}'}"
-    return fault("bounds", program, op, message, help=help)
+    place, length = place_in(indices, shape, covered), f"len @{name}"
+    if len(shape) > 1:
+        outside = _dimensions_outside(indices, covered, shape)
+        place += f", outside along dimension {' and '.join(map(str, outside))}" if outside else ""
+        length = ", ".join(f"len @{name}, {number}" for number in outside or range(len(shape)))
+    message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
+    return fault("bounds", program, op, message, help=f"guard the access with a comparison against {length}")
+
+
+def _dimensions_outside(indices: Sequence[int], covered: int, shape: Sequence[int | None]) -> list[int]:
+    """The dimensions along which an access is out of bounds, of those whose extent is known."""
+    ends = [*indices[:-1], indices[-1] + covered - 1]
+    return [
+        number
+        for number, (first, last, extent) in enumerate(zip(indices, ends, shape, strict=True))
+        if first < 0 or (extent is not None and last >= extent)
+    ]
 
 
 def outside_of_shape(

@@ -28,10 +28,25 @@ def argument_shape(buffer: Buffer, argument: Any, where: str) -> tuple[int, ...]
         raise BadInputs(f"{where}: {declared}; pass an array of that shape, not {_kind(argument)}")
     if not shapes_agree(shape, buffer.shape):
         given = show_tuple(tuple(getattr(argument, "shape", shape)))
-        raise BadInputs(f"{where}: an array of shape {given}, and {declared}{_advice(buffer, shape)}")
+        differs = _differing_dimensions(buffer, shape)
+        raise BadInputs(
+            f"{where}: an array of shape {given}, and {declared}{differs}{_advice(buffer, shape)}"
+        )
     if max(shape) > MAX_EXTENT:
         raise BadInputs(f"{where}: shape {show_tuple(shape)}; an extent of several is at most 2^31-1")
     return shape
+
+
+def _differing_dimensions(buffer: Buffer, shape: tuple[int, ...]) -> str:
+    """Along which dimensions a shape is not the buffer's; empty where it has more or fewer of them."""
+    if len(shape) != buffer.dimensions:
+        return ""
+    wrong = [
+        f"{extent} along dimension {number}, not {declared}"
+        for number, (extent, declared) in enumerate(zip(shape, buffer.shape, strict=True))
+        if declared not in (None, extent)
+    ]
+    return f": it has {' and '.join(wrong)}"
 
 
 def shape_in_elements(buffer: Buffer, argument: Any) -> tuple[int, ...] | None:
