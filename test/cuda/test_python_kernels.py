@@ -107,3 +107,18 @@ def test_arrays_that_share_memory(library: Any) -> None:
 def test_arrays_on_two_sides_are_refused(library: Any) -> None:
     with pytest.raises(BadInputs, match="not on the GPU"):
         scale[1](2.0, np.zeros(4, np.float32), to_gpu(library, np.zeros(4, np.float32)))
+
+
+@pytest.mark.parametrize("passes", [None, "default"])
+def test_a_grid_without_workgroups_launches_nothing(library: Any, passes: str | None) -> None:
+    """The driver refuses such a grid; empty arrays ask for one."""
+    x, y = to_gpu(library, np.ones(100, np.float32)), to_gpu(library, np.full(100, 7, np.float32))
+    kernel = scale.options(passes=passes)
+    for grid in (0, (1, 0), 0):
+        kernel[grid](2.0, x, y)
+    empty = to_gpu(library, np.zeros(0, np.float32))
+    for _ in range(2):
+        kernel[vyre.ceil_div(0, 128)](2.0, empty, to_gpu(library, np.zeros(0, np.float32)))
+        powers.options(passes=passes)(2.0, empty, y)
+    vyre.synchronize()
+    assert to_host(y).tolist() == [7.0] * 100

@@ -180,9 +180,9 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
         return
     for axis, extent, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
         message = f"the grid of @{program.name} is {extent} along {axis}; "
-        if extent < 1:
-            message += "a launch has at least one workgroup"
-            help = "write max(1, ...) around it, or pass buffers that are longer"
+        if extent < 0:
+            message += "a grid has 0 or more workgroups"
+            help = "write max(0, ...) around it, or pass buffers that are longer"
         elif extent > limit:
             message += f"it has at most {limit}"
             help = "use another axis too, or let each workgroup do more (a loop by global_size)"
@@ -251,10 +251,13 @@ def _fitting(formal: Buffer) -> str:
 
 
 def _steps(module: Module, counts: Mapping[str, int | None], stages: list[Stage]) -> list[AnyStep]:
+    """The steps of stages; a launch over a grid without workgroups is none."""
     steps: list[AnyStep] = []
     for stage in stages:
         if isinstance(stage, Launch):
             grid = stage.workgroups(counts)
+            if 0 in grid:  # so no target meets such a launch
+                continue
             program = module.programs[stage.program]
             steps.append(LaunchStep(stage, program, grid, stage.buffers, launch_words(stage, program)))
         elif isinstance(stage, HostRead):
