@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.diagnostics import Diagnostic
+from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.grids import MAX_LENGTH, GridError, dimensions_of, length_key, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
@@ -195,7 +195,9 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
     if program.grid is not None and program.grid != grid:
         shown = ", ".join(map(str, program.grid))
         message = f"program @{program.name} fixes its grid to ({shown}), the launch has {grid}"
-        yield _grid_error(stage, counts, message, f"write grid({shown})").note("fixed here", program.loc)
+        yield _grid_error(
+            stage, counts, message, f"write {spelling_at(stage.loc).grid(program.name, shown)}"
+        ).note("fixed here", program.loc)
 
 
 def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:

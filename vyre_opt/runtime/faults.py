@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..ir.diagnostics import Diagnostic
+from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
 from .dispatcher import ProgramError
@@ -76,8 +76,9 @@ def out_of_bounds(
     """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
     name = op.attrs["buffer"]
     message = f"{op.name} out of bounds of @{name}: {place_in(indices, shape, covered)}, by {invocation}"
-    lengths = ", ".join(f"len @{name}, {number}" for number in range(len(shape)))
-    help = f"guard the access with a comparison against {lengths if len(shape) > 1 else f'len @{name}'}"
+    dimensions = range(len(shape)) if len(shape) > 1 else [None]
+    lengths = ", ".join(spelling_at(op.loc).extent(name, dimension) for dimension in dimensions)
+    help = f"guard the access with a comparison against {lengths}"
     return fault("bounds", program, op, message, help=help)
 
 
