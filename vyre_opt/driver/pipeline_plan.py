@@ -17,6 +17,7 @@ from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
 from ..ir.shapes import shapes_differ, show_shape
+from ..ir.types import with_article
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
 from ..runtime.params import launch_words
@@ -237,7 +238,9 @@ def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | N
         name = large.get(op.attrs["buffer"]) if op.name == "len" else None
         count = counts[name] if name is not None else None
         if count is not None and (op.result.type.bits or 0) <= 32:
-            message = f"@{name} has {count} elements, which @{program.name} takes as a {op.result.type}"
+            message = (
+                f"@{name} has {count} elements, which @{program.name} takes as {with_article(op.result.type)}"
+            )
             help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
             yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
             return
